@@ -15,7 +15,7 @@ pub trait Backend {
     /// Presents the disk and serves it on its own threads.
     ///
     /// # Errors
-    /// What is missing on this machine.
+    /// A prerequisite is missing on this machine; the error names it.
     fn start(&self, disk: Arc<Disk<Self::Reply>>) -> io::Result<Box<dyn Serving>>;
 }
 

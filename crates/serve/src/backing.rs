@@ -22,22 +22,22 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait Backing: Send + Sync {
-    /// Reads into the buffer from this byte offset on.
+    /// Fills the buffer from this byte offset on.
     ///
     /// # Errors
-    /// Of the medium.
+    /// The medium failed.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Writes the data, visible to later reads.
+    /// Writes the data at this byte offset; later reads return it.
     ///
     /// # Errors
-    /// Of the medium.
+    /// The medium failed.
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
-    /// As [`read`](Backing::read), into several buffers one after the other.
+    /// As [`read`](Backing::read), into several buffers in order.
     ///
     /// # Errors
-    /// Of the medium.
+    /// The medium failed.
     fn read_parts(&self, mut offset: u64, parts: &mut [IoSliceMut<'_>]) -> io::Result<()> {
         for part in parts {
             self.read(offset, part)?;
@@ -46,10 +46,10 @@ pub trait Backing: Send + Sync {
         Ok(())
     }
 
-    /// As [`write`](Backing::write), from several buffers one after the other.
+    /// As [`write`](Backing::write), from several buffers in order.
     ///
     /// # Errors
-    /// Of the medium.
+    /// The medium failed.
     fn write_parts(&self, mut offset: u64, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         for part in parts {
             self.write(offset, part)?;
@@ -58,15 +58,16 @@ pub trait Backing: Send + Sync {
         Ok(())
     }
 
-    /// Zeroes the range, and keeps its space where the medium tells that from freed space.
+    /// Zeroes the range, and keeps its space if the medium distinguishes that from freed space. By default the same as
+    /// [`discard`](Backing::discard).
     ///
     /// # Errors
-    /// Of the medium.
+    /// The medium failed.
     fn zero(&self, offset: u64, length: u64) -> io::Result<()> {
         self.discard(offset, length)
     }
 
-    /// Whether `zero` takes no longer for a large range, as a file system only notes it.
+    /// Whether the time of `zero` does not depend on the length, because a file system only records it. True by default.
     fn zeroes_at_once(&self) -> bool {
         true
     }
@@ -74,31 +75,31 @@ pub trait Backing: Send + Sync {
     /// Zeroes the range, and frees its space if possible.
     ///
     /// # Errors
-    /// Of the medium.
+    /// The medium failed.
     fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
 
     /// Makes earlier writes durable, as far as the medium allows.
     ///
     /// # Errors
-    /// Of the medium.
+    /// The medium failed.
     fn flush(&self) -> io::Result<()>;
 
     /// Whether `flush` may take long.
     fn flush_takes_time(&self) -> bool;
 
-    /// Whether data may be in the page cache, so that [`read_now`](Backing::read_now) is worth a try.
+    /// Whether data may be in the page cache, so that [`read_now`](Backing::read_now) is worth trying. False by default.
     fn is_cached(&self) -> bool {
         false
     }
 
-    /// Reads all of it without waiting for a device; false if that is not possible, whatever is in the buffers then.
+    /// Reads the whole range without waiting for a device. False if that is not possible: the buffers' content is then arbitrary.
     fn read_now(&self, offset: u64, parts: &mut [IoSliceMut<'_>]) -> bool {
         let _ = (offset, parts);
         false
     }
 
-    /// The file with the data, at the same offsets, where reading and writing it is all that `read`, `write` and `flush` do: the kernel may
-    /// then be asked for it past these.
+    /// The file with the data at the same offsets, if `read`, `write` and `flush` do nothing but access it: io_uring may then bypass them.
+    /// `None` by default.
     fn file(&self) -> Option<&File> {
         None
     }
@@ -188,7 +189,7 @@ impl FileBacking {
     /// Opens the file, or creates one of `size` bytes (`default_size` if `None`), and locks it against other emulators.
     ///
     /// # Errors
-    /// Of the file; its size differs from `size`; or another process has locked it.
+    /// The file cannot be opened; its size differs from `size`; or another process has locked it.
     pub fn open(path: &Path, size: Option<u64>, default_size: u64) -> io::Result<FileBacking> {
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)

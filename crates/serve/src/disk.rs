@@ -17,7 +17,7 @@ use crate::overhead::TransportOverhead;
 use crate::pacer::Pacer;
 use crate::statistics::{Overload, Record, Statistics};
 
-/// Where the answer to one request goes. Exactly one method is called, once.
+/// Receiver of the reply to one request. Exactly one method is called, once.
 pub trait Reply: Send + 'static {
     /// Completes a read with its data.
     fn data(self, data: &[u8]);
@@ -232,7 +232,7 @@ impl<R: Reply> Disk<R> {
         lock(&self.statistics).record(tally, self.now(), self.scale, in_flight)
     }
 
-    /// Whether the machine was overloaded since the last call; `None` if not.
+    /// Late replies since the last call if the machine was overloaded; `None` if it was not.
     pub fn check_overload(&self) -> Option<Overload> {
         lock(&self.statistics).check_overload()
     }

@@ -24,7 +24,7 @@ const MAX_WRITE: u32 = 1 << 20;
 /// Limit of requests in flight. The kernel's default (12) would hold requests back behind the I/O scheduler, where it cannot sort them.
 const MAX_BACKGROUND: u16 = 4096;
 
-/// The attributes of the file never change.
+/// Lifetime of cached attributes: those of the file never change.
 const FOREVER: Duration = Duration::from_secs(1 << 20);
 
 const FOLDER: INodeNo = INodeNo::ROOT;
@@ -247,7 +247,7 @@ impl Filesystem for FileSystem {
     }
 
     fn fallocate(&self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, length: u64, mode: i32, reply: ReplyEmpty) {
-        // What a loop device uses for discards and zeros. Reserving space is not supported.
+        // The modes that a loop device uses for discards and zeros. Reserving space is not supported.
         const KEEP_SIZE: i32 = 1;
         const PUNCH_HOLE: i32 = 2;
         const ZERO_RANGE: i32 = 16;

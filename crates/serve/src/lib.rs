@@ -1,5 +1,5 @@
-//! Hosts in real time. So far: the emulated disk, a device model with real delays, so that the kernel and its I/O schedulers see a disk
-//! that behaves as its profile says.
+//! Block devices in real time: stores ([`store`]) with their front doors ([`nbd`]), and the emulated disk, a device model with real delays,
+//! so that the kernel and its I/O schedulers see a disk that behaves as its profile says.
 //!
 //! ```text
 //! program ─▶ file system ─▶ I/O scheduler ─▶ loop device ─▶ Backend (FUSE) ─▶ Disk ─▶ Emulated ─▶ sim's Device

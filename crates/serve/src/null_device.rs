@@ -14,7 +14,7 @@ impl NullDevice {
     /// Queue depth; more than any queue of Linux.
     const DEPTH: usize = 1024;
 
-    /// A device of this many 512-byte sectors.
+    /// A device of this number of 512-byte sectors.
     pub fn new(capacity_sectors: u64) -> NullDevice {
         NullDevice { capacity_sectors, done: Vec::new() }
     }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::emulated::{DiskRequest, DueReply, ModelTally};
 
-/// A reply is late if it is later than this share of its delay, and than [`MAX_LATENESS`].
+/// A reply counts as late if it is later than this share of its delay, and later than [`MAX_LATENESS`].
 const LATE_SHARE: f64 = 0.05;
 
 /// See [`LATE_SHARE`]. Smaller deviations are within the variation of a system call on a real disk.
 const MAX_LATENESS: Nanos = Nanos::from_micros(50);
 
-/// Share of late replies from which on a machine is overloaded.
+/// Share of late replies above which the machine is overloaded.
 const OVERLOAD_SHARE: f64 = 0.01;
 
 /// Number of replies needed for a verdict.
@@ -114,7 +114,7 @@ impl Statistics {
         self.failed += 1;
     }
 
-    /// Whether the machine was overloaded since the last check; `None` if not, or if there were too few replies.
+    /// Late replies since the last check if the machine was overloaded; `None` if it was not, or if there were too few replies to tell.
     pub fn check_overload(&mut self) -> Option<Overload> {
         let (replies, late) = (self.lateness.len() - self.checked.0, self.late - self.checked.1);
         if replies < MIN_REPLIES {
@@ -188,7 +188,7 @@ impl Quantiles {
 /// What an emulated disk did, in wall time.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Record {
-    /// Age of the disk.
+    /// Age of the disk in seconds.
     pub seconds: f64,
     /// Speed relative to the model.
     pub scale: f64,
@@ -212,7 +212,7 @@ pub struct Record {
     pub utilisation: f64,
     /// Mean number of requests in the drive.
     pub mean_drive_queue: f64,
-    /// Overload time of the drive per request.
+    /// Busy time of the drive per request, in milliseconds.
     pub mean_service_ms: f64,
     /// Requests that waited because the drive's queue was full.
     pub waited_before_drive: u64,
@@ -220,7 +220,7 @@ pub struct Record {
     pub wanted: Quantiles,
     /// The actual delay.
     pub given: Quantiles,
-    /// How late replies were.
+    /// How much later than their target replies left.
     pub lateness: Quantiles,
     /// Replies that were late by more than 5% of the delay, and 50 us.
     pub late: u64,

@@ -1,10 +1,10 @@
-//! The front door for vhost-user: a virtual machine's monitor (QEMU, Cloud Hypervisor) shares the machine's memory, and requests of its
-//! virtio-blk disk are taken from there, without a copy through a socket. Behind the feature `vhost-user`.
+//! The front door for vhost-user: the virtual machine monitor (QEMU, Cloud Hypervisor) shares the guest's memory, and requests to its
+//! virtio-blk disk are taken from there instead of from a socket. Requires the feature `vhost-user`.
 //!
 //! ```text
 //! guest ─▶ virtqueue in shared memory ─▶ event thread ─▶ Export::submit ─▶ store ─▶ Replies::done ─▶ data and status into shared memory
 //! ```
-//! The monitor is trusted not to take shared memory away: a server that touches memory that has gone is ended by the kernel.
+//! The monitor is trusted not to shrink the shared memory: the kernel kills a server that accesses memory that has gone.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -24,19 +24,19 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 use crate::nbd::{Ask, Export, pieces};
 use crate::store::{Buffer, Buffers, Kind, Replies};
 
-/// Queues that a machine may use: one for each of its processors, up to this number.
+/// Maximum virtqueues; a guest uses one for each of its processors.
 const QUEUES: u16 = 4;
-/// Requests of a queue under way.
+/// Maximum size of a virtqueue, in descriptors.
 const QUEUE_SIZE: u16 = 256;
-/// Parts of a request's data.
+/// Maximum data segments of a request (`seg_max`).
 const SEGMENTS: u32 = 126;
-/// Data under way beyond which no more requests are taken.
+/// Data in flight, in bytes, at which no more requests are taken.
 const MOST_BYTES: u64 = 64 << 20;
-/// The events behind those of the queues and the crate's own: go on after a wait, and end.
+/// Events, after those of the queues and of the crate itself: resume after back-pressure, and end.
 const GO_ON: u16 = QUEUES + 1;
 const END: u16 = QUEUES + 2;
 
-/// Features, requests and answers of the virtio specification, version 1.2, section 5.2.
+/// Feature bits, request types and status codes of the virtio specification, version 1.2, section 5.2.
 const F_SEG_MAX: u64 = 1 << 2;
 const F_RO: u64 = 1 << 5;
 const F_BLK_SIZE: u64 = 1 << 6;
@@ -56,17 +56,18 @@ const T_WRITE_ZEROES: u32 = 13;
 const S_OK: u8 = 0;
 const S_IOERR: u8 = 1;
 const S_UNSUPP: u8 = 2;
-/// The bytes of a disk's name.
+/// Length of a disk's id in bytes.
 const ID_BYTES: usize = 20;
 
 type Memory = GuestMemoryMmap<()>;
 type Chain = DescriptorChain<Arc<Memory>>;
 
-/// Serves an export at a socket to one monitor after the other, until `is_ended`. `open` finds the export for each; `begins` is called with
-/// what ends its connection, and refuses it with `None`.
+/// Serves an export at a socket to one monitor after the other, until `is_ended` returns true. `open` finds the export for each connection.
+/// `begins` gets a function that ends the connection, and returns the connection's number, or `None` to refuse it; `ends` is called with
+/// that number.
 ///
 /// # Errors
-/// Of the socket.
+/// The socket failed.
 pub fn serve(
     listener: UnixListener,
     open: impl Fn() -> Result<Arc<dyn Export>, String>,
@@ -82,7 +83,7 @@ pub fn serve(
         let mut polled = [PollFd::new(&waiting, PollFlags::IN)];
         if matches!(poll(&mut polled, Some(&look)), Ok(ready) if ready > 0) {
             match open() {
-                // What one monitor does wrong does not end the door for the next.
+                // An error of one connection does not end the server.
                 Ok(export) => drop(connection(&mut listener, &export, &begins, &ends)),
                 Err(_) => drop(listener.accept()),
             }
@@ -117,7 +118,7 @@ fn connection(
         daemon.request_shutdown();
     }
     let result = daemon.wait().map_err(|error| failed(&error));
-    // The thread of the events ends before the daemon waits for it.
+    // Ends the event thread, which the daemon waits for when dropped.
     disk.end.write(1)?;
     drop(daemon);
     disk.wait_until_idle();
@@ -132,7 +133,7 @@ fn failed(error: &vhost_user_backend::Error) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// A request under way.
+/// A request in flight.
 struct Pending {
     vring: VringRwLock,
     chain: Chain,
@@ -145,11 +146,11 @@ struct State {
     pending: BTreeMap<u64, Pending>,
     next: u64,
     bytes: u64,
-    /// Requests wait for room.
+    /// Since when requests wait for room; `None` if none do.
     is_held_back: Option<Instant>,
 }
 
-/// A disk of a virtual machine.
+/// The disk of a virtual machine.
 struct Disk {
     export: Arc<dyn Export>,
     memory: GuestMemoryAtomic<Memory>,
@@ -160,7 +161,7 @@ struct Disk {
     end: EventFd,
 }
 
-/// What a request asks for, as the guest wrote it.
+/// A request, decoded from the guest's memory.
 enum Wanted {
     Ask(Kind, u64, u64, Buffers),
     Id,
@@ -189,7 +190,7 @@ impl Disk {
         drop(self.idle.wait_while(state, |state| !state.pending.is_empty()));
     }
 
-    /// Takes the requests of a queue.
+    /// Takes requests from a queue until it is empty or too much data is in flight.
     fn take(self: &Arc<Self>, vring: &VringRwLock) -> io::Result<()> {
         loop {
             vring.disable_notification().map_err(io::Error::other)?;
@@ -205,7 +206,7 @@ impl Disk {
                 let Some(chain) = vring.get_mut().get_queue_mut().pop_descriptor_chain(memory) else { break };
                 self.request(vring, chain);
             }
-            // A request may have come in between.
+            // A request may have arrived before notifications were enabled.
             if !vring.enable_notification().map_err(io::Error::other)? {
                 return Ok(());
             }
@@ -231,14 +232,14 @@ impl Disk {
                     state.pending.insert(cookie, Pending { vring: vring.clone(), chain, kind, bytes: held });
                     cookie
                 };
-                // A guest that knows of no flush takes what is answered for durable.
+                // A guest without the flush feature relies on answered writes being durable.
                 let is_durable = kind != Kind::Read && self.features.load(Ordering::Relaxed) & F_FLUSH == 0;
                 self.export.submit(Ask { cookie, kind, offset, bytes, is_durable, data }, self.clone());
             }
         }
     }
 
-    /// Reads a request; `None` if it is none.
+    /// Decodes a request; `None` if it is malformed.
     fn wanted(&self, chain: &Chain) -> Option<Wanted> {
         let mut reader = chain.clone().reader(chain.memory()).ok()?;
         let kind: u32 = reader.read_obj().ok()?;
@@ -282,7 +283,7 @@ impl Disk {
         }
     }
 
-    /// A request within the export, in whole blocks and not too long; `None` if it is not.
+    /// A request that lies within the export, in whole blocks and within the maximum transfer; `None` if it does not.
     fn checked(&self, kind: Kind, offset: u64, bytes: u64, data: Buffers) -> Option<Wanted> {
         let [least, _, most] = self.export.block_bytes().map(u64::from);
         let is_within = offset.checked_add(bytes)? <= self.export.bytes();
@@ -291,7 +292,7 @@ impl Disk {
         (is_within && is_whole && (!moves_data || bytes <= most)).then_some(Wanted::Ask(kind, offset, bytes, data))
     }
 
-    /// The disk's properties as the guest reads them: `virtio_blk_config`.
+    /// The configuration space as the guest reads it: `virtio_blk_config`.
     fn properties(&self) -> Vec<u8> {
         let [least, preferred, most] = self.export.block_bytes();
         let mut bytes = vec![0; 60];
@@ -312,7 +313,7 @@ impl Disk {
     }
 }
 
-/// Writes data and status to the guest, and tells it.
+/// Writes data and status to the guest, and notifies it.
 fn answer(vring: &VringRwLock, chain: &Chain, status: u8, data: &[&[u8]]) {
     let written = || -> Option<u32> {
         let mut writer = chain.clone().writer(chain.memory()).ok()?;
@@ -323,7 +324,7 @@ fn answer(vring: &VringRwLock, chain: &Chain, status: u8, data: &[&[u8]]) {
         last.write_all(&[status]).ok()?;
         Some((writer.bytes_written() + 1) as u32)
     };
-    // A chain without room for a status is given back as it is.
+    // A chain without room for a status is returned unchanged.
     let _ = vring.add_used(chain.head_index(), written().unwrap_or(0));
     if vring.needs_notification().unwrap_or(true) {
         let _ = vring.signal_used_queue();
@@ -347,7 +348,7 @@ impl Replies for Disk {
             && let Some(since) = state.is_held_back.take()
         {
             self.export.held_back(since.elapsed());
-            // Not here: the thread that answers must not wait for what a new request needs.
+            // Resumed in the event thread: the store is locked here and must not be called.
             let _ = self.go_on.write(1);
         }
         if state.pending.is_empty() {
@@ -358,7 +359,7 @@ impl Replies for Disk {
     fn flush(&self) {}
 }
 
-/// A disk that takes requests of its own queues.
+/// A disk as the backend of the vhost-user crate.
 #[derive(Clone)]
 struct Backend(Arc<Disk>);
 
@@ -388,14 +389,14 @@ impl VhostUserBackend for Backend {
         VhostUserProtocolFeatures::CONFIG | VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK
     }
 
-    // The queues know it.
+    // Handled by the queues.
     fn set_event_idx(&self, _: bool) {}
 
     fn get_config(&self, offset: u32, size: u32) -> Vec<u8> {
         let properties = self.0.properties();
         let begin = (offset as usize).min(properties.len());
         let mut part = properties[begin..begin.saturating_add(size as usize).min(properties.len())].to_vec();
-        // What is behind the properties that are known here reads as zeros.
+        // Fields after those known here read as zeros.
         part.resize(size.min(4096) as usize, 0);
         part
     }

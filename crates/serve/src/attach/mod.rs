@@ -25,7 +25,7 @@ pub use record::{AttachRequest, Plan};
 pub use supervisor::{Attached, Supervisor, supervise};
 pub use teardown::recover;
 
-/// What could not be set up or taken down, and a possible remedy.
+/// An error of setting up or taking down a disk, with a possible remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachError(pub(crate) String);
 

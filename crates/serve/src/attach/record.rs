@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::AttachError;
 use super::queue::Settings;
 
-/// What a record is called while it is being written.
+/// File extension of a record that is being written.
 const UNFINISHED: &str = "new";
 
-/// What is to be set up.
+/// The mount to set up.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Plan {
     /// The unique source name of the mount.
@@ -36,7 +36,7 @@ pub struct AttachRequest {
     pub measure: bool,
 }
 
-/// What was set up, and the original state.
+/// The set-up so far, and the original state.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct State {
     pub plan: Plan,
@@ -115,7 +115,7 @@ impl Record {
         found
     }
 
-    /// Writes it to disk.
+    /// Writes the record to disk, atomically.
     pub fn write(&self) -> Result<(), AttachError> {
         let text = serde_json::to_string_pretty(&self.state).map_err(AttachError::new)?;
         let new = self.path.with_extension(UNFINISHED);
@@ -137,12 +137,12 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     paths.filter(|path| path.extension().is_some_and(|kind| kind == extension)).collect()
 }
 
-/// Removes what dead processes left of records that they wrote. What cannot be removed stays: the record's next version replaces it.
+/// Removes half-written records of dead processes. One that cannot be removed stays until the record's next version replaces it.
 fn remove_unfinished(folder: &Path) {
     for path in files(folder, UNFINISHED) {
         let Ok((lock_path, Some(_lock))) = lock(&path) else { continue };
         let _ = fs::remove_file(&path);
-        // Of a record that was never complete nothing else is there.
+        // A record that was never complete has no other files.
         if !path.with_extension("json").exists() {
             let _ = fs::remove_file(&lock_path);
         }

@@ -15,7 +15,7 @@ use super::queue::{self, Queue, Settings};
 use super::record::{AttachRequest, DeviceBefore, Plan, Record};
 use super::teardown::{run, take_down};
 
-/// No step of the supervisor takes longer while the emulator serves.
+/// Timeout of a step: none takes longer while the emulator serves.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Read-ahead of an emulated disk, the kernel's own default.
@@ -97,7 +97,7 @@ impl Supervisor {
     /// Attaches a loop device to the disk's file, which another thread must be serving.
     ///
     /// # Errors
-    /// What is missing, or what the kernel rejected.
+    /// A prerequisite is missing, or the kernel rejects a setting.
     pub fn attach(&mut self, request: AttachRequest) -> Result<Attached, AttachError> {
         match self.send(&SupervisorCommand::Attach(request))? {
             SupervisorReply::Attached(attached) => Ok(attached),

@@ -12,7 +12,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use super::queue::{self, Queue};
 use super::record::{Plan, Record, State};
 
-/// After this time a step is stuck, and FUSE has to fail all requests.
+/// Time after which a step counts as stuck, and FUSE has to fail all requests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Takes down the disks of emulators that were killed together with their supervisors. Returns messages for the user.
@@ -101,7 +101,7 @@ fn is_gone(name: &str, file: &Path) -> bool {
     false
 }
 
-/// Whether the file system of this disk is mounted, from the kernel's list, as a look at the folder would block on the emulator.
+/// Whether the file system of this disk is mounted. Reads the kernel's list, because accessing the folder would block on the emulator.
 fn is_mounted(plan: &Plan) -> bool {
     let Ok(mounts) = std::fs::read_to_string("/proc/self/mountinfo") else { return false };
     mounts.lines().any(|line| {

@@ -1,8 +1,8 @@
-//! A connection after the handshake: requests in, replies out.
+//! The transmission phase of a connection: requests in, replies out.
 //!
-//! A thread reads requests, as many as the socket has, and puts them to the export together. Replies are sent by the thread that has them,
-//! in one system call for all that are ready, as far as the socket takes them without a wait; the rest is left to a second thread, which is
-//! also the one that sends over streams that cannot say whether they would wait.
+//! One thread reads requests, as many as the socket holds, and submits them to the export in batches. Replies are sent by the thread that
+//! completes them: all that are ready in one system call, as far as the socket accepts them without blocking. The rest is left to a second
+//! thread, the writer, which also sends everything on streams without non-blocking writes.
 
 use std::io::{self, BufReader, IoSlice, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,28 +18,28 @@ use super::wire::{self, Format, Header};
 use super::{Ask, Entrance, Export, Origin, error_code, pieces};
 use crate::store::{Batch, Buffer, Buffers, Kind, Replies};
 
-/// A client that has more under way is not read from until replies have been sent.
+/// Limits of a client's requests and data in flight. Beyond them it is not read from until replies have been sent.
 const MOST_REQUESTS: usize = 256;
 const MOST_BYTES: u64 = 64 << 20;
-/// Requests that are put together, and their data: more save little, let the client wait for the first of them, and fall out of a
-/// processor's cache between the disk and the socket.
+/// Limits of a batch: requests, and their data. Larger batches save little, delay the first request, and fall out of a processor's cache
+/// between the disk and the socket.
 const MOST_TOGETHER: usize = 16;
 const BYTES_TOGETHER: u64 = 64 << 10;
-/// What is read from the socket at once.
+/// Size of the input buffer.
 const INPUT: usize = 64 << 10;
-/// A payload of which more than this is still in the socket is read past the input buffer.
+/// A payload with at least this much still in the socket is read directly, bypassing the input buffer.
 const PAST_BUFFER: usize = 4096;
-/// Parts of a system call that sends: heads and data of this many replies, about.
+/// Approximate number of slices (heads and data of replies) per sending system call.
 const MOST_PARTS: usize = 64;
-/// A thread that sends replies of others after its own leaves them to the writer after this many times.
+/// Rounds after which a thread that sends other threads' replies after its own leaves them to the writer.
 const MOST_ROUNDS: usize = 8;
-/// The most extents of a reply about allocation.
+/// Maximum extents in a block status reply.
 const MOST_EXTENTS: usize = 4096;
 
-/// Serves a client until it goes.
+/// Serves a client until it disconnects.
 ///
 /// # Errors
-/// Of the connection, or the client does not speak the protocol.
+/// The connection failed; the client violates the protocol; or the export has gone.
 pub fn serve<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) -> io::Result<()> {
     let Some((stream, agreed)) = negotiate(stream, entrance, origin)? else { return Ok(()) };
     let writer = stream.twin()?;
@@ -67,30 +67,30 @@ pub fn serve<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) -> i
     result
 }
 
-/// A request under way.
+/// A request in flight.
 struct Asked {
     header: Header,
-    /// The data that it holds here until it is answered.
+    /// Bytes of data that it keeps in memory until it is answered.
     bytes: u64,
 }
 
-/// A reply that is to be sent.
+/// A reply to send.
 struct Reply {
-    /// How long its head is.
+    /// Length of its head.
     head: usize,
-    /// The data of a read.
+    /// Data of a read.
     data: Buffers,
 }
 
-/// Replies that are sent together.
+/// Replies to send together.
 #[derive(Default)]
 struct Outgoing {
-    /// Their heads, one after the other.
+    /// Their heads, concatenated.
     heads: Vec<u8>,
     replies: Vec<Reply>,
-    /// What they free.
+    /// Bytes of their requests' data, freed when they are sent.
     bytes: u64,
-    /// How much of them is sent: whole replies, and bytes of the next one; and the heads of the whole ones.
+    /// Progress: complete replies, bytes of the next one, and bytes of the heads of the complete ones.
     sent: usize,
     sent_bytes: usize,
     sent_heads: usize,
@@ -103,7 +103,7 @@ impl Outgoing {
         (self.bytes, self.sent, self.sent_bytes, self.sent_heads) = (0, 0, 0, 0);
     }
 
-    /// What is to be sent next.
+    /// The slices to send next.
     fn parts(&self) -> SmallVec<[IoSlice<'_>; MOST_PARTS]> {
         let (mut parts, mut skipped, mut head) = (SmallVec::new(), self.sent_bytes, self.sent_heads);
         for reply in &self.replies[self.sent..] {
@@ -123,7 +123,7 @@ impl Outgoing {
         parts
     }
 
-    /// This number of bytes more were sent.
+    /// Records that this many more bytes were sent.
     fn advance(&mut self, bytes: usize) {
         self.sent_bytes += bytes;
         while let Some(reply) = self.replies.get(self.sent) {
@@ -142,29 +142,29 @@ impl Outgoing {
 
 #[derive(Default)]
 struct State {
-    /// By a number of ours: the cookies of a client may repeat.
+    /// Requests in flight, by numbers of our own because a client's cookies may repeat.
     asked: Slab<Asked>,
-    /// Not yet being sent.
+    /// Replies that no thread is sending yet.
     replies: Outgoing,
-    /// Empty; kept for the next ones.
+    /// Empty; kept for reuse.
     spare: Outgoing,
-    /// A thread sends, and will look here again after it.
+    /// A thread is sending, and checks `replies` again afterwards.
     is_sending: bool,
-    /// What the socket did not take at once; for the writer, which then is the one that sends.
+    /// What the socket did not accept at once; taken by the writer, which is then the sending thread.
     rest: Option<Outgoing>,
-    /// Under way or not yet sent.
+    /// Requests in flight or whose replies are not sent, and their data in bytes.
     requests: usize,
     bytes: u64,
-    /// Nothing more is read.
+    /// No more requests are read.
     is_ended: bool,
-    /// Nothing more can be sent.
+    /// Nothing can be sent any more.
     is_broken: bool,
-    /// The reader waits for room. Only then is it woken: a wake-up is a system call also if nothing waits for it.
+    /// The reader waits for room. It is woken only then, because a wake-up is a system call even if no thread waits.
     reader_waits: bool,
 }
 
 impl State {
-    /// Takes what is to be sent; `None` if there is nothing, and then no thread sends.
+    /// Takes the replies to send and marks the connection as sending; `None` if there are none, and then no thread is sending.
     fn take(&mut self) -> Option<Outgoing> {
         self.is_sending = !self.replies.replies.is_empty();
         let spare = std::mem::take(&mut self.spare);
@@ -172,14 +172,14 @@ impl State {
     }
 }
 
-/// The threads that read, answer and send meet here.
+/// State shared by the threads that read, complete and send.
 struct Connection<S> {
     format: Format,
     stream: S,
     state: Mutex<State>,
-    /// The writer has something to do, or the end has come.
+    /// Wakes the writer: it has something to send, or the connection ends.
     to_send: Condvar,
-    /// There is room for another request.
+    /// Wakes the reader: there is room for another request.
     has_room: Condvar,
 }
 
@@ -196,7 +196,7 @@ impl<S: Stream> Connection<S> {
         let (mut batch, mut together, mut bytes) = (Batch::default(), 0, 0);
         let is_extended = self.format == Format::Extended;
         loop {
-            // Before a wait for more.
+            // Start the batch when it is full, and before waiting for more input.
             let is_enough = together >= MOST_TOGETHER || bytes >= BYTES_TOGETHER;
             if is_enough || reader.buffer().len() < wire::request_bytes(is_extended) {
                 batch.run();
@@ -207,7 +207,7 @@ impl<S: Stream> Connection<S> {
             if header.command == wire::CMD_DISC {
                 return Ok(());
             }
-            // Before its payload is read: a client that floods waits in its own socket.
+            // Before the payload is read, so that back-pressure reaches the client's socket.
             if !self.wait_for_room(&mut batch, &*agreed.export) {
                 return Ok(());
             }
@@ -216,7 +216,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// Checks a request, reads its payload and passes it on.
+    /// Validates a request, reads its payload and submits it.
     fn request(self: &Arc<Self>, reader: &mut BufReader<S>, header: Header, agreed: &Agreed, batch: &mut Batch) -> io::Result<()> {
         let export = &*agreed.export;
         let [least, _, most] = export.block_bytes();
@@ -226,7 +226,7 @@ impl<S: Stream> Connection<S> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a payload of more than 32 MiB"));
         }
         if has_payload && (reader.buffer().len() as u64) < header.bytes {
-            // What came before does not wait for the payload.
+            // Earlier requests do not wait for the payload.
             batch.run();
             self.flush();
         }
@@ -250,7 +250,7 @@ impl<S: Stream> Connection<S> {
                 self.block_status(&header, answer, export);
                 return Ok(());
             }
-            // The server keeps nothing in advance: that it was asked is all there is to do.
+            // NBD_CMD_CACHE: nothing is prefetched, so it succeeds at once.
             _ => {
                 self.answer(&header, Ok(()));
                 return Ok(());
@@ -294,7 +294,7 @@ impl<S: Stream> Connection<S> {
         });
     }
 
-    /// Waits until there is room; false if the connection is broken.
+    /// Waits until another request may be accepted; false if the connection is broken.
     fn wait_for_room(&self, batch: &mut Batch, export: &dyn Export) -> bool {
         let is_full = |state: &State| !state.is_broken && (state.requests >= MOST_REQUESTS || state.bytes >= MOST_BYTES);
         if is_full(&self.lock()) {
@@ -314,7 +314,7 @@ impl<S: Stream> Connection<S> {
         !state.is_broken
     }
 
-    /// Answers a request that is not put to the export.
+    /// Answers a request that is not submitted to the export.
     fn answer(&self, header: &Header, result: Result<(), u32>) {
         let mut state = self.lock();
         state.requests += 1;
@@ -324,14 +324,14 @@ impl<S: Stream> Connection<S> {
         });
     }
 
-    /// Nothing more is read: what is under way is answered still.
+    /// Ends reading. Requests in flight are still answered.
     fn end(&self) {
         self.lock().is_ended = true;
         self.flush();
         self.to_send.notify_all();
     }
 
-    /// These were sent, or cannot be.
+    /// Releases replies that were sent or cannot be sent.
     fn sent(&self, state: &mut State, mut outgoing: Outgoing) {
         state.requests -= outgoing.replies.len();
         state.bytes -= outgoing.bytes;
@@ -353,7 +353,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// The writer: sends what the socket did not take at once.
+    /// The writer thread: sends what the socket did not accept at once.
     fn send_rest(&self, mut writer: S) {
         let mut state = self.lock();
         loop {
@@ -393,7 +393,7 @@ impl<S: Stream> Connection<S> {
 }
 
 impl State {
-    /// A reply is to be sent: `head` is written, and the data follows.
+    /// Queues a reply: `head` appends its head, which `data` follows.
     fn reply(&mut self, bytes: u64, data: Buffers, head: impl FnOnce(&mut Vec<u8>)) {
         let outgoing = &mut self.replies;
         let before = outgoing.heads.len();
@@ -416,7 +416,7 @@ impl<S: Stream> Replies for Connection<S> {
         });
     }
 
-    /// Sends what there is, if no other thread does: that one looks again when it has sent.
+    /// Sends the queued replies, unless another thread is sending: that one checks again afterwards.
     fn flush(&self) {
         let mut state = self.lock();
         if state.is_sending {
@@ -448,7 +448,7 @@ impl<S: Stream> Replies for Connection<S> {
     }
 }
 
-/// Reads a payload, past the input buffer where most of it is still in the socket.
+/// Reads a payload, bypassing the input buffer if much of it is still in the socket.
 fn read_payload(reader: &mut BufReader<impl Read>, mut into: &mut [u8]) -> io::Result<()> {
     let there = reader.buffer().len().min(into.len());
     if into.len() - there < PAST_BUFFER {
@@ -460,7 +460,7 @@ fn read_payload(reader: &mut BufReader<impl Read>, mut into: &mut [u8]) -> io::R
     reader.get_mut().read_exact(into)
 }
 
-/// What is wrong with a request, as an error of the protocol.
+/// Validates a request. Returns the protocol's error code, or `None` if it is valid.
 fn fault(header: &Header, export: &dyn Export, least: u32, most: u32, format: Format) -> Option<u32> {
     let is_known = |flags: u16| header.flags & !flags == 0;
     let payload = if format == Format::Extended { wire::CMD_FLAG_PAYLOAD_LEN } else { 0 };

@@ -1,4 +1,4 @@
-//! From the first byte to the choice of an export.
+//! The handshake, from the greeting to the choice of an export.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -9,33 +9,33 @@ use super::tls::{Secured, Tls};
 use super::wire::{self, Format, number, option_reply};
 use super::{Client, Entrance, Export, Exports, Origin, Security};
 
-/// The longest data of an option that is read; longer data is skipped, and answered as too big.
+/// Maximum data of an option; more is skipped and answered with NBD_REP_ERR_TOO_BIG.
 const MAX_OPTION: u32 = 64 << 10;
-/// Data of an option beyond which the client is hung up on.
+/// Data of an option beyond which the connection is closed.
 const MAX_SKIPPED: u32 = 16 << 20;
-/// The most options of one client, so that none keeps a connection busy without end.
+/// Maximum options of a client, so that no connection stays in the handshake without end.
 const MAX_OPTIONS: usize = 1000;
 
-/// What was agreed on.
+/// Result of a handshake.
 pub struct Agreed {
-    /// What was opened.
+    /// The chosen export.
     pub export: Arc<dyn Export>,
-    /// How replies are written.
+    /// Format of replies.
     pub format: Format,
-    /// Whether `base:allocation` was asked for.
+    /// Whether the client selected the metadata context `base:allocation` for this export.
     pub tells_allocation: bool,
 }
 
-/// The number of `base:allocation`, in replies.
+/// Id of the metadata context `base:allocation` in replies.
 pub const ALLOCATION: u32 = 1;
 
-/// Negotiates until an export is chosen; `None` if the client ended the talk in good order. Returns also the stream, which may have become one
-/// under TLS.
+/// Negotiates until an export is chosen; `None` if the client ends the handshake properly. Also returns the stream, which may be under TLS
+/// now.
 ///
-/// Nothing is read ahead: what a client sends behind a request for TLS is never taken for plain text.
+/// Input is not buffered, so that what a client sends after NBD_OPT_STARTTLS is never taken for plain text.
 ///
 /// # Errors
-/// Of the connection; the client does not speak the protocol, or takes too long.
+/// The connection failed; the client violates the protocol, or exceeds the time limit.
 pub fn negotiate<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) -> io::Result<Option<(Secured<S>, Agreed)>> {
     let deadline = Instant::now() + entrance.patience();
     let mut stream = Secured::Plain(stream);
@@ -49,7 +49,7 @@ pub fn negotiate<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) 
             (Secured::Plain(_), Security::Offered(tls)) => (Some(tls), false),
             (Secured::Plain(_), Security::Required(tls)) => (Some(tls), true),
         };
-        // What was agreed on in plain text does not hold under TLS.
+        // What was negotiated in plain text is void under TLS.
         let mut talk = Talk {
             is_encrypted: matches!(stream, Secured::Tls(_)),
             stream: Until { stream: &mut stream, deadline },
@@ -79,7 +79,7 @@ pub fn negotiate<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) 
     }
 }
 
-/// Says hello; returns whether the client wants no zeros behind an export's size.
+/// Sends the greeting. Returns whether the client wants no padding after an export's size (NBD_FLAG_C_NO_ZEROES).
 fn greet(stream: &mut (impl Read + Write)) -> io::Result<bool> {
     let mut hello = Vec::new();
     hello.extend(wire::NBDMAGIC.to_be_bytes());
@@ -104,19 +104,19 @@ struct Talk<'s, 'a, S: Stream> {
     stream: Until<'s, Secured<S>>,
     is_encrypted: bool,
     exports: &'s dyn Exports,
-    /// TLS that may be begun.
+    /// TLS that the client may start.
     starts_tls: Option<&'a Tls>,
-    /// Nothing is answered before TLS has begun.
+    /// TLS is required and not established: options other than NBD_OPT_STARTTLS and NBD_OPT_ABORT are refused.
     is_closed: bool,
     has_no_zeroes: bool,
     format: Format,
-    /// The export that `base:allocation` was set for.
+    /// Export that the client selected `base:allocation` for.
     context_of: Option<String>,
     export: Option<Arc<dyn Export>>,
 }
 
 impl<'a, S: Stream> Talk<'_, 'a, S> {
-    /// Answers options until one leads on.
+    /// Answers options until one ends this phase.
     fn run(&mut self, options_left: &mut usize) -> io::Result<Next<'a>> {
         while *options_left > 0 {
             *options_left -= 1;
@@ -201,7 +201,7 @@ impl<'a, S: Stream> Talk<'_, 'a, S> {
         self.reply(wire::OPT_LIST, wire::REP_ACK, &[])
     }
 
-    /// Cannot be refused but by hanging up.
+    /// NBD_OPT_EXPORT_NAME, which can only be refused by closing the connection.
     fn export_name(&mut self, data: &[u8]) -> io::Result<Next<'a>> {
         let name = std::str::from_utf8(data).map_err(|_| broken("the name of an export is no UTF-8"))?;
         let export = self.exports.open(name).map_err(|reason| broken(&reason))?;
@@ -236,7 +236,7 @@ impl<'a, S: Stream> Talk<'_, 'a, S> {
         answer.extend(export.bytes().to_be_bytes());
         answer.extend(flags(&*export).to_be_bytes());
         self.reply(option, wire::REP_INFO, &answer)?;
-        // Always told, as the protocol wishes.
+        // Always sent, as the protocol recommends.
         let mut answer = wire::INFO_BLOCK_SIZE.to_be_bytes().to_vec();
         export.block_bytes().into_iter().for_each(|bytes| answer.extend(bytes.to_be_bytes()));
         self.reply(option, wire::REP_INFO, &answer)?;
@@ -280,7 +280,7 @@ impl<'a, S: Stream> Talk<'_, 'a, S> {
             answer.extend(wire::BASE_ALLOCATION.as_bytes());
             self.reply(option, wire::REP_META_CONTEXT, &answer)?;
             if is_set {
-                // The default export has a name.
+                // Not `name`, which is empty for the default export.
                 self.context_of = Some(export.name());
             }
         }
@@ -292,7 +292,7 @@ impl<'a, S: Stream> Talk<'_, 'a, S> {
     }
 }
 
-/// What an export can do.
+/// Transmission flags of an export.
 fn flags(export: &dyn Export) -> u16 {
     let always =
         wire::FLAG_HAS_FLAGS | wire::FLAG_SEND_FLUSH | wire::FLAG_CAN_MULTI_CONN | wire::FLAG_SEND_DF | wire::FLAG_SEND_CACHE;
@@ -305,7 +305,7 @@ fn flags(export: &dyn Export) -> u16 {
     always | rotational | writes
 }
 
-/// A name with its length before it, and what follows.
+/// Parses a name prefixed by its length; returns it and the remaining bytes. `None` if it is malformed or too long.
 fn name(data: &[u8]) -> Option<(String, &[u8])> {
     let length = number(data.get(..4)?) as usize;
     let rest = &data[4..];

@@ -6,8 +6,8 @@
 //!    ├───────────────────────────── any thread ◀───┴───────────────── Replies::done, flush ◀───────┘
 //!    └── writer thread ◀── what the socket does not take at once
 //! ```
-//! [`wire`] knows the bytes, [`handshake`] the options, [`connection`] the requests, [`stream`] and [`tls`] the sockets. What is served is
-//! behind [`Export`] and [`Exports`], and who may open it behind [`Entrance`].
+//! [`wire`] encodes messages, [`handshake`] negotiates options, [`connection`] serves requests, and [`stream`] and [`tls`] are the sockets.
+//! [`Export`] and [`Exports`] are what is served, and [`Entrance`] decides which client may open what.
 
 pub mod connection;
 pub mod handshake;
@@ -25,21 +25,21 @@ use std::time::Duration;
 
 use crate::store::{Batch, Buffers, Kind, Replies};
 
-/// Where a client comes from, as the system says.
+/// Where a client connects from, as reported by the operating system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Through a unix socket: the user that opened it. `None`: the system does not say.
+    /// Through a Unix socket; the user id of the client's process, `None` if unknown.
     Unix(Option<u32>),
     /// Through TCP, from this address.
     Tcp(SocketAddr),
 }
 
-/// What is known of a client.
+/// Identity of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Where it comes from.
+    /// Where it connects from.
     pub origin: Origin,
-    /// The names in its certificate, if it showed one that is believed.
+    /// Names in its certificate, if it presented a trusted one.
     pub names: Option<Vec<String>>,
 }
 
@@ -51,123 +51,123 @@ impl fmt::Display for Client {
             Origin::Tcp(address) => write!(formatter, "{address}")?,
         }
         match &self.names {
-            // Escaped: a signer may let clients choose their names.
+            // Escaped, because a CA may let clients choose their names.
             Some(names) => write!(formatter, " with the certificate of {names:?}"),
             None => Ok(()),
         }
     }
 }
 
-/// Whether clients are asked to use TLS.
+/// Whether TLS is offered or required.
 #[derive(Clone, Copy)]
 pub enum Security<'a> {
-    /// It is not offered.
+    /// Not offered.
     Plain,
-    /// A client may begin it.
+    /// Optional.
     Offered(&'a tls::Tls),
-    /// A client learns nothing before it has begun it.
+    /// Required; nothing is disclosed to a client before TLS is established.
     Required(&'a tls::Tls),
 }
 
-/// A place where clients connect, and what is open to each.
+/// A listening address and its access control.
 pub trait Entrance: Send + Sync {
-    /// What a client can open. Asked for again when TLS has begun.
+    /// The exports open to a client. Called again after TLS is established.
     fn exports<'a>(&'a self, client: &Client) -> Box<dyn Exports + 'a>;
 
-    /// Whether TLS is offered.
+    /// Whether TLS is offered or required; not offered by default.
     fn security(&self) -> Security<'_> {
         Security::Plain
     }
 
-    /// How long a client may take until it has chosen an export.
+    /// Time limit of a handshake, until an export is chosen; 30 s by default.
     fn patience(&self) -> Duration {
         PATIENCE
     }
 
-    /// A fault that an administrator should know of.
+    /// Reports a fault to the administrator; does nothing by default.
     fn note(&self, _: &str) {}
 }
 
-/// What [`Entrance::patience`] is: on a slow line a handshake takes some seconds.
+/// Default of [`Entrance::patience`]: on a slow line a handshake takes some seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a client can open.
+/// The exports open to a client.
 pub trait Exports: Send + Sync {
-    /// Names and descriptions; empty if they are not told.
+    /// Names and descriptions; empty if they are not disclosed.
     fn list(&self) -> Vec<(String, String)>;
 
-    /// One by its name; the empty name is the default export, if there is one.
+    /// Opens an export by its name; the empty name selects the default export, if there is one.
     ///
     /// # Errors
-    /// In words for the client: there is none of this name, or this client may not open it.
+    /// The message for the client: there is no export of this name, or the client may not open it.
     fn open(&self, name: &str) -> Result<Arc<dyn Export>, String>;
 }
 
-/// Something that can be read and written.
+/// An exported block device.
 pub trait Export: Send + Sync {
-    /// What it is called.
+    /// Its name.
     fn name(&self) -> String;
 
-    /// What it is.
+    /// A description for people.
     fn description(&self) -> String;
 
-    /// Its size in bytes, now.
+    /// Current size in bytes.
     fn bytes(&self) -> u64;
 
-    /// The smallest transfer and alignment in bytes, the preferred one, and the largest.
+    /// Minimum, preferred and maximum transfer in bytes; the minimum is also the required alignment.
     fn block_bytes(&self) -> [u32; 3];
 
-    /// Buffers of a transfer cross no multiple of the first number of bytes, and are no longer than the second: see [`pieces`].
+    /// Boundary and maximum length, in bytes, by which a transfer is split into buffers: see [`pieces`].
     fn cuts(&self) -> (u64, u64);
 
     /// Whether writes are refused.
     fn is_read_only(&self) -> bool;
 
-    /// Whether it turns.
+    /// Whether it is on a rotational disk.
     fn is_rotational(&self) -> bool;
 
-    /// Asks for something within its size, which begins with the batch; `replies` is called once with the cookie. The data of a write is in
-    /// order, and so are the buffers of a read.
+    /// Submits a request within the export's size, which starts with the batch. `replies` is called once with the cookie. The buffers of
+    /// reads and writes are in order of offset.
     fn put(&self, ask: Ask, replies: Arc<dyn Replies>, batch: &mut Batch);
 
-    /// The same, begun at once.
+    /// Submits a request and starts it at once.
     fn submit(&self, ask: Ask, replies: Arc<dyn Replies>) {
         self.put(ask, replies, &mut Batch::default());
     }
 
-    /// Which parts of the range hold data: lengths in bytes, and whether they are holes that read as zeros. They cover the range from its
-    /// beginning, all of it or less, and at least one byte.
+    /// Allocation of a range as consecutive extents: length in bytes, and whether it is a hole, which reads as zeros. They start at
+    /// `offset` and cover at least one byte, but may end before the range does.
     fn status(&self, offset: u64, bytes: u64) -> Vec<(u64, bool)>;
 
-    /// A client begins; false if the export has gone since it was opened.
+    /// A client connects. False if the export was removed after it was opened.
     fn begins(&self) -> bool {
         true
     }
 
-    /// A client was not read from for this long, because too much of what it asked for was under way.
+    /// Reports back-pressure: for this time the client was not read from, because it had too many requests in flight.
     fn held_back(&self, _: Duration) {}
 
-    /// The client has gone, and all its requests are done.
+    /// The client has disconnected, and all its requests are complete.
     fn ends(&self) {}
 }
 
 /// A request of a client.
 pub struct Ask {
-    /// The client's number for it.
+    /// Identifies the request in the reply.
     pub cookie: u64,
-    /// What.
+    /// The operation.
     pub kind: Kind,
-    /// The first byte.
+    /// First byte.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Durable before the answer.
+    /// The change is made durable before the reply (FUA).
     pub is_durable: bool,
-    /// What is written, in buffers as the export asked for with [`pieces`].
+    /// Data of a write, split by [`pieces`] as [`Export::cuts`] requires.
     pub data: Buffers,
 }
 
-/// The lengths of the buffers that a range is transferred in, so that none crosses a multiple of `boundary` or is longer than `most`.
+/// Splits a range into buffers, of which none crosses a multiple of `boundary` or is longer than `most`. Returns their lengths in bytes.
 ///
 /// ```
 /// assert_eq!(serve::nbd::pieces(1000, 3000, 2048, 1024).collect::<Vec<_>>(), [1024, 24, 1024, 928]);
@@ -182,7 +182,7 @@ pub fn pieces(offset: u64, bytes: u64, boundary: u64, most: u64) -> impl Iterato
     })
 }
 
-/// An error as the protocol has it.
+/// The protocol's code for an error; [`EIO`](wire::EIO) if no other fits.
 pub fn error_code(error: &io::Error) -> u32 {
     match error.raw_os_error() {
         Some(1) => wire::EPERM,

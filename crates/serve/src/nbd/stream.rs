@@ -1,4 +1,4 @@
-//! The bytes of a client: a socket, in plain text or under TLS.
+//! Byte streams to clients: sockets, in plain text or under TLS.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -8,40 +8,40 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-/// Both directions of a stream.
+/// A stream in both directions.
 pub trait Stream: Read + Write + Send + Sync + 'static {
-    /// The same stream for another thread.
+    /// Another handle of the same stream, for another thread.
     ///
     /// # Errors
-    /// Of the system.
+    /// The socket cannot be duplicated.
     fn twin(&self) -> io::Result<Self>
     where
         Self: Sized;
 
-    /// Ends both directions, so that a thread that waits in either goes on.
+    /// Shuts down both directions, which ends the waits of all threads.
     fn hang_up(&self);
 
-    /// Takes nothing more, and still sends what is under way.
+    /// Shuts down reading; output is still sent.
     fn take_no_more(&self);
 
-    /// The longest wait of a read and of a write from now on; `None`: they wait for ever.
+    /// Sets the timeout of each later read and write; `None`: they wait without limit.
     ///
     /// # Errors
-    /// Of the system.
+    /// The socket refuses the timeout.
     fn limit(&self, wait: Option<Duration>) -> io::Result<()>;
 
-    /// Sends the beginning of what is given, as much as goes without a wait, and returns how many bytes that is. Streams that cannot do
-    /// this would always wait.
+    /// Sends as much of `parts` as possible without blocking, and returns the number of bytes. By default, for streams that cannot do this,
+    /// nothing is sent.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock): nothing goes now; or of the connection.
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if nothing can be sent now; or the connection failed.
     fn send_now(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let _ = parts;
         Err(io::ErrorKind::WouldBlock.into())
     }
 }
 
-/// [`Stream::send_now`] of a socket.
+/// [`Stream::send_now`] for sockets.
 fn send_now(socket: impl AsFd, parts: &[IoSlice<'_>]) -> io::Result<usize> {
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     loop {
@@ -82,7 +82,8 @@ macro_rules! socket {
 socket!(UnixStream);
 socket!(TcpStream);
 
-/// A stream that fails from a moment on, however many bytes come before: a client that drips bytes does not keep its place.
+/// A stream that fails after a deadline, no matter how many bytes arrive before: a client that sends them one by one cannot keep its
+/// connection.
 pub(super) struct Until<'a, S> {
     pub stream: &'a mut S,
     pub deadline: Instant,
@@ -99,7 +100,7 @@ fn late() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the handshake takes too long")
 }
 
-/// What a socket says when a wait was too long.
+/// Replaces the error of a socket's timeout.
 fn named(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::WouldBlock { late() } else { error }
 }

@@ -1,10 +1,10 @@
-//! TLS: certificates from files, and a stream from which one thread reads while another writes to it.
+//! TLS: certificates from files, and a stream that one thread can read while another writes.
 //!
 //! ```text
 //! reader thread ─▶ socket ─▶ [arrived] ─▶ session ─▶ plain text
 //! writer thread ─▶ plain text ─▶ session ─▶ [records, in order] ─▶ socket
 //! ```
-//! Neither waits for the socket while it holds the session, so that a client that sends nothing gets its replies.
+//! Neither waits for the socket while it holds the session's lock, so that a client that sends nothing still gets its replies.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -24,48 +24,48 @@ use x509_cert::ext::pkix::name::GeneralName;
 
 use super::stream::{Stream, Until};
 
-/// Bytes that are read from the socket at once: two records of the largest size.
+/// Size of the input buffer: two records of maximum size.
 const ARRIVED: usize = 33 << 10;
-/// Plain text that is sealed at once: four records.
+/// Maximum plain text encrypted at once: four records.
 const SEALED: usize = 64 << 10;
-/// How long a farewell may wait for a client that reads nothing.
+/// Timeout for sending a last alert to a client that may not be reading.
 const FAREWELL: Duration = Duration::from_millis(200);
 /// `commonName`, of X.520.
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// Files in PEM that say who the server is, and whom it believes.
+/// Files in PEM: the server's identity, and the client certificates that it trusts.
 #[derive(Clone, Debug)]
 pub struct Files {
-    /// The server's certificate, and those between it and a root.
+    /// The server's certificate, followed by intermediate certificates.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Who signs certificates of clients. With it a client without a certificate is refused; `None`: no client is asked for one.
+    /// CAs of client certificates. A client without a certificate is then refused. `None`: clients are not asked for one.
     pub client_ca: Option<PathBuf>,
-    /// Certificates of clients that are revoked: lists of their signers.
+    /// Certificate revocation lists (CRLs) of these CAs.
     pub revoked: Option<PathBuf>,
 }
 
-/// TLS as it is offered. The files are read again when they have changed, so that a certificate can be renewed while clients are served.
+/// TLS configuration of a server. Changed files are read again, so that a certificate can be renewed while clients are served.
 pub struct Tls {
     files: Files,
     current: Mutex<(Stamps, Arc<ServerConfig>)>,
 }
 
-/// When each file was changed, and how large it is.
+/// Modification time and size of each file; `None` if it cannot be read.
 type Stamps = Vec<Option<(SystemTime, u64)>>;
 
 impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// Which file, and what is wrong with it.
+    /// Names the file, and what is wrong with it.
     pub fn open(files: Files) -> Result<Tls, String> {
         let current = Mutex::new((files.stamps(), files.read()?));
         Ok(Tls { files, current })
     }
 
-    /// The settings now. What cannot be read again leaves those that there are, and says why.
+    /// The current configuration. If changed files cannot be read, the previous one stays in use and the error is returned as well.
     fn config(&self) -> (Arc<ServerConfig>, Option<String>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = self.files.stamps();
@@ -115,7 +115,7 @@ impl Files {
                     let lists = CertificateRevocationListDer::pem_file_iter(path).and_then(Iterator::collect);
                     let lists: Vec<CertificateRevocationListDer<'static>> =
                         lists.map_err(|error| of(path, "revocation lists in PEM", &error))?;
-                    // A list that is no longer fresh is better than none; of signers without a list nothing is revoked.
+                    // An expired list is better than none. Certificates of a CA without a list count as not revoked.
                     verifier = verifier.with_crls(lists).allow_unknown_revocation_status().only_check_end_entity_revocation();
                 }
                 builder.with_client_cert_verifier(verifier.build().map_err(|error| of(path, "certificates of signers", &error))?)
@@ -124,7 +124,7 @@ impl Files {
         let mut config = builder
             .with_single_cert(certificates, key)
             .map_err(|error| of(&self.key, &format!("the key of {}", self.certificate.display()), &error))?;
-        // Each connection is checked: what is resumed would outlive a revocation.
+        // No resumption: a resumed session would outlive a revocation.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
@@ -141,7 +141,7 @@ fn of(path: &Path, wanted: &str, error: &dyn fmt::Display) -> String {
     format!("{}: should hold {wanted}: {error}", path.display())
 }
 
-/// A stream that may have become one under TLS.
+/// A stream in plain text or under TLS.
 pub enum Secured<S: Stream> {
     /// In plain text.
     Plain(S),
@@ -149,27 +149,27 @@ pub enum Secured<S: Stream> {
     Tls(TlsStream<S>),
 }
 
-/// A stream on which TLS has begun.
+/// Result of starting TLS.
 pub(super) struct Begun<S: Stream> {
     pub stream: Secured<S>,
-    /// The names in the client's certificate; `None`: it was not asked for one.
+    /// Names in the client's certificate; `None` if it was not asked for one.
     pub names: Option<Vec<String>>,
-    /// What is wrong with files that have changed.
+    /// What is wrong with changed files.
     pub complaint: Option<String>,
 }
 
 impl<S: Stream> Secured<S> {
-    /// Begins TLS, as a server.
+    /// Performs the TLS handshake as the server.
     ///
     /// # Errors
-    /// Of the connection; the client does not speak TLS, or is not believed.
+    /// The connection failed; the client does not speak TLS, or its certificate is not trusted.
     pub(super) fn begin(self, tls: &Tls, deadline: Instant) -> io::Result<Begun<S>> {
         let Secured::Plain(mut stream) = self else {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "TLS has begun already"));
         };
         let (config, complaint) = tls.config();
         let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
-        // What is sealed is bounded, and sent at once.
+        // Not needed: a limited amount is encrypted at once, and then sent.
         session.set_buffer_limit(None);
         let mut until = Until { stream: &mut stream, deadline };
         while session.is_handshaking() {
@@ -182,7 +182,7 @@ impl<S: Stream> Secured<S> {
     }
 }
 
-/// The names in a certificate: the subject's common name, and all alternative names that are text or addresses.
+/// Names in a certificate: the subject's common names, and all alternative names that are text or IP addresses.
 fn names(certificate: &[u8]) -> io::Result<Vec<String>> {
     let wrong = |error| io::Error::new(io::ErrorKind::InvalidData, format!("the client's certificate: {error}"));
     let certificate = Certificate::from_der(certificate).map_err(wrong)?.tbs_certificate;
@@ -213,7 +213,7 @@ fn text(value: &Any) -> Option<String> {
     utf8.or_else(|_| printable()).or_else(|_| ascii()).or_else(|_| teletex()).ok()
 }
 
-/// Bytes of the socket that the session has not taken yet.
+/// Bytes read from the socket and not yet taken by the session.
 struct Arrived {
     bytes: Box<[u8]>,
     from: usize,
@@ -228,9 +228,9 @@ impl Default for Arrived {
 
 struct Shared {
     session: Mutex<ServerConnection>,
-    /// Held by the thread that reads.
+    /// Held by the reading thread.
     arrived: Mutex<Arrived>,
-    /// Records that are being sent; held until they are, so that they keep their order.
+    /// Records to send; locked until they are sent, to keep their order.
     sealed: Mutex<Vec<u8>>,
 }
 
@@ -239,7 +239,7 @@ impl Shared {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Seals something, and sends it with what the session has to say by itself.
+    /// Encrypts data with `seal`, and sends it together with the session's own messages.
     fn send(&self, stream: &mut impl Write, seal: impl FnOnce(&mut ServerConnection) -> io::Result<()>) -> io::Result<()> {
         let mut sealed = self.sealed.lock().unwrap_or_else(PoisonError::into_inner);
         sealed.clear();
@@ -254,16 +254,16 @@ impl Shared {
     }
 }
 
-/// One direction, or both, of a stream under TLS.
+/// A handle of a stream under TLS.
 pub struct TlsStream<S: Stream> {
     stream: S,
     shared: Arc<Shared>,
-    /// Says when it ends that it ends in good order.
+    /// Sends a close_notify alert when dropped.
     says_farewell: bool,
 }
 
 impl<S: Stream> TlsStream<S> {
-    /// Lets the session take what has arrived. Fails if that is not TLS.
+    /// Passes received bytes to the session. Fails if they are not valid TLS.
     fn open(&mut self, arrived: &mut Arrived) -> io::Result<()> {
         let result = {
             let mut session = self.shared.session();
@@ -273,7 +273,7 @@ impl<S: Stream> TlsStream<S> {
             session.process_new_packets()
         };
         let Err(error) = result else { return Ok(()) };
-        // The client learns why, if it listens.
+        // Try to send the alert that tells the client why.
         let _ = self.stream.limit(Some(FAREWELL));
         let _ = self.shared.send(&mut self.stream, |_| Ok(()));
         Err(io::Error::new(io::ErrorKind::InvalidData, error))
@@ -293,7 +293,7 @@ impl<S: Stream> Read for TlsStream<S> {
                 let count = self.stream.read(&mut arrived.bytes)?;
                 (arrived.from, arrived.to) = (0, count);
             }
-            // Also where nothing more came: the session knows whether that is a good end.
+            // Also at the end of the input: the session knows whether it was closed properly.
             self.open(&mut arrived)?;
         }
     }

@@ -1,4 +1,4 @@
-//! The bytes of the protocol. All numbers are big-endian.
+//! Encoding of the protocol. All numbers are big-endian.
 #![allow(missing_docs, reason = "the names are those of the protocol")]
 
 use std::io::{self, Read};
@@ -91,12 +91,12 @@ pub const EOVERFLOW: u32 = 75;
 pub const ENOTSUP: u32 = 95;
 pub const ESHUTDOWN: u32 = 108;
 
-/// The largest payload of a request or reply: what every client may ask for without agreement.
+/// Maximum payload of a request or reply, which clients may use without negotiating block sizes.
 pub const MAX_PAYLOAD: u32 = 32 << 20;
-/// The longest name.
+/// Maximum length of a name in bytes.
 pub const MAX_NAME: usize = 4096;
 
-/// A request as it was sent.
+/// The header of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     pub flags: u16,
@@ -106,7 +106,7 @@ pub struct Header {
     pub bytes: u64,
 }
 
-/// How long the header of a request is.
+/// Length of a request's header in bytes.
 pub fn request_bytes(is_extended: bool) -> usize {
     if is_extended { 32 } else { 28 }
 }
@@ -114,7 +114,7 @@ pub fn request_bytes(is_extended: bool) -> usize {
 /// Reads the header of a request; `None` if the client closed the connection before it.
 ///
 /// # Errors
-/// Of the connection; or it is no request.
+/// The connection failed, or the magic number is wrong.
 pub fn read_request(from: &mut impl Read, is_extended: bool) -> io::Result<Option<Header>> {
     let mut bytes = [0; 32];
     let length = request_bytes(is_extended);
@@ -141,12 +141,12 @@ pub fn read_request(from: &mut impl Read, is_extended: bool) -> io::Result<Optio
     }))
 }
 
-/// A big-endian number of up to eight bytes.
+/// Decodes a big-endian number of up to eight bytes.
 pub fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The reply to an option.
+/// Encodes the reply to an option.
 pub fn option_reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
     let mut reply = Vec::with_capacity(20 + data.len());
     reply.extend(OPTION_REPLY.to_be_bytes());
@@ -157,7 +157,7 @@ pub fn option_reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
     reply
 }
 
-/// How replies are written.
+/// Format of replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     #[default]
@@ -186,7 +186,7 @@ impl Format {
         }
     }
 
-    /// Appends what stands before the data of a read.
+    /// Appends the head of a reply, which the data of a read follows.
     pub fn data(self, header: &Header, into: &mut Vec<u8>) {
         if self == Format::Simple {
             simple(header, 0, into);
@@ -196,7 +196,7 @@ impl Format {
         }
     }
 
-    /// Appends the reply to a question about allocation: lengths, and whether they are holes.
+    /// Appends a block status reply. Each extent is a length in bytes and whether it is a hole.
     pub fn status(self, header: &Header, context: u32, extents: &[(u64, bool)], into: &mut Vec<u8>) {
         let flags = |is_hole: bool| if is_hole { STATE_HOLE | STATE_ZERO } else { 0 };
         if self == Format::Extended {
@@ -217,7 +217,7 @@ impl Format {
         }
     }
 
-    /// The head of the only chunk of a reply.
+    /// Appends the head of a reply's only chunk.
     fn chunk(self, header: &Header, kind: u16, payload: u64, into: &mut Vec<u8>) {
         if self == Format::Extended {
             into.extend(EXTENDED_REPLY.to_be_bytes());

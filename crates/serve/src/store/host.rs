@@ -78,7 +78,7 @@ impl Inbox {
         std::mem::take(&mut self.is_asleep)
     }
 
-    /// How long the store's thread may sleep: `Some(None)` without limit, `None` not at all. Marks it as asleep unless the result is
+    /// Until when the store's thread may sleep: `Some(None)` without limit, `None` not at all. Marks it as asleep unless the result is
     /// `None`.
     fn rest(&mut self, now: Nanos) -> Option<Option<Nanos>> {
         // A thread in a turn wakes it if the next event changes.
