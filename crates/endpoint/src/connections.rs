@@ -1,4 +1,4 @@
-//! Connections of local clients, limited in number and time, so that no client keeps others out.
+//! Connections of local clients, limited in number and time, so that no client blocks others.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A stream of a client.
+/// A connection to a client.
 pub trait ClientStream: Send + Sized + 'static {
     /// Another handle of the same connection.
     ///
@@ -18,10 +18,10 @@ pub trait ClientStream: Send + Sized + 'static {
     /// There are too many open files.
     fn duplicate(&self) -> io::Result<Self>;
 
-    /// Ends both directions; whatever waits for it returns.
+    /// Shuts down both directions, which ends all waits for it.
     fn end(&self);
 
-    /// Limits the wait of the next read and the next write.
+    /// Sets the timeout of each later read and write.
     ///
     /// # Errors
     /// The limit is zero.
@@ -51,14 +51,14 @@ macro_rules! client_stream {
 client_stream!(UnixStream);
 client_stream!(TcpStream);
 
-/// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) from a deadline on, however many bytes come before.
+/// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) after a deadline, no matter how many bytes arrive before.
 pub struct UntilDeadline<'a, S> {
     stream: &'a S,
     deadline: Instant,
 }
 
 impl<'a, S: ClientStream> UntilDeadline<'a, S> {
-    /// Of this stream, for this time from now on.
+    /// A stream whose deadline is `time` from now.
     pub fn new(stream: &'a S, time: Duration) -> UntilDeadline<'a, S> {
         UntilDeadline { stream, deadline: Instant::now() + time }
     }
@@ -93,7 +93,7 @@ where
     }
 }
 
-/// The open connections of one kind of clients. Where there are too many, the oldest is ended: an honest client needs milliseconds.
+/// The open connections of one kind of client. At the limit the oldest is closed: a well-behaved client needs milliseconds.
 pub struct Places<S> {
     open: Arc<Mutex<Open<S>>>,
     max: usize,
@@ -105,15 +105,15 @@ struct Open<S> {
 }
 
 impl<S: ClientStream> Places<S> {
-    /// For at most this many connections.
+    /// Allows at most `max` connections.
     pub fn new(max: usize) -> Places<S> {
         Places { open: Arc::new(Mutex::new(Open { streams: VecDeque::new(), next: 0 })), max }
     }
 
-    /// Serves a connection in a thread of its own, which ends it.
+    /// Serves a connection in a thread of its own, and closes it afterwards.
     ///
     /// # Errors
-    /// There are too many open files or threads; the connection is ended.
+    /// There are too many open files or threads; the connection is closed.
     pub fn serve(&self, name: &str, stream: S, serve: impl FnOnce(&S) + Send + 'static) -> io::Result<()> {
         let handle = stream.duplicate()?;
         let number = {
@@ -137,7 +137,7 @@ impl<S: ClientStream> Places<S> {
     }
 }
 
-/// Gives the place back when it is dropped.
+/// Removes its connection from the open ones when dropped.
 struct Place<S> {
     open: Arc<Mutex<Open<S>>>,
     number: u64,
@@ -150,10 +150,10 @@ impl<S> Drop for Place<S> {
     }
 }
 
-/// Listens on a new socket. One that a killed process left is replaced, and nothing else.
+/// Listens on a Unix socket at `path`. Replaces a socket left by a killed process, and nothing else.
 ///
 /// # Errors
-/// `running` as the reason where another process listens there; something other than a socket is there; the folder is missing or may not be
+/// Another process listens there, with the message `running`; something other than a socket is there; the folder is missing or may not be
 /// written.
 pub fn listen(path: &Path, running: &str) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {

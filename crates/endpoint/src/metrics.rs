@@ -1,4 +1,4 @@
-//! A server for `GET /metrics`: a thread for each connection.
+//! A server for `GET /metrics`, with a thread for each connection.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::connections::{self, ClientStream, Places, UntilDeadline};
 
-/// Time for a client to send its whole request; until twice that it can take the response.
+/// Time limit for receiving a request. The response has to be sent within twice that.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum concurrent connections.
 const MAX_CONNECTIONS: usize = 16;
@@ -37,7 +37,7 @@ impl std::str::FromStr for Listen {
     }
 }
 
-/// Serves what `text` returns, OpenMetrics text, at this address in a thread. `program` is named to people who open the address itself.
+/// Serves the OpenMetrics text that `text` returns at this address, in a thread. `/` names `program`.
 ///
 /// # Errors
 /// The address is in use, or does not belong to this machine.
@@ -56,7 +56,7 @@ pub fn serve(listen: &Listen, program: &'static str, text: impl Fn() -> String +
     Ok(())
 }
 
-/// What serves each connection.
+/// Returns the handler of connections.
 fn server<S: ClientStream>(program: &'static str, text: impl Fn() -> String + Clone + Send + 'static) -> impl FnMut(S)
 where
     for<'s> &'s S: Read + Write,

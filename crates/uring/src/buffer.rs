@@ -1,4 +1,4 @@
-//! Buffers that the kernel can transfer to directly, used again when they are dropped.
+//! Buffers for direct I/O, pooled for reuse when they are dropped.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -8,17 +8,17 @@ use std::sync::{Mutex, PoisonError};
 
 use smallvec::SmallVec;
 
-/// Alignment of the first byte, which is enough for O_DIRECT on any device.
+/// Alignment of the first byte: enough for O_DIRECT on any device.
 const ALIGNMENT: usize = 4096;
-/// Sizes are powers of two from the alignment on; larger buffers than the last are not kept.
+/// Size classes of the pool: powers of two from the alignment on. Larger buffers are not pooled.
 const CLASSES: usize = 9;
-/// The memory of dropped buffers that is kept: what a few clients of 64 KiB requests have under way.
+/// Maximum memory in the pool: what a few clients with requests of 64 KiB have in flight.
 const MOST_KEPT: usize = 4 << 20;
 
 /// The buffers of a request: most have one.
 pub type Buffers = SmallVec<[Buffer; 1]>;
 
-/// Memory of a dropped buffer.
+/// Memory of a dropped buffer, in the pool.
 struct Kept(NonNull<u8>);
 
 // SAFETY: the memory belongs to the owner of the value, and no pointer to it is left elsewhere.
@@ -43,11 +43,11 @@ unsafe impl Send for Buffer {}
 // SAFETY: shared references only read it.
 unsafe impl Sync for Buffer {}
 
-/// What is allocated for a length, and its class; `None`: it is not kept.
+/// The allocation's layout for a length, and its size class; `None` if it is not pooled.
 fn layout(length: usize) -> (Layout, Option<usize>) {
     let bytes = length.max(1).checked_next_multiple_of(ALIGNMENT).and_then(usize::checked_next_power_of_two);
     let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, ALIGNMENT).ok());
-    // No request is of half of the address space.
+    // Only a length of about half of the address space has no layout.
     let Some(layout) = layout else { handle_alloc_error(Layout::new::<u8>()) };
     let class = (layout.size() / ALIGNMENT).trailing_zeros() as usize;
     (layout, Some(class).filter(|class| *class < CLASSES))
@@ -63,12 +63,12 @@ impl Buffer {
         buffer
     }
 
-    /// A buffer with any content, also that of a buffer before it: for what is overwritten before it is looked at.
+    /// A buffer with arbitrary content, which may be that of an earlier buffer: to be overwritten before it is read.
     pub fn dirty(length: usize) -> Buffer {
         Buffer::take(length).0
     }
 
-    /// A buffer, and whether it is of zeros.
+    /// A buffer, and whether it is zeroed.
     fn take(length: usize) -> (Buffer, bool) {
         let (layout, class) = layout(length);
         let kept = class.and_then(|class| KEPT[class].lock().unwrap_or_else(PoisonError::into_inner).pop());
@@ -92,7 +92,7 @@ impl Drop for Buffer {
             }
             KEPT_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
         }
-        // SAFETY: it was allocated with the layout of the same length, and its owner goes.
+        // SAFETY: it was allocated with the layout of the same length, and its owner is being dropped.
         unsafe { dealloc(self.start.as_ptr(), layout) };
     }
 }

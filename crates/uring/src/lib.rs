@@ -1,8 +1,8 @@
-//! Buffers that the kernel transfers to and from directly, and io_uring behind an interface that cannot be misused.
+//! Buffers for direct I/O, and a safe interface to io_uring.
 //!
-//! The kernel writes into a buffer long after the call that named it. Therefore a [`Ring`] owns the buffers of its transfers until they are
-//! done, and waits for all of them before it goes. This is the only code of the workspace with `unsafe`: it allocates aligned memory and
-//! hands addresses to the kernel, and nothing else.
+//! The kernel accesses a buffer long after the call that submitted it. Therefore a [`Ring`] owns the buffers of its transfers until they
+//! complete, and waits for all of them when dropped. This is the only code of the workspace with `unsafe`: it allocates aligned memory and
+//! passes addresses to the kernel, and nothing else.
 
 mod buffer;
 mod ring;

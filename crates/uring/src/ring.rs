@@ -15,30 +15,30 @@ use slab::Slab;
 
 use super::{Buffer, Buffers};
 
-/// The token of the read of the waker.
+/// Token of the read of the waker's eventfd.
 const WAKER: u64 = u64::MAX;
-/// The file's place in the ring's table.
+/// Index of the file in the ring's table.
 const FILE: Fixed = Fixed(0);
 
-/// A transfer or flush that was done.
+/// A completed transfer or flush.
 #[derive(Debug)]
 pub struct Done {
-    /// As it was given.
+    /// The caller's token.
     pub token: u64,
-    /// Whether all of it was transferred.
+    /// An error unless all bytes were transferred.
     pub result: io::Result<()>,
-    /// The buffers, as they were given.
+    /// The buffers passed in.
     pub buffers: Buffers,
 }
 
-/// Wakes the thread that waits in [`Ring::wait`], from any thread.
+/// Wakes the thread in [`Ring::wait`], from any thread.
 #[derive(Clone, Debug)]
 pub struct Waker {
     event: Arc<OwnedFd>,
 }
 
 impl Waker {
-    /// Ends the wait that runs, or the next one.
+    /// Ends the current wait, or else the next one.
     pub fn wake(&self) {
         // Fails only after 2^64 - 2 wake-ups without a wait.
         let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());
@@ -52,42 +52,42 @@ enum Kind {
     Flush,
 }
 
-/// A range of memory as `readv` takes it (`struct iovec`).
+/// A range of memory for `readv` (`struct iovec`).
 #[repr(C)]
 struct Part {
     base: *mut u8,
     length: usize,
 }
 
-/// What the kernel was asked for.
+/// A transfer in flight.
 struct UnderWay {
     token: u64,
     kind: Kind,
     offset: u64,
-    /// Their memory stays where it is, wherever this value is moved to.
+    /// The memory that they own does not move with this value.
     buffers: Buffers,
     /// Bytes transferred so far.
     done: usize,
-    /// Of more than one buffer: what is left of each.
+    /// With more than one buffer: the remaining part of each.
     parts: Vec<Part>,
 }
 
-/// Transfers of one file. Used by one thread, the one that calls [`enable`](Ring::enable); others wake it.
+/// Transfers of one file. Only the thread that calls [`enable`](Ring::enable) may use it; others can wake it.
 pub struct Ring {
     ring: IoUring,
     under_way: ManuallyDrop<Slab<UnderWay>>,
     done: Vec<Done>,
     waker: Waker,
-    /// Where the kernel reads the waker's number to, and whether it was asked to.
+    /// Target of the read of the waker's eventfd, and whether that read is in flight.
     heard: ManuallyDrop<Buffer>,
     listens: bool,
 }
 
-// SAFETY: the pointers in it are to memory that it owns, and the kernel's ring is used through `&mut self` only.
+// SAFETY: its pointers are to memory that it owns, and the kernel's ring is used through `&mut self` only.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// A ring for a file, with room for this number of transfers at a time; more are passed on later.
+    /// A ring for a file, sized for `depth` transfers at once. More are accepted, at the cost of further system calls.
     ///
     /// # Errors
     /// The kernel has no io_uring or forbids it, or memory is short.
@@ -98,7 +98,7 @@ impl Ring {
             let mut builder = IoUring::builder();
             builder.setup_r_disabled();
             if is_deferred {
-                // Linux 6.1: completions are worked on when this thread asks for them, not whenever the kernel interrupts it.
+                // Linux 6.1: completion work runs when this thread asks for completions, instead of interrupting it.
                 builder.setup_single_issuer().setup_defer_taskrun();
             }
             builder.build(entries)
@@ -120,33 +120,33 @@ impl Ring {
     /// Makes the calling thread the one that uses the ring.
     ///
     /// # Errors
-    /// Of the kernel.
+    /// The kernel refuses it.
     pub fn enable(&mut self) -> io::Result<()> {
         self.ring.submitter().register_enable_rings()
     }
 
-    /// Wakes this ring's thread.
+    /// A waker for this ring's thread.
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Transfers and flushes that are not done.
+    /// Number of transfers and flushes in flight.
     pub fn under_way(&self) -> usize {
         self.under_way.len()
     }
 
-    /// Asks for data of the file from a byte offset on, into the buffers one after the other. Handed to the kernel by the next
-    /// [`wait`](Ring::wait).
+    /// Queues a read of the file from a byte offset on, into the buffers in order. It is submitted by the next [`wait`](Ring::wait) at the
+    /// latest.
     pub fn read(&mut self, token: u64, offset: u64, buffers: Buffers) {
         self.begin(UnderWay { token, kind: Kind::Read, offset, buffers, done: 0, parts: Vec::new() });
     }
 
-    /// The same for writing.
+    /// Queues a write of the buffers in order, at a byte offset. It is submitted by the next [`wait`](Ring::wait) at the latest.
     pub fn write(&mut self, token: u64, offset: u64, buffers: Buffers) {
         self.begin(UnderWay { token, kind: Kind::Write, offset, buffers, done: 0, parts: Vec::new() });
     }
 
-    /// Makes data durable that was written before (fdatasync).
+    /// Queues a flush, which makes data durable whose writes are complete (fdatasync).
     pub fn flush(&mut self, token: u64) {
         self.begin(UnderWay { token, kind: Kind::Flush, offset: 0, buffers: Buffers::new(), done: 0, parts: Vec::new() });
     }
@@ -156,7 +156,7 @@ impl Ring {
         self.submit(key);
     }
 
-    /// Asks the kernel for what is left of a transfer.
+    /// Queues the remaining part of a transfer.
     fn submit(&mut self, key: usize) {
         let UnderWay { kind, offset, buffers, done, parts, .. } = &mut self.under_way[key];
         let at = *offset + *done as u64;
@@ -191,7 +191,7 @@ impl Ring {
         self.push(entry.user_data(key as u64));
     }
 
-    /// Puts an entry into the submission queue. Only entries whose memory is in `under_way` or `heard` are.
+    /// Adds an entry to the submission queue. Memory that it names must be in `under_way` or `heard`.
     fn push(&mut self, entry: squeue::Entry) {
         loop {
             // SAFETY: the memory that the entry names is owned by this ring until the kernel is done with it: `under_way` is only taken
@@ -199,18 +199,18 @@ impl Ring {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return;
             }
-            // The queue is full: the kernel takes all of it. It can fail only for want of memory, which passes.
+            // The queue is full: submit all of it. This fails only for lack of memory, which is temporary.
             if self.ring.submit().is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
     }
 
-    /// Hands over what was asked for, and waits until something is done, the time is over (`None`: never), or the ring is woken. Returns
-    /// at once if something is done already.
+    /// Submits the queued transfers, and waits until one is complete, `timeout` expires (`None`: never) or the ring is woken. Returns at
+    /// once if completed transfers have not been taken yet.
     ///
     /// # Errors
-    /// Of the kernel; what was asked for is still under way.
+    /// The kernel failed; transfers stay in flight.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         if !self.listens {
             let event = Fd(self.waker.event.as_raw_fd());
@@ -228,13 +228,13 @@ impl Ring {
         };
         self.reap();
         match result.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)) {
-            // The time is over; a signal; or completions have to be taken first, which they were.
+            // Timeout; a signal; or a full completion queue, which has been drained.
             Ok(_) | Err(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Takes completions from the kernel. What was transferred in part is asked for again.
+    /// Takes completions from the kernel. Incomplete transfers are submitted again for the rest.
     fn reap(&mut self) {
         loop {
             let Some(entry) = self.ring.completion().next() else { return };
@@ -247,7 +247,7 @@ impl Ring {
             let Some(under_way) = self.under_way.get_mut(key) else { continue };
             let length: usize = under_way.buffers.iter().map(|buffer| buffer.len()).sum();
             let result = match result {
-                // EINTR and EAGAIN: nothing was done.
+                // EINTR and EAGAIN: nothing was transferred, retry.
                 -4 | -11 => None,
                 0 if under_way.done < length && under_way.kind == Kind::Read => Some(Err(io::ErrorKind::UnexpectedEof.into())),
                 0 if under_way.done < length => Some(Err(io::ErrorKind::WriteZero.into())),
@@ -267,19 +267,19 @@ impl Ring {
         }
     }
 
-    /// What is done, in the order of completion.
+    /// Takes the completed transfers, in order of completion.
     pub fn done(&mut self) -> impl Iterator<Item = Done> {
         self.done.drain(..)
     }
 }
 
 impl Drop for Ring {
-    /// Waits for all that is under way: the kernel has its memory.
+    /// Waits for all transfers in flight, whose memory the kernel accesses.
     fn drop(&mut self) {
         self.waker.wake();
         while !self.under_way.is_empty() || self.listens {
             if self.ring.submit_and_wait(1).is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
-                // It never says that it is done with the memory: that is leaked.
+                // The kernel may access the memory at any later time, so it is leaked.
                 return;
             }
             while let Some(entry) = self.ring.completion().next() {

@@ -1,4 +1,4 @@
-//! A client that says what it wants byte by byte, and an export in memory.
+//! A client that sends the protocol byte by byte, and an export in memory.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -99,7 +99,7 @@ impl Export for Memory {
     }
 }
 
-/// A client's end of a connection; the server's ends when it is dropped.
+/// The client's end of a connection; the server ends when it is dropped.
 struct Talker(UnixStream);
 
 impl Talker {
@@ -121,7 +121,7 @@ impl Talker {
         self.0.write_all(&3_u32.to_be_bytes()).unwrap();
     }
 
-    /// Sends an option, and returns the replies up to the last.
+    /// Sends an option, and returns all replies to it.
     fn option(&mut self, option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
         let mut bytes = wire::IHAVEOPT.to_be_bytes().to_vec();
         bytes.extend(option.to_be_bytes());
@@ -140,7 +140,7 @@ impl Talker {
         }
     }
 
-    /// Goes to the transmission.
+    /// Performs the handshake.
     fn go(&mut self, format: wire::Format) {
         self.hello();
         match format {
@@ -172,7 +172,7 @@ impl Talker {
         self.0.write_all(&head).unwrap();
     }
 
-    /// The reply: its error, and its data.
+    /// Reads a reply: the error code, or the data.
     fn reply(&mut self, format: wire::Format, bytes: usize) -> Result<Vec<u8>, u64> {
         let magic = wire::number(&self.read(4)) as u32;
         if magic == wire::SIMPLE_REPLY {
@@ -303,7 +303,7 @@ fn a_client_that_reads_no_replies_is_not_read_from_for_ever() {
     request.extend([0; 4]);
     request.extend([0; 16]);
     request.extend((1_u32 << 20).to_be_bytes());
-    // Of replies of 1 MiB the server holds 64 MiB; requests of 28 bytes fill the socket's buffer then.
+    // The server accepts reads of 64 MiB; after that, requests of 28 bytes fill the socket's buffer.
     let mut sent = 0;
     while client.0.write_all(&request).is_ok() {
         sent += 1;
@@ -318,7 +318,7 @@ fn a_client_that_reads_late_gets_every_reply_whole_and_in_order() {
         let data: Vec<u8> = (0..BYTES).map(|at| (at / 512 % 251) as u8).collect();
         let mut client = Talker::of(Memory { data: Mutex::new(data.clone()), ..Memory::default() });
         client.go(format);
-        // 12 MiB, of which a socket's buffer takes little; the lengths are odd numbers of sectors, so that sends end within heads and data.
+        // 12 MiB exceed a socket's buffer; the lengths are odd numbers of sectors, so that sends end within heads and data.
         let length = |number: usize| 512 * (1 + number * 37 % 255);
         for number in 0..200 {
             client.ask(format, (wire::CMD_READ, 0), 512 * (number as u64 % 1000), length(number) as u64, &[]);
@@ -331,7 +331,7 @@ fn a_client_that_reads_late_gets_every_reply_whole_and_in_order() {
 }
 
 proptest! {
-    /// No bytes of a client make the server panic or stay; what it says before it hangs up does not matter.
+    /// No input of a client makes the server panic or hang; its replies do not matter.
     #[test]
     fn hostile_bytes_end_in_an_error(options in any::<bool>(), bytes in proptest::collection::vec(any::<u8>(), 0..600), option in 0_u32..14) {
         let (mut client, server) = UnixStream::pair().unwrap();

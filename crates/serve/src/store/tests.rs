@@ -1,4 +1,4 @@
-//! A store with a medium that can be stopped and can fail.
+//! A store on a medium that can stall and fail.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -12,7 +12,7 @@ use sim::profile::{DeviceOptions, load};
 use super::*;
 use crate::backing::{Backing, MemoryBacking};
 
-/// Memory whose gate can be closed, with a range that cannot be read.
+/// Memory that can be stalled, with a range whose reads fail.
 #[derive(Default)]
 struct Gated {
     memory: MemoryBacking,
@@ -21,7 +21,7 @@ struct Gated {
     reads: AtomicUsize,
     bad: Mutex<std::ops::Range<u64>>,
     fails_to_flush: AtomicBool,
-    /// All that is read is at hand, as in the page cache.
+    /// All reads succeed without waiting, as from the page cache.
     is_cached: bool,
     zeroed: Mutex<Vec<(u64, u64)>>,
 }
@@ -133,7 +133,7 @@ fn neighbours_that_wait_become_one_request_and_fail_together_and_no_other_does()
     let data: Vec<u8> = (0..4096 * 4_u32).map(|at| (at / 512) as u8 + 1).collect();
     rig.ask(0, Kind::Write, 800, &data);
     assert!(rig.answers(1)[0].1.is_ok());
-    // The first holds the device while the others arrive, in no order.
+    // The first occupies the device while the others arrive out of order.
     medium.set_closed(true);
     *medium.bad.lock().unwrap() = 0..0;
     rig.ask(1, Kind::Read, 9000, &[0; 4096]);
@@ -143,7 +143,7 @@ fn neighbours_that_wait_become_one_request_and_fail_together_and_no_other_does()
     for (cookie, lba) in [(2, 808), (3, 800), (4, 824), (5, 816)] {
         rig.ask(cookie, Kind::Read, lba, &[0; 4096]);
     }
-    // The queue has them all once it has answered something that was asked after them.
+    // A reply to a later request shows that the queue has them all.
     rig.ask(6, Kind::Flush, 0, &[]);
     assert_eq!(rig.answers(1)[0].0, 6);
     medium.set_closed(false);
@@ -226,7 +226,7 @@ fn what_is_at_hand_is_answered_before_the_thread_that_asks_goes_on() {
     }
 }
 
-/// A store in a file whose data is moved by io_uring or by threads, past the page cache or through it.
+/// A store in a file, with or without io_uring and the page cache.
 fn in_file(is_direct: bool, uses_threads: bool) -> (tempfile::TempDir, Rig) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
@@ -250,7 +250,7 @@ fn every_engine_keeps_what_many_clients_write_and_answers_each_request_once() {
                     let replies = Arc::new(Client(Mutex::new(sender)));
                     let mut batch = Batch::default();
                     for round in 0..100_u64 {
-                        // Blocks of its own, between those of others; written, then read, in batches of eight.
+                        // Its own blocks, interleaved with those of others; written, then read, in batches of eight.
                         for kind in [Kind::Write, Kind::Read] {
                             for number in 0..8 {
                                 let lba = 8 * (4 * ((37 * round + number) % 500) + client);
@@ -295,7 +295,7 @@ fn a_range_is_zeroed_in_requests_between_which_others_are_served() {
         while medium.zeroed.lock().unwrap().is_empty() {
             std::thread::yield_now();
         }
-        // Waits for the first, and not for all three.
+        // Waits for the first zeroing request, not for all three.
         rig.ask(1, Kind::Read, 2048, &[1; 4096]);
         medium.set_closed(false);
         let read = rig.answers(1).remove(0);
@@ -307,26 +307,26 @@ fn a_range_is_zeroed_in_requests_between_which_others_are_served() {
     assert_eq!(rig.store.status().flushes.load(Ordering::Relaxed), 1);
 }
 
-/// One client reads in order while another writes ahead of it: each read has what was acknowledged before it was asked.
+/// One client reads sequentially while another writes ahead of it: each read returns all data acknowledged before it was issued.
 #[test]
 fn what_is_read_ahead_is_never_older_than_an_acknowledged_write() {
     for uses_threads in [false, true] {
         let (_folder, rig) = in_file(true, uses_threads);
         let mut random = 1_u64;
         for round in 1..=6_u8 {
-            // What was given up because of writes is forgotten: it would pause otherwise.
+            // Resets the sequences and the pause: writes drop chunks unused, which would pause read-ahead.
             rig.store.set_read_ahead(2048, 131_072);
             let mut written = [round - 1; 1500];
             for block in 0..1500_u64 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                // Near enough to be in a chunk that was read or is being read.
+                // Near enough to be in a chunk that is complete or being read.
                 let ahead = block + 1 + (random >> 33) % 200;
                 if random >> 60 == 0 && ahead < 1500 {
                     rig.ask(1, Kind::Write, 8 * ahead, &[round; 4096]);
                     if random >> 40 & 1 == 0 {
                         rig.answers(1)[0].1.as_ref().unwrap();
                     } else {
-                        // Under way together with what is read: the answers come in any order.
+                        // In flight together with a read: the replies come in any order.
                         rig.ask(2, Kind::Read, 8 * block, &[0; 4096]);
                         rig.answers(2);
                     }

@@ -1,4 +1,4 @@
-//! Bytes that no client should send, a million of them in the long form: nothing panics, and what is answered is well-formed.
+//! Fuzzing with invalid input, a million cases in the long form: nothing panics, and replies are well-formed.
 
 use std::io::{self, Cursor, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use crate::nbd::handshake::negotiate;
 use crate::nbd::stream::Stream;
 use crate::nbd::wire::Format;
 
-/// Inputs of a run of all tests; the long form has a million.
+/// Cases of each test by default; the long form has a million.
 const CASES: u32 = 2_000;
 
-/// A client that has sent all that it will send, and keeps the answers.
+/// A client with fixed input, which keeps the replies.
 struct Script {
     input: Cursor<Vec<u8>>,
     output: Arc<Mutex<Vec<u8>>>,
@@ -61,7 +61,7 @@ impl Stream for Script {
 
 static MEMORY: LazyLock<Arc<Memory>> = LazyLock::new(Arc::default);
 static GUARDED: LazyLock<[Arc<Guarded>; 2]> = LazyLock::new(|| [Guarded::new(false), Guarded::new(true)]);
-/// Panics of threads whose end is not looked at.
+/// Panics of threads whose result is not checked.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn count_panics() {
@@ -77,7 +77,7 @@ fn count_panics() {
     });
 }
 
-/// A number that is mostly small, sometimes at a bound, and sometimes anything.
+/// A number that is usually small, sometimes at a limit, and sometimes arbitrary.
 fn any_length() -> impl Strategy<Value = u64> {
     prop_oneof![
         4 => 0..64_u64,
@@ -86,7 +86,7 @@ fn any_length() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// An option as a client may send it, or nearly so.
+/// An option that is valid or nearly so.
 fn any_option() -> impl Strategy<Value = Vec<u8>> {
     let name = prop_oneof![Just(b"m".to_vec()), Just(Vec::new()), vec(any::<u8>(), 0..6), Just(b"none".to_vec())];
     let parts = (name, vec(prop_oneof![Just(b"base:allocation".to_vec()), Just(b"base:".to_vec()), vec(any::<u8>(), 0..8)], 0..3));
@@ -118,7 +118,7 @@ fn any_option() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A request as a client may send it, or nearly so, with its data.
+/// A request with its data that is valid or nearly so.
 fn any_request(is_extended: bool) -> impl Strategy<Value = Vec<u8>> {
     let offset = prop_oneof![3 => (0..2048_u64).prop_map(|sector| 512 * sector), 2 => any_length()];
     let length = prop_oneof![3 => (0..64_u64).prop_map(|sectors| 512 * sectors), 2 => any_length()];
@@ -145,7 +145,7 @@ fn any_request(is_extended: bool) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Bytes that are changed anywhere, or end early.
+/// Bytes that may be corrupted or truncated.
 fn spoilt(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let changes = prop_oneof![3 => Just(Vec::new()), 2 => vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)];
     let cut = prop_oneof![3 => Just(None), 1 => any::<prop::sample::Index>().prop_map(Some)];
@@ -164,7 +164,7 @@ fn spoilt(bytes: impl Strategy<Value = Vec<u8>>) -> impl Strategy<Value = Vec<u8
     })
 }
 
-/// What the server answered to options, up to what it says in another form: after the choice of an export.
+/// Checks the replies to options, up to the first output of another format: after the choice of an export.
 fn check_option_replies(output: &[u8]) -> Result<(), TestCaseError> {
     prop_assert_eq!(&output[..8], b"NBDMAGIC");
     let mut rest = &output[18..];
@@ -191,11 +191,11 @@ fn fuzz_handshake(cases: u32) {
         check_option_replies(&output.lock().unwrap())
     });
     result.unwrap();
-    // What was refused without TLS was not told.
+    // Drop the clients recorded by these cases.
     GUARDED.iter().for_each(|guarded| guarded.seen.lock().unwrap().clear());
 }
 
-/// Replies are whole, and of requests that were sent.
+/// Checks that replies are complete and belong to requests that were sent.
 fn check_replies(mut rest: &[u8], format: Format, sent: &[u8]) -> Result<(), TestCaseError> {
     while !rest.is_empty() {
         prop_assert!(rest.len() >= 16);
@@ -203,7 +203,7 @@ fn check_replies(mut rest: &[u8], format: Format, sent: &[u8]) -> Result<(), Tes
         let cookie_of = |at: usize| &rest[at..at + 8];
         let (cookie, length) = match magic {
             wire::SIMPLE_REPLY => {
-                // Of data only the request knows the length: the reply to it is the last that is checked.
+                // Only the request knows the length of the data, so this reply is the last that is checked.
                 prop_assert!(sent.windows(8).any(|window| window == cookie_of(8)), "a cookie that was not sent");
                 return Ok(());
             }

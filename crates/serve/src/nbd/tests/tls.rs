@@ -1,4 +1,4 @@
-//! TLS with a client that does what it should not.
+//! TLS with misbehaving clients.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use super::*;
 use crate::nbd::tls::{Files, Tls};
 
-/// Signs certificates.
+/// A certificate authority.
 struct Signer {
     issuer: Issuer<'static, KeyPair>,
     certificate: rcgen::Certificate,
@@ -27,7 +27,7 @@ impl Signer {
         Signer { issuer: Issuer::new(params, key), certificate }
     }
 
-    /// A certificate of a server at `localhost`, or of a client.
+    /// Issues a certificate for a server at `localhost`, or for a client.
     fn sign(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
         let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -80,7 +80,7 @@ impl Guarded {
         Arc::new(Guarded { folder, signer, tls, is_required, memory, seen: Mutex::default(), notes: Mutex::default() })
     }
 
-    /// A client in plain text, and what becomes of its connection.
+    /// A client in plain text, and the result of its connection.
     fn connect(self: &Arc<Self>) -> (Talker, thread::JoinHandle<io::Result<()>>) {
         let (client, server) = UnixStream::pair().unwrap();
         let guarded = self.clone();
@@ -102,7 +102,7 @@ impl Guarded {
         })
     }
 
-    /// Begins TLS on a connection.
+    /// Starts TLS on a connection.
     fn secure(
         &self,
         mut client: Talker,
@@ -139,7 +139,7 @@ fn data_goes_both_ways_under_tls_and_the_names_of_the_certificate_are_known() {
     let guarded = Guarded::new(true);
     let (mut client, served) = guarded.connect();
     client.hello();
-    // What is agreed on before does not hold afterwards.
+    // No option can be negotiated before TLS.
     assert_eq!(client.option(wire::OPT_STRUCTURED_REPLY, &[])[0].0, wire::REP_ERR_TLS_REQD);
     let mut stream = guarded.secure(client, Some(guarded.signer.sign("web"))).unwrap();
     option(&mut stream, wire::OPT_STARTTLS, &[]).unwrap();
@@ -149,7 +149,7 @@ fn data_goes_both_ways_under_tls_and_the_names_of_the_certificate_are_known() {
     let seen = guarded.seen.lock().unwrap().clone();
     let names = ["web", "localhost", "spiffe://here/web"].map(str::to_owned).to_vec();
     assert_eq!(seen.last().unwrap(), &Client { origin: Origin::Unix(Some(7)), names: Some(names) });
-    // Requests are sent while the client takes no replies: a thread that writes does not wait for one that reads.
+    // Requests are sent while the client reads no replies: the reading and writing threads must not wait for each other.
     let data: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
     let request = |command: u16, cookie: u64| {
         let mut head = wire::REQUEST.to_be_bytes().to_vec();
@@ -199,7 +199,7 @@ fn where_tls_is_required_nothing_is_told_without_it() {
     option(&mut client.0, wire::OPT_EXPORT_NAME, b"m").unwrap();
     assert_eq!(client.0.read(&mut [0; 1]).unwrap(), 0, "hangs up");
     assert!(served.join().unwrap().is_err());
-    // Where it is only offered, what was agreed on in plain text is forgotten.
+    // Where TLS is optional, options negotiated in plain text are void.
     let guarded = Guarded::new(false);
     let (mut client, _) = guarded.connect();
     client.hello();
@@ -209,7 +209,7 @@ fn where_tls_is_required_nothing_is_told_without_it() {
     assert_eq!(reply(&mut stream).unwrap().0, wire::REP_ERR_INVALID);
 }
 
-/// The fault of many servers of other protocols: what came behind STARTTLS in plain text was executed as if it had come under TLS.
+/// A common vulnerability in other protocols: plain text injected after STARTTLS was executed as if it had been sent under TLS.
 #[test]
 fn what_is_sent_in_plain_text_behind_a_request_for_tls_is_not_executed() {
     let guarded = Guarded::new(true);
@@ -234,7 +234,7 @@ fn clients_that_are_not_believed_are_hung_up_on() {
     for signed in [None, Some(Signer::new().sign("web"))] {
         let (mut client, served) = guarded.connect();
         client.hello();
-        // In TLS 1.3 a client hears of it with the first answer.
+        // In TLS 1.3 a client learns of the refusal with the first reply.
         let refused = guarded.secure(client, signed).and_then(|mut stream| {
             option(&mut stream, wire::OPT_LIST, &[])?;
             reply(&mut stream)
@@ -253,7 +253,7 @@ fn bytes_that_are_no_tls_or_that_were_changed_end_the_connection() {
     let mut stream = guarded.secure(client, Some(guarded.signer.sign("web"))).unwrap();
     option(&mut stream, wire::OPT_GO, &[&question_name("m")[..], &[0, 0]].concat()).unwrap();
     while reply(&mut stream).unwrap().0 != wire::REP_ACK {}
-    // A record that was not sealed with the session's key.
+    // A record that was not encrypted with the session's key.
     stream.sock.write_all(&[23, 3, 3, 0, 40]).unwrap();
     stream.sock.write_all(&[7; 40]).unwrap();
     assert!(served.join().unwrap().is_err());
