@@ -37,7 +37,7 @@ impl std::str::FromStr for Listen {
     }
 }
 
-/// Serves the OpenMetrics text that `text` returns at this address, in a thread. `/` names `program`.
+/// Serves the OpenMetrics text that `text` returns at this address, in a thread. The page `/` shows the name `program`.
 ///
 /// # Errors
 /// The address is in use, or does not belong to this machine.

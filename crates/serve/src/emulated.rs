@@ -75,7 +75,7 @@ pub struct ModelTally {
     pub busy: Nanos,
     /// Sum of the times of requests in the device; divided by `elapsed`, the mean drive queue.
     pub in_device: Nanos,
-    /// Completed requests without flushes.
+    /// Number of completed requests, without flushes.
     pub completed: u64,
     /// Requests that waited because the device's queue was full.
     pub waited_before: u64,
@@ -98,7 +98,7 @@ pub struct Emulated<T> {
     /// Model time of the last event or submission.
     now: Nanos,
     pending: Slab<Pending<T>>,
-    /// Requests that wait for a full device, in order of arrival.
+    /// Requests that wait because the device's queue is full, in order of arrival.
     waiting: VecDeque<RequestId>,
     in_device: usize,
     completions: Vec<Completion>,
@@ -353,7 +353,7 @@ mod tests {
         for token in 0..3 {
             emulated.submit((Nanos::ZERO, Nanos::ZERO), READ, token, &mut due);
         }
-        // The host looks only once, long after: no time is lost between the requests.
+        // The host polls only once, long after: no time is lost between the requests.
         emulated.advance(ms(100), &mut due);
         assert_eq!(targets(&mut due), vec![(0, ms(10)), (1, ms(20)), (2, ms(30))]);
         assert_eq!(emulated.tally().waited_before, 2);

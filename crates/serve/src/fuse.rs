@@ -18,7 +18,7 @@ use crate::disk::{Disk, Reply};
 /// Name of the file below the mount point.
 pub const FILE: &str = "disk";
 
-/// The largest request, that of a block device.
+/// Maximum request in bytes, which is that of a block device.
 const MAX_WRITE: u32 = 1 << 20;
 
 /// Limit of requests in flight. The kernel's default (12) would hold requests back behind the I/O scheduler, where it cannot sort them.
@@ -109,7 +109,7 @@ impl Backend for Fuse {
     }
 }
 
-/// Adds what the machine lacks to an error of mounting.
+/// Adds the missing prerequisite to an error of mounting.
 fn explained(mountpoint: &Path, error: io::Error) -> io::Error {
     let reason = if !Path::new("/dev/fuse").exists() {
         "/dev/fuse is missing: load the kernel module fuse, or give the container the device".to_owned()

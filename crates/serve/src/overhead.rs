@@ -21,13 +21,13 @@ pub struct TransportOverhead {
 impl TransportOverhead {
     /// A request that arrives later than this after a reply followed think time. Twice the overhead measured on sleeping processors.
     const MAX_OVERHEAD: Nanos = Nanos::from_micros(250);
-    /// Largest change per arrival.
+    /// Largest change per arrival, in nanoseconds.
     const STEP: u64 = 200;
     /// Arrivals out of ten that are sooner than the estimate. More than half, because throughput depends on the mean, which is above the
     /// median.
     const SOONER: u64 = 6;
 
-    /// From a measured round trip. Zero disables tracking.
+    /// Starts from a measured round trip; zero disables tracking.
     pub fn new(measured: Nanos) -> TransportOverhead {
         TransportOverhead { is_measured: measured > Nanos::ZERO, estimate: measured, sent: Nanos::ZERO, late: Nanos::ZERO }
     }

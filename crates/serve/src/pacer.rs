@@ -12,17 +12,17 @@ pub struct Pacer {
 impl Pacer {
     /// Upper bound; beyond it spinning costs more than it gains.
     const MAX_EARLY: Nanos = Nanos::from_micros(100);
-    /// Largest change per wake-up.
+    /// Largest change per wake-up, in nanoseconds.
     const STEP: u64 = 400;
     /// Wake-ups out of ten that should be in time; the remaining time is spent spinning.
     const IN_TIME: u64 = 9;
 
-    /// Without data yet.
+    /// A pacer without samples.
     pub fn new() -> Pacer {
         Pacer { early: Nanos::ZERO }
     }
 
-    /// How much before the target time to request the wake-up.
+    /// How long before the target time to request the wake-up.
     pub fn early(&self) -> Nanos {
         self.early
     }

@@ -17,7 +17,7 @@ const MAX_LATENESS: Nanos = Nanos::from_micros(50);
 /// Share of late replies above which the machine is overloaded.
 const OVERLOAD_SHARE: f64 = 0.01;
 
-/// Number of replies needed for a verdict.
+/// Minimum number of replies for a verdict.
 const MIN_REPLIES: u64 = 50;
 
 /// Statistics of replies.
@@ -185,7 +185,7 @@ impl Quantiles {
     }
 }
 
-/// What an emulated disk did, in wall time.
+/// Statistics of an emulated disk, in wall time.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Record {
     /// Age of the disk in seconds.
@@ -204,9 +204,9 @@ pub struct Record {
     pub failed: u64,
     /// Requests in flight.
     pub under_way: u64,
-    /// 10^6 bytes, in whole sectors.
+    /// Bytes read, in whole sectors, in units of 10^6.
     pub read_mb: f64,
-    /// 10^6 bytes, in whole sectors.
+    /// Bytes written, in whole sectors, in units of 10^6.
     pub written_mb: f64,
     /// Share of time for which the drive was busy.
     pub utilisation: f64,

@@ -15,7 +15,7 @@ const CLASSES: usize = 9;
 /// Maximum memory in the pool: what a few clients with requests of 64 KiB have in flight.
 const MOST_KEPT: usize = 4 << 20;
 
-/// The buffers of a request: most have one.
+/// The buffers of a request, usually one.
 pub type Buffers = SmallVec<[Buffer; 1]>;
 
 /// Memory of a dropped buffer, in the pool.
@@ -54,7 +54,7 @@ fn layout(length: usize) -> (Layout, Option<usize>) {
 }
 
 impl Buffer {
-    /// A buffer of zeros.
+    /// A zeroed buffer.
     pub fn new(length: usize) -> Buffer {
         let (mut buffer, is_zeroed) = Buffer::take(length);
         if !is_zeroed {

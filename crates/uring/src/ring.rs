@@ -117,7 +117,7 @@ impl Ring {
         })
     }
 
-    /// Makes the calling thread the one that uses the ring.
+    /// Makes the calling thread the only user of the ring.
     ///
     /// # Errors
     /// The kernel refuses it.

@@ -27,20 +27,20 @@ pub struct Queue {
 pub struct Settings {
     /// The scheduler's name.
     pub scheduler: String,
-    /// The number of requests in the scheduler.
+    /// Maximum requests in the scheduler.
     pub nr_requests: String,
-    /// The largest request.
+    /// Maximum request in KiB.
     pub max_sectors_kb: String,
     /// 1 for a rotational disk.
     pub rotational: String,
-    /// Target of write-back throttling; `None` if the kernel has none.
+    /// Target latency of write-back throttling in microseconds; `None` if the kernel has none.
     pub wbt_lat_usec: Option<String>,
-    /// Read-ahead.
+    /// Read-ahead in KiB.
     pub read_ahead_kb: String,
 }
 
 impl Queue {
-    /// The queue of this device, such as `loop0`.
+    /// The queue of a device, such as `loop0`.
     pub fn of(device: &str) -> Queue {
         Queue { folder: PathBuf::from("/sys/block").join(device).join("queue") }
     }

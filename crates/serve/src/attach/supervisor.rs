@@ -18,10 +18,10 @@ use super::teardown::{run, take_down};
 /// Timeout of a step: none takes longer while the emulator serves.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Read-ahead of an emulated disk, the kernel's own default.
+/// Read-ahead of an emulated disk in KiB: the kernel's default.
 const READ_AHEAD_KB: &str = "128";
 
-/// The largest request: more than a disk's track, and less than the limit of FUSE.
+/// Maximum request in KiB: more than a disk's track, and less than the limit of FUSE.
 const MAX_SECTORS_KB: &str = "512";
 
 /// Number of reads to measure the transport overhead.
@@ -53,7 +53,7 @@ pub struct Attached {
     pub device: String,
     /// Number of requests that the kernel sends to the drive at once.
     pub depth: u32,
-    /// Time of a 4 KiB read without service time, in nanoseconds; `None` if it was not measured.
+    /// Duration of a 4 KiB read without service time, in nanoseconds; `None` if it was not measured.
     pub overhead_nanos: Option<u64>,
 }
 

@@ -11,7 +11,7 @@ use crate::backing::Backing;
 pub struct StoreDevice {
     /// Model that determines completion times; `None`: a request completes when its data has been moved.
     pub(super) model: Option<Box<dyn Device>>,
-    /// The data.
+    /// Its data.
     pub(super) backing: Arc<dyn Backing>,
     pub(super) sectors: u64,
     /// Maximum requests at the device.

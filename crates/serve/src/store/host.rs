@@ -81,7 +81,7 @@ impl Inbox {
     /// Until when the store's thread may sleep: `Some(None)` without limit, `None` not at all. Marks it as asleep unless the result is
     /// `None`.
     fn rest(&mut self, now: Nanos) -> Option<Option<Nanos>> {
-        // A thread in a turn wakes it if the next event changes.
+        // A thread in a turn wakes it afterwards if there is an event to wait for.
         let until = if self.has_turn { None } else { self.next_event };
         let may = (self.has_turn || self.is_empty()) && self.for_ring.is_empty() && !self.may_end();
         if !may || until.is_some_and(|until| until <= now) {
@@ -156,7 +156,8 @@ impl Shared {
         }
     }
 
-    /// Takes turns until the inbox is empty; returns at once if another thread is in a turn. The first turn applies `turn.done`.
+    /// Takes turns until the inbox is empty, or leaves the rest to the store's thread after `most_turns`. Returns at once if another thread
+    /// is in a turn. The first turn applies `turn.done`.
     pub(super) fn run(&self, turn: &mut Turn, most_turns: usize) {
         for number in 0.. {
             if !turn.done.is_empty() {
@@ -316,7 +317,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Starts the work. Reads from the page cache are answered before this returns.
+    /// Starts the work. Reads from the page cache are answered before this returns, unless another thread is in a turn of their store.
     pub fn run(&mut self) {
         for store in self.stores.drain(..) {
             store.run(&mut self.turn, MOST_TURNS);

@@ -121,7 +121,8 @@ impl ReadAhead {
         self.most_sectors
     }
 
-    /// Notes that a change begins or is complete, and drops every chunk that overlaps `ranges` (first sector, sectors).
+    /// Notes that a change begins or is complete. Drops every chunk that overlaps `ranges` (first sector, sectors); one that is still being
+    /// read is marked as stale.
     pub(super) fn changes(&mut self, stream: StreamId, ranges: impl Iterator<Item = (u64, u64)>, begins: bool) {
         let reader = self.readers.entry(stream).or_default();
         reader.changes = if begins { reader.changes + 1 } else { reader.changes.saturating_sub(1) };
@@ -207,7 +208,7 @@ impl ReadAhead {
         // Whole requests of the client, so that none lies in two chunks.
         let whole = |length: u64| length / sectors * sectors;
         let length = whole(sequence.sectors.min(most)).min(whole((start / region + 1) * region - start));
-        // Less than two requests is not worth a request of its own.
+        // Less than two requests of the client do not justify a request.
         if length < 2 * sectors {
             return None;
         }

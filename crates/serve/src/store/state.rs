@@ -523,7 +523,7 @@ impl Core {
     }
 }
 
-/// Discards replies: no client waits for read-ahead.
+/// Discards replies.
 struct NoOne;
 
 impl Replies for NoOne {
