@@ -56,8 +56,10 @@ impl Kept {
 /// A reader that keeps the requests read through it.
 pub struct Keeping<'a> {
     reader: &'a mut dyn TraceReader,
-    /// `None` after an error or beyond the limit.
+    /// Chunks of [`CHUNK_BYTES`], all but the last truncated to their requests and [`PADDING`]; `None` after an error or beyond the limit.
     chunks: Option<Vec<Vec<u8>>>,
+    /// Bytes of requests in the last chunk; zeros follow.
+    used: usize,
     limit: usize,
     last: TraceRequest,
     ended: bool,
@@ -74,32 +76,33 @@ impl<'a> Keeping<'a> {
 
     /// Like [`new`](Keeping::new), with a limit in bytes.
     pub fn with_limit(reader: &'a mut dyn TraceReader, limit: usize) -> Keeping<'a> {
-        Keeping { reader, chunks: Some(Vec::new()), limit, last: TraceRequest::ZERO, ended: false }
+        Keeping { reader, chunks: Some(Vec::new()), used: 0, limit, last: TraceRequest::ZERO, ended: false }
     }
 
     /// The kept trace; `None` if it was not read to its end or exceeded the limit.
     pub fn kept(self) -> Option<Arc<Kept>> {
         let mut chunks = self.chunks.filter(|_| self.ended)?;
         if let Some(last) = chunks.last_mut() {
-            last.extend(PADDING);
+            last.truncate(self.used + PADDING.len());
         }
         Some(Arc::new(Kept { chunks }))
     }
 
     fn keep(&mut self, request: &TraceRequest) {
         let Some(chunks) = &mut self.chunks else { return };
-        if chunks.last().is_none_or(|chunk| chunk.len() + LONGEST + PADDING.len() > CHUNK_BYTES) {
+        if chunks.is_empty() || self.used + LONGEST + PADDING.len() > CHUNK_BYTES {
             if (chunks.len() + 1) * CHUNK_BYTES > self.limit {
                 self.chunks = None;
                 return;
             }
             if let Some(full) = chunks.last_mut() {
-                full.extend(PADDING);
+                full.truncate(self.used + PADDING.len());
             }
-            chunks.push(Vec::with_capacity(CHUNK_BYTES));
+            chunks.push(vec![0; CHUNK_BYTES]);
+            self.used = 0;
         }
-        if let Some(chunk) = chunks.last_mut() {
-            encode(request, &self.last, chunk);
+        if let Some(out) = chunks.last_mut().and_then(|chunk| chunk[self.used..].first_chunk_mut()) {
+            self.used += encode(request, &self.last, out);
         }
         self.last = *request;
     }
@@ -132,7 +135,9 @@ impl TraceReader for Keeping<'_> {
     }
 }
 
-fn encode(request: &TraceRequest, last: &TraceRequest, out: &mut Vec<u8>) {
+/// Encodes a request into `out` and returns the number of bytes used. The bytes behind them may be overwritten, too.
+#[inline]
+fn encode(request: &TraceRequest, last: &TraceRequest, out: &mut [u8; LONGEST]) -> usize {
     let issuer = |of: &TraceRequest| (of.device, of.stream, of.priority);
     let from = end(last);
     let same_size = request.sectors == last.sectors;
@@ -143,29 +148,30 @@ fn encode(request: &TraceRequest, last: &TraceRequest, out: &mut Vec<u8>) {
         Some(true) => 2,
     };
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-    out.push(
-        request.op as u8
-            | sync << SYNC_SHIFT
-            | flag(same_size, SAME_SIZE)
-            | flag(same_issuer, SAME_ISSUER)
-            | flag(request.response.is_some(), HAS_RESPONSE),
-    );
+    out[0] = request.op as u8
+        | sync << SYNC_SHIFT
+        | flag(same_size, SAME_SIZE)
+        | flag(same_issuer, SAME_ISSUER)
+        | flag(request.response.is_some(), HAS_RESPONSE);
     let pause = request.arrival.0 - last.arrival.0;
     let away = zigzag(request.lba.wrapping_sub(from));
-    out.push(length(pause) as u8 | (length(away) as u8) << 4);
-    put_bytes(out, pause);
-    put_bytes(out, away);
+    out[1] = length(pause) as u8 | (length(away) as u8) << 4;
+    let mut at = put_bytes(out, 2, pause);
+    at = put_bytes(out, at, away);
     if !same_size {
-        put(out, request.sectors.into());
+        at = put(out, at, request.sectors.into());
     }
     if !same_issuer {
-        put(out, request.device.into());
-        put(out, request.stream.into());
-        out.extend([request.priority.class as u8, request.priority.level]);
+        at = put(out, at, request.device.into());
+        at = put(out, at, request.stream.into());
+        out[at] = request.priority.class as u8;
+        out[at + 1] = request.priority.level;
+        at += 2;
     }
     if let Some(response) = request.response {
-        put(out, response.0);
+        at = put(out, at, response.0);
     }
+    at
 }
 
 fn end(request: &TraceRequest) -> u64 {
@@ -187,12 +193,11 @@ fn length(number: u64) -> usize {
     8 - number.leading_zeros() as usize / 8
 }
 
-/// Appends a number without its leading zero bytes.
+/// Writes a number without its leading zero bytes at an offset, and zeros behind it. Returns the offset behind it.
 #[inline]
-fn put_bytes(out: &mut Vec<u8>, number: u64) {
-    let end = out.len() + length(number);
-    out.extend(number.to_le_bytes());
-    out.truncate(end);
+fn put_bytes(out: &mut [u8; LONGEST], at: usize, number: u64) -> usize {
+    out[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    at + length(number)
 }
 
 /// Reads a number of `length` bytes, at most eight. At least eight bytes must be readable at its offset.
@@ -203,12 +208,15 @@ fn bytes_at(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*eight) & u64::MAX.checked_shr(unused).unwrap_or(0))
 }
 
-fn put(out: &mut Vec<u8>, mut number: u64) {
+/// Writes a number as LEB128 at an offset. Returns the offset behind it.
+fn put(out: &mut [u8; LONGEST], mut at: usize, mut number: u64) -> usize {
     while number >= 0x80 {
-        out.push(number as u8 | 0x80);
+        out[at] = number as u8 | 0x80;
         number >>= 7;
+        at += 1;
     }
-    out.push(number as u8);
+    out[at] = number as u8;
+    at + 1
 }
 
 /// A reader of a kept trace.

@@ -89,30 +89,26 @@ impl<'a> Numbered<'a> {
         Numbered::new(reader, Some((Only::Meant(placement), stop)))
     }
 
+    /// Reads further requests. Returns whether there are any.
     #[cold]
     #[inline(never)]
-    fn read(&mut self) -> Result<Option<TraceRequest>, RunError> {
+    fn read(&mut self) -> Result<bool, RunError> {
         self.batch.clear();
         self.taken = 0;
-        self.reader.next_batch(&mut self.batch, BATCH).map_err(ReplayError::Trace)?;
-        Ok(self.batch.first().copied())
+        Ok(self.reader.next_batch(&mut self.batch, BATCH).map_err(ReplayError::Trace)?)
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Option<(u64, TraceRequest)>, RunError> {
+    fn next(&mut self) -> Result<Option<(u64, &TraceRequest)>, RunError> {
         loop {
-            let request = match self.batch.get(self.taken) {
-                Some(request) => *request,
-                None => match self.read()? {
-                    Some(request) => request,
-                    None => return Ok(None),
-                },
-            };
-            self.taken += 1;
-            let number = self.count;
+            if self.taken == self.batch.len() && !self.read()? {
+                return Ok(None);
+            }
+            let (number, index) = (self.count, self.taken);
             self.count += 1;
-            if self.wants(&request)? {
-                return Ok(Some((number, request)));
+            self.taken += 1;
+            if self.wants(&self.batch[index])? {
+                return Ok(Some((number, &self.batch[index])));
             }
         }
     }
@@ -145,9 +141,9 @@ impl<'a> Open<'a> {
 
     fn read(&mut self) -> Result<Option<Nanos>, RunError> {
         let Some((number, request)) = self.requests.next()? else { return Ok(None) };
-        let next = issue(&request, self.placement, scaled(request.arrival, self.speed), number)?;
-        self.next = Some(next);
-        Ok(Some(next.arrival))
+        let arrival = scaled(request.arrival, self.speed);
+        self.next = Some(issue(request, self.placement, arrival, number)?);
+        Ok(Some(arrival))
     }
 }
 
@@ -275,7 +271,7 @@ impl<'a> Closed<'a> {
 
     fn look_ahead(&mut self) -> Result<(), RunError> {
         while !self.at_end && self.buffered < MAX_READ_AHEAD {
-            let Some((number, request)) = self.requests.next()? else {
+            let Some((number, &request)) = self.requests.next()? else {
                 self.at_end = true;
                 break;
             };

@@ -14,6 +14,9 @@ const SAMPLE: usize = 6_000;
 /// The sample consists of stretches of this many requests issued one after another: only neighbours show an order.
 pub const STRETCH: u64 = 64;
 
+/// Significant digits of a stream's quantiles: there may be many streams.
+const STREAM_DIGITS: u8 = 1;
+
 /// A distribution of response times: exact count, mean, deviation and extremes, quantiles to some significant digits.
 #[derive(Clone, Debug)]
 pub struct Responses {
@@ -57,6 +60,16 @@ impl Responses {
         self.squares = self.squares.saturating_add(other.squares);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+    }
+
+    /// The same values with fewer significant digits. Buckets of fewer digits consist of whole buckets of more.
+    fn coarser(&self, significant_digits: u8) -> Responses {
+        let mut coarser = Responses { histogram: Responses::new(significant_digits).histogram, ..*self };
+        for step in self.histogram.iter_recorded() {
+            // It grows as needed.
+            let _ = coarser.histogram.record_n(step.value_iterated_to(), step.count_since_last_iteration());
+        }
+        coarser
     }
 
     /// Number of values.
@@ -150,11 +163,11 @@ impl StreamMeasure {
             last_completion: Nanos::ZERO,
             read_bytes: 0,
             written_bytes: 0,
-            responses: Responses::new(1),
-            reads: Responses::new(1),
-            writes: Responses::new(1),
-            discards: Responses::new(1),
-            syncs: Responses::new(1),
+            responses: Responses::new(STREAM_DIGITS),
+            reads: Responses::new(STREAM_DIGITS),
+            writes: Responses::new(STREAM_DIGITS),
+            discards: Responses::new(STREAM_DIGITS),
+            syncs: Responses::new(STREAM_DIGITS),
         }
     }
 
@@ -283,6 +296,8 @@ pub struct Measure {
     /// Per-tenant measures; `None` unless [requested](Measure::by_tenant).
     pub tenants: Option<Box<Tenants>>,
     followed: Followed,
+    /// The only followed stream until another has a request. Its measures are those of the run and are not recorded twice.
+    sole: Option<StreamId>,
     /// Only the followed streams are measured.
     only_streams: bool,
     sample_below: u64,
@@ -294,6 +309,7 @@ pub struct Measure {
 impl Measure {
     /// Measures a run, and the `followed` streams separately.
     pub fn new(followed: impl IntoIterator<Item = StreamId>) -> Measure {
+        let followed = Followed::new(followed);
         Measure {
             first_arrival: Nanos::MAX,
             ramp_arrival: Nanos::MAX,
@@ -307,7 +323,8 @@ impl Measure {
             syncs: Responses::new(3),
             discards: Responses::new(3),
             streams: BTreeMap::new(),
-            followed: Followed::new(followed),
+            sole: if let [(stream, _)] = followed.measures[..] { Some(stream) } else { None },
+            followed,
             only_streams: false,
             bin: Nanos::from_millis(1),
             bins: vec![Bin::default(); BINS],
@@ -326,7 +343,7 @@ impl Measure {
 
     /// Measures only these streams, for runs in which each is alone.
     pub fn of_streams(followed: impl IntoIterator<Item = StreamId>) -> Measure {
-        Measure { only_streams: true, ..Measure::new(followed) }
+        Measure { only_streams: true, sole: None, ..Measure::new(followed) }
     }
 
     pub(crate) fn record(&mut self, finished: &Finished) {
@@ -336,6 +353,9 @@ impl Measure {
             }
             return;
         }
+        if self.sole.is_some_and(|sole| sole != finished.stream()) {
+            self.separate();
+        }
         let (arrival, at) = (finished.arrival(), finished.at());
         self.first_arrival = self.first_arrival.min(arrival);
         self.last_arrival = self.last_arrival.max(arrival);
@@ -344,12 +364,31 @@ impl Measure {
             Finished::Transfer(done) => self.record_transfer(done),
             Finished::Flush(flushed) => {
                 self.syncs.record(at - arrival);
-                if let Some(stream) = self.followed.get_mut(flushed.stream) {
+                if self.sole.is_none()
+                    && let Some(stream) = self.followed.get_mut(flushed.stream)
+                {
                     stream.span(arrival, at);
                     stream.syncs.record(at - arrival);
                 }
             }
         }
+    }
+
+    /// Copies the measures of the run to the stream that has had all of its requests so far.
+    #[cold]
+    fn separate(&mut self) {
+        let Some(stream) = self.sole.take().and_then(|sole| self.followed.get_mut(sole)) else { return };
+        *stream = StreamMeasure {
+            first_arrival: self.first_arrival,
+            last_completion: self.last_completion,
+            read_bytes: self.read_bytes,
+            written_bytes: self.written_bytes,
+            responses: Responses::new(STREAM_DIGITS),
+            reads: self.reads.coarser(STREAM_DIGITS),
+            writes: self.writes.coarser(STREAM_DIGITS),
+            discards: self.discards.coarser(STREAM_DIGITS),
+            syncs: self.syncs.coarser(STREAM_DIGITS),
+        };
     }
 
     /// Records a request of the ramp, which is not measured.
@@ -373,7 +412,9 @@ impl Measure {
         let issue = &done.issue;
         let response = done.at - issue.arrival;
         let bytes = moved(done);
-        self.record_stream(done);
+        if self.sole.is_none() {
+            self.record_stream(done);
+        }
         let (responses, total) = match issue.op {
             Op::Read => (&mut self.reads, &mut self.read_bytes),
             Op::Write => (&mut self.writes, &mut self.written_bytes),
@@ -455,6 +496,7 @@ impl Measure {
         if let Some(tenants) = &mut self.tenants {
             tenants.finish(at);
         }
+        self.separate();
         self.all = self.reads.clone();
         self.all.add(&self.writes);
         self.all.add(&self.discards);
@@ -560,6 +602,60 @@ mod tests {
         };
         assert_eq!(figures(&alone), figures(&all));
         assert_eq!((alone.all.count(), alone.sample.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_stream_without_others_is_measured_as_beside_others() {
+        // A second stream is followed and never comes; comes late; is not followed and comes late.
+        let [mut sole, mut beside, mut late, mut first_alone] =
+            [&[7][..], &[7, 9], &[7, 8], &[7]].map(|followed| Measure::new(followed.iter().copied()));
+        let mut random = 1_u64;
+        for token in 0..5_000 {
+            random = block::scramble::scramble(random);
+            let op = [Op::Read, Op::Write, Op::Discard][random as usize % 3];
+            let issue = Issue {
+                arrival: Nanos(token * 1_000),
+                lba: 0,
+                sectors: 8,
+                op,
+                sync: true,
+                stream: 7,
+                priority: block::Priority::DEFAULT,
+                token,
+            };
+            let (arrival, at) = (issue.arrival, Nanos(token * 1_000 + (random >> (10 + token % 50))));
+            let transfer = |issue| Finished::Transfer(Transferred { issue, bytes: 4096, dispatched: arrival, at });
+            for measure in [&mut sole, &mut beside, &mut late, &mut first_alone] {
+                measure.record(&transfer(issue));
+                if token % 100 == 0 {
+                    measure.record(&Finished::Flush(Flushed { arrival, stream: 7, token, at }));
+                }
+            }
+            if token > 3_000 {
+                [&mut late, &mut first_alone].map(|measure| measure.record(&transfer(Issue { stream: 8, ..issue })));
+            }
+        }
+        let stream = |mut measure: Measure| {
+            measure.finish(Nanos::ZERO);
+            let StreamMeasure {
+                first_arrival,
+                last_completion,
+                read_bytes,
+                written_bytes,
+                responses,
+                reads,
+                writes,
+                discards,
+                syncs,
+            } = &measure.streams[&7];
+            let figures = [responses, reads, writes, discards, syncs].map(|of| {
+                let quantiles: Vec<Nanos> = (0..=1000).map(|thousandth| of.quantile(f64::from(thousandth) / 1000.0)).collect();
+                (of.count(), of.mean(), of.deviation(), of.min(), of.max(), quantiles, of.cumulative())
+            });
+            ((*first_arrival, *last_completion, *read_bytes, *written_bytes), figures)
+        };
+        let wanted = stream(beside);
+        assert!(stream(late) == wanted && stream(first_alone) == wanted && stream(sole) == wanted);
     }
 
     #[test]
