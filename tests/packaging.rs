@@ -92,6 +92,18 @@ fn the_package_installs_all_programs_and_enables_nothing() {
 }
 
 #[test]
+fn what_release_builds_in_a_hurry_is_optimised_in_packages() {
+    // Link-time optimisation takes the level of the program's own crate, and packages inherit the levels of a release.
+    let manifest: toml::Table = fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
+    let levels = |profile: &str| manifest["profile"][profile]["package"].as_table().unwrap().clone();
+    let (release, dist) = (levels("release"), levels("dist"));
+    for package in release.keys().filter(|package| package.starts_with("seekwise")) {
+        let level = dist.get(package).and_then(|own| own.get("opt-level")).and_then(toml::Value::as_integer);
+        assert_eq!(level, Some(3), "[profile.dist.package] {package}");
+    }
+}
+
+#[test]
 fn all_units_are_hardened_and_known_to_systemd() {
     if !has("systemd-analyze") {
         return;
