@@ -102,6 +102,14 @@ fn a_sweep_that_is_killed_again_and_again_repeats_nothing_and_ends_with_the_same
             assert!(Instant::now() < deadline, "it does not go on");
             std::thread::sleep(Duration::from_millis(2));
         }
+        if kills == 2 {
+            assert!(Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap().success());
+            let stopped = process.wait_with_output().unwrap();
+            assert_eq!(stopped.status.code(), Some(130));
+            assert!(text(&stopped.stderr).contains("interrupted; what is complete is kept, and the same command continues"));
+            kills += 1;
+            continue;
+        }
         if kills < 5 {
             process.kill().unwrap();
             process.wait().unwrap();

@@ -2,4 +2,4 @@
 
 pub mod monitor;
 
-pub use monitor::{Interrupted, Monitor};
+pub use monitor::{Interrupted, Monitor, Suspended};

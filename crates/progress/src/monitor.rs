@@ -41,6 +41,18 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
+/// Like [`Interrupted`], but completed parts of the work are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Suspended;
+
+impl fmt::Display for Suspended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted; what is complete is kept, and the same command continues")
+    }
+}
+
+impl std::error::Error for Suspended {}
+
 /// Shows nothing, and stops only on [`stop`](Monitor::stop).
 #[derive(Debug, Default)]
 pub struct Quiet(AtomicBool);

@@ -34,7 +34,7 @@ static SHUTDOWNS: Mutex<Vec<SigId>> = Mutex::new(Vec::new());
 const INTERRUPTED_EXIT_CODE: i32 = 130;
 
 pub use bar::progress_bar;
-pub use progress::Interrupted;
+pub use progress::{Interrupted, Suspended};
 
 /// Begins a program of this name: it stands before its messages. Ctrl-C, SIGTERM and SIGHUP ask the work to stop; the second one ends
 /// the program at once.
@@ -139,7 +139,7 @@ pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     eprint_line(&message(&error));
-    if error.is::<Interrupted>() {
+    if error.is::<Interrupted>() || error.is::<Suspended>() {
         ExitCode::from(130)
     } else if io_kind(io::ErrorKind::StorageFull) || error.is::<Failed>() {
         ExitCode::from(1)
