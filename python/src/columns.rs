@@ -725,6 +725,26 @@ impl TraceReader for Reader {
         }
     }
 
+    fn next_batch(&mut self, out: &mut Vec<TraceRequest>, at_most: usize) -> Result<bool, TraceError> {
+        let begin = out.len();
+        if self.requests.order.is_some() && self.order != Order::OfTheFile {
+            out.extend(std::iter::from_fn(|| self.next_request()).take(at_most).flatten());
+            return Ok(out.len() > begin);
+        }
+        while out.len() - begin < at_most
+            && let Some(chunk) = self.requests.chunks.get(self.chunk)
+        {
+            let rows = self.row..chunk.kind.len().min(self.row + at_most - (out.len() - begin));
+            if rows.is_empty() {
+                (self.chunk, self.row) = (self.chunk + 1, 0);
+            } else {
+                self.row = rows.end;
+                out.extend(rows.filter_map(|row| chunk.request(row, self.base_ns)));
+            }
+        }
+        Ok(out.len() > begin)
+    }
+
     fn stream_name(&self, stream: StreamId) -> Option<&str> {
         self.requests.stream_names.get(stream as usize)?.as_deref()
     }

@@ -178,6 +178,20 @@ def test_slices_and_uneven_chunks_mean_what_a_copy_does():
     assert read(part) == read(part.to_batches()[0]) == read(uneven) == read(copy)
 
 
+def test_batches_of_any_length_and_requests_of_none_are_replayed_as_from_a_file(tmp_path: Path):
+    columns = requests(2100)
+    # A whole batch without a request, the ends of others, and all around the reader's batches of 256.
+    columns["len"] = [0 if 300 <= row < 600 or row % 300 in (0, 299) or row % 256 < 2 else size for row, size in enumerate(columns["len"])]
+    whole = pa.table(columns)
+    uneven = pa.concat_tables([whole.slice(row, 300) for row in range(0, 2100, 300)])
+    assert uneven["ts"].num_chunks == 7
+    trace = sw.Trace.from_arrow(uneven, **NAMED)
+    trace.write(tmp_path / "uneven.parquet")
+    of_frame = sw.simulate(trace, disk="sata7200", scheduler="clook").to_dict()
+    of_file = sw.simulate(sw.read_trace(tmp_path / "uneven.parquet"), disk="sata7200", scheduler="clook").to_dict()
+    assert of_frame["figures"] == of_file["figures"] and of_frame["trace"]["requests"] == sum(size > 0 for size in columns["len"])
+
+
 def test_times_with_zones_and_words_of_every_type_are_taken():
     columns = requests(50)
     expected = pa.table(sw.Trace.from_arrow(pa.table(columns), **NAMED)).to_pydict()

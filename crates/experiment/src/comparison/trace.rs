@@ -112,7 +112,7 @@ pub struct SurveyedTrace {
 
 impl SurveyedTrace {
     /// Reads the trace once to learn its size and streams and to check that it is readable to the end. Its requests are cached in memory
-    /// if they fit in `kept_bytes` bytes.
+    /// if they fit in `kept_bytes` bytes and are not in memory already.
     ///
     /// # Errors
     /// It cannot be read, holds no request, or the work was interrupted.
@@ -232,6 +232,8 @@ fn survey(path: &Path, options: &OpenOptions, kept_bytes: usize, monitor: &dyn M
         None => sha256(&files, monitor)?,
     };
     monitor.begin(0, "reading the trace, requests:");
+    // A copy of a trace in memory would not be faster to read.
+    let kept_bytes = if options.memory.is_some() { 0 } else { kept_bytes };
     let mut keeping = Keeping::with_limit(&mut *opened.reader, kept_bytes);
     let survey = Survey::take(&mut keeping, |requests| {
         monitor.progress(requests);
