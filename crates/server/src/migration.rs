@@ -152,7 +152,7 @@ impl Move {
         }
     }
 
-    /// Guaranteed rate of the copier on each store, in requests of up to a chunk per second. Without a guarantee it would starve beside
+    /// Guaranteed rate of the copier on each store, in requests per second of up to a chunk each. Without a guarantee it would starve beside
     /// volumes that have one. For smaller requests, which copy what was written meanwhile, it gets more if the store has spare capacity, up
     /// to the rate in bytes/s.
     ///

@@ -96,7 +96,7 @@ pub fn samples(number: usize, phase: &Phase, seconds: &Seconds) -> Vec<Sample> {
 fn around(second: u64, stretch: Stretch, seconds: &Seconds) -> Stretch {
     let from = second.saturating_sub(LONGEST_S / 2).min(stretch.to.saturating_sub(LONGEST_S)).max(stretch.from);
     let requests = |second: u64| seconds.requests(second);
-    // At high request rates it begins at that second.
+    // At high request rates the sample begins at that second.
     let from = if (from..second).map(requests).sum::<u64>() > SAMPLED { second } else { from };
     let (mut to, mut counted) = (from, 0);
     while to < stretch.to && to - from < LONGEST_S && counted < SAMPLED {

@@ -99,7 +99,7 @@ impl<'a> Choice<'a> {
             };
             return runs.iter().filter(|run| !run.starves()).map(of_run).collect();
         }
-        // Ranked by what is gained for certain, not by the expected gain.
+        // Ranked by the gain less its error, not by the expected gain.
         let of_promise = |promise: &'a Prediction| Candidate {
             setting: &promise.setting,
             gain: promise.sure_gain(),

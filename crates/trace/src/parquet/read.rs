@@ -88,7 +88,7 @@ fn contain<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Strin
     }
 }
 
-/// The footer, and the byte at which it begins.
+/// The footer and its offset in the file.
 fn footer(file: &File, length: u64) -> Result<(ParquetMetaData, u64), ParquetError> {
     use std::os::unix::fs::FileExt;
     let mut end = [0; 8];
