@@ -7,7 +7,7 @@ MISSED = []
 
 
 def say(name, value, wanted, met, width=44):
-    """Prints a bar on one line; met is None for a value without a target."""
+    """Prints one line: name, value, target and whether it is met; met is None for a value without a target."""
     verdict = "" if met is None else "met" if met else "MISSED"
     print(f"{name:{width}} {str(value):>28}   {wanted:44} {verdict}".rstrip(), flush=True)
     if met is not None and not met:

@@ -15,7 +15,7 @@ def long_test(name):
 
 
 def fleet(given, folder):
-    """Bars about kills of agents and server, a thousand agents, and benefit and cost of a fleet on random loads and devices."""
+    """Bars about crashes of agents and server, a thousand agents, and the gains of a fleet, honest or not, on random loads and devices."""
     text, held = long_test(KILLS)
     if "skipped" in text:
         sys.exit(f"needs PostgreSQL: {text}")

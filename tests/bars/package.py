@@ -1,4 +1,4 @@
-"""Bars about the Python package: the wheel, its import, a dataframe compared with the program on Parquet, a scheduler in Python."""
+"""Bars about the Python package: the wheel, its import time, simulation of a dataframe compared with the program on Parquet, a scheduler in Python."""
 import os, statistics, sys
 from functools import partial
 
@@ -61,7 +61,7 @@ IMPORT = "import time; begin = time.process_time(); import seekwise; print((time
 
 
 def installed(given, folder, *packages):
-    """A Python interpreter with the package that pip builds from the checkout, and others; and the name of the wheel."""
+    """Returns a Python interpreter with the package built by pip from the checkout and further packages, and the name of the wheel."""
     environment = given.environment or folder / "environment"
     interpreter = environment / "bin/python"
     if not interpreter.exists():

@@ -29,12 +29,12 @@ from bars import ROOT, call, end, say
 NEIGHBOURS = ["backup", "load", "scan", "build", "writer"]
 METHODS = ["alone", "nothing", "bfq", "iocost", "protect", "oracle"]
 DISKS = ["sata7200", "sd-card", "cloud-volume"]
-# Times of the p99 alone that are met; and what io.max the oracle tries, in MB/s.
+# Target for the p99 relative to that alone, and the values of io.max that the oracle tries, in MB/s.
 BAR, WANTED, STEPS = 1.3, "at most 1.3 times that alone", [64, 32, 16, 8, 4, 2, 1]
 SIZE, SCALE = "6G", 40
-# What may be in the page cache and not yet on the disk: 20% of a machine with 1 GB.
+# Limit of dirty pages: 20% of the memory of a machine with 1 GB.
 DIRTY_BYTES = 200 << 20
-# Files are read again and again: their pages are dropped after each pass, those of the others are not.
+# Drops the cached pages of the given trees only, so that each pass reads from the disk.
 EVICT = """python3 -c 'import os, sys
 for folder, _, files in (step for root in sys.argv[1:] for step in os.walk(root)):
     for name in files:
@@ -124,7 +124,7 @@ class Server:
         return run("runuser", "-u", "postgres", "--", self.bin / "psql", *self.arguments(), "-qAtc", sql, database)
 
     def end(self):
-        # At once; a killed server leaves shared memory behind.
+        # Immediate, but not by a signal: a killed server leaves shared memory behind.
         if self.process.poll() is None:
             call("runuser", "-u", "postgres", "--", str(self.bin / "pg_ctl"), "-D", str(self.folder), "-s", "-m", "immediate", "stop")
             self.process.wait()
@@ -176,7 +176,7 @@ def made_image(stack, hierarchy, image):
 
 
 def sources(folder):
-    """An archive of C files, and rows for COPY, in memory."""
+    """Creates an archive of C files, and rows for COPY, in a folder in memory."""
     tree = folder / "src"
     tree.mkdir()
     for number in range(200):
@@ -208,7 +208,7 @@ class Disk:
             raise Failed(f"{name} cannot be emulated: {self.device}")
         self.name = self.device.removeprefix("/dev/")
         self.number = Path(f"/sys/block/{self.name}/dev").read_text().strip()
-        # max_bytes as it was is more than may be written to it: max_ratio is the same as a share of memory.
+        # max_bytes cannot be restored, as its default exceeds what may be written to it: max_ratio is the same limit as a share of memory.
         bdi = Path("/sys/block") / self.name / "bdi"
         for key in "max_ratio", "strict_limit":
             stack.callback((bdi / key).write_text, (bdi / key).read_text())
@@ -293,7 +293,7 @@ class Bench:
                     raise Failed(f"{name} has ended: {one.returncode}")
             lines = [line.split(" ") for log in work.glob("log.*") for line in log.read_text().splitlines()]
             took_ms = sorted(float(line[2]) / 1e3 for line in lines if float(line[4]) + float(line[5]) / 1e6 >= begin + warm)
-            # Those that had no answer yet would be missing.
+            # Without any completed transaction there is no p99.
             if not took_ms:
                 raise Failed("no transaction ended")
             result = {
@@ -321,7 +321,7 @@ class Bench:
                 (group.folder / "io.max").write_text(f"{self.disk.number} rbps={rate} wbps={rate}")
 
     def protect(self, stack, database, groups, work):
-        """Runs seekwise-agent protect; yields its final output."""
+        """Starts seekwise-agent protect; returns a function that reads its output so far."""
         read_ms, fsync_ms = self.promise
         config = work / "agent.toml"
         config.write_text(f'socket = "{work}/agent.sock"\napplier_socket = "{work}/applier.sock"\nstate_directory = "{work}/state"\n')
@@ -346,7 +346,7 @@ class Bench:
         return said.read_text
 
     def top(self, stack, work):
-        """Records tables of units as JSON lines in a file."""
+        """Starts seekwise-agent top; returns the file that gets its tables as JSON lines."""
         file = work / "top"
         process = subprocess.Popen(
             [str(self.options.programs / "seekwise-agent"), "top", "--on", self.disk.name, "--json", "--interval", f"{self.options.seconds}s"],
@@ -361,7 +361,7 @@ class Bench:
         return file
 
     def times(self, top, database):
-        """p99 of the database's reads and fsync calls in milliseconds, and the units that it waited behind."""
+        """Returns the p99 of the database's reads and fsync calls in milliseconds, None without any, and the units that it waited behind."""
         until("top has a table", lambda: top.read_text().count("\n") > 0, self.options.seconds + 60)
         rows = json.loads(top.read_text().splitlines()[0])["units"]
         path = database.path(self.hierarchy)
@@ -375,7 +375,7 @@ class Bench:
         return {"read": p99("read"), "fsync": p99("fsync"), "behind": behind}
 
     def oracle(self, neighbours, wanted_ms):
-        """The highest limit of --step that keeps the p99."""
+        """Returns the run with the highest limit of --step that keeps the p99, else the one with the lowest p99."""
         best = None
         for step in self.options.step:
             found = self.run("oracle", neighbours, step) | {"limit": step}
@@ -396,7 +396,7 @@ def line(name, method, found, alone):
 
 
 def table(options, hierarchy, stack):
-    """Prints the rows of all disks. Returns pgbench's p99 beside the backup, protected and not, in times of that alone, on the first disk."""
+    """Prints the rows of all disks. Returns the p99 relative to that alone, by disk, neighbour and method."""
     memory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="seekwise-services-", dir="/dev/shm")))
     sources(memory)
     image = options.image or memory / "image"
@@ -439,7 +439,7 @@ def measure(options):
 
 
 def say_bar(ratios, rate):
-    """The bar: pgbench beside a backup on the 7,200 rpm drive."""
+    """Prints the bar: pgbench beside a backup on the 7,200 rpm drive."""
     protected, nothing = (ratios.get(("sata7200", "backup", method)) for method in ("protect", "nothing"))
     if protected is not None:
         name = "pgbench's p99 beside a backup" + (f", {rate} transactions/s" if rate else "")

@@ -125,15 +125,15 @@ def sweep(given, folder):
 
 
 def cluster(given, folder):
-    """The same cases on Dask and on Ray with two workers, one of them killed; and the tests of the package that need Ray."""
+    """Runs the same cases on Dask and on Ray with two workers, one of which is killed, and the tests of the package on both."""
     interpreter, _ = installed(given, folder, "distributed", "ray", "pytest")
     (folder / "cluster.py").write_text(CLUSTER)
     for engine in ["dask", "ray"]:
-        # A token of its own, else Ray makes one in the home directory.
+        # Without a token, Ray writes one to the home directory.
         surroundings = {**os.environ, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         done = call(str(interpreter), str(folder / "cluster.py"), engine, str(folder / "plan.toml"), str(folder / engine), env=surroundings)
         said = done.stdout.split()
-        # An engine may say more than the script.
+        # The engine may print more than the script.
         seconds, killed, run = said[-3:] if done.returncode == 0 and len(said) >= 3 else ("-", "0", "0")
         same = killed == "1" and int(run) >= CASES and digest(folder / "whole") == digest(folder / engine)
         if not same:
@@ -156,7 +156,7 @@ def speed(given, program, folder):
     disksim, parameters = os.environ.get("DISKSIM"), os.environ.get("DISKSIM_PARV")
     if not (disksim and parameters):
         return say("processor time of DiskSim / ours", "skipped", "DISKSIM and DISKSIM_PARV name it and its parameters", None)
-    # On more of these requests DiskSim stops at an assertion of its own.
+    # With more of these requests DiskSim fails an assertion.
     trace(folder / "part.csv", 400_000, 60)
     for form in ["parquet", "disksim"]:
         call(program, "trace", "convert", str(folder / "part.csv"), str(folder / f"part.{form}"))

@@ -75,8 +75,8 @@ class Emulated:
 
 
 def moves(given, folder, say):
-    """A volume with a promise moves to another disk and back under load. A second keeps the promise in which at most 5% of the requests are later than
-    on the reference disk because of others, as a second of the simulator in which 95% is done."""
+    """Moves a volume with a guarantee to another disk and back under load. The guarantee is kept in a second if at most 5% of its requests are later than
+    on the reference disk because of others; the simulator likewise requires 95%."""
     server = Emulated(given, folder / "moves", {"one": "sata7200", "two": "sata7200"})
     server.volume("create", "a", "--store", "one", "--size", f"{MIB}M", "--thick", "--promise", 'reference = "barracuda"', "--unchecked")
     server.volume("create", "b", "--store", "two", "--size", f"{MIB}M", "--thick", "--promise", 'reference = "barracuda"', "--unchecked")
@@ -118,7 +118,7 @@ def moves(given, folder, say):
 
 
 def drawn(draw, host):
-    """Random loads and guarantees of two to four volumes."""
+    """Draws loads and guarantees of two to four volumes."""
     tenants = []
     for number in range(draw.choice([2, 3, 4])):
         rw = draw.choice(["randread", "randread", "randwrite", "randrw", "read", "write"])
@@ -133,7 +133,7 @@ def drawn(draw, host):
 
 
 def simulated(given, folder, host, tenants):
-    """Result of each tenant in the simulator, by name."""
+    """Simulates the tenants; returns the figures of each by name."""
     lines, contract = ["[global]", "ioengine=libaio", "direct=1", "time_based=1", f"runtime={given.seconds}"], []
     for tenant in tenants:
         lines += [f"[{tenant['name']}]", f"rw={tenant['rw']}", f"bs={tenant['bs']}k", f"iodepth={tenant['depth']}", f"size={MIB}m"]
@@ -155,7 +155,7 @@ def simulated(given, folder, host, tenants):
 
 
 def by_clock(given, folder, host, tenants):
-    """Result of each tenant in real time: requests per second, and the share of its requests delayed by others."""
+    """Runs the tenants in real time; returns by name the requests per second, and the share of requests delayed by others."""
     server = Emulated(given, folder / "server", {"disk": HOSTS[host]})
     for tenant in tenants:
         promise = ["--promise", tenant["key"]] if tenant["key"] else []
@@ -193,7 +193,7 @@ def contracts(given, folder, say):
                 continue
             of[host] += 1
             value = int(tenant["key"].split("=")[1]) if tenant["promise"] in ("reservation", "limit") else None
-            # The simulator's criterion: 95% of the guarantee; for a reference disk, of the throughput that it would have had.
+            # As in the simulator: at least 95% of the guarantee; with a reference disk, of the throughput on that disk.
             # A request of up to 256 KiB counts as one; sequential requests are merged.
             each = 256 / tenant["bs"] if "rand" not in tenant["rw"] else 1
             is_kept = {"reservation": lambda: other["iops"] >= 0.95 * min(value, one["iops"]), "limit": lambda: other["iops"] <= 1.05 * value * each,

@@ -1,4 +1,4 @@
-//! Which client may open which volume.
+//! Access control: which client may open which volume.
 
 use std::net::IpAddr;
 use std::sync::{PoisonError, RwLock};
@@ -7,31 +7,31 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use serve::nbd::{Client, Origin};
 
-/// A table `[[allow]]`: a client that meets all of its conditions may open its volumes.
+/// An `[[allow]]` table: a client that meets all its conditions may open its volumes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allow {
-    /// Names of volumes; `*` stands for any letters.
+    /// Patterns of volume names; `*` matches any characters.
     pub volumes: Vec<String>,
-    /// Names in the client's certificate: the subject's common name or an alternative name. `*` stands for any letters.
+    /// Patterns of names in the client's certificate, the common name or an alternative name; `*` matches any characters.
     pub certificates: Option<Vec<String>>,
-    /// Users that open a unix socket, by name or number.
+    /// Users of unix sockets, by name or number.
     pub users: Option<Vec<User>>,
-    /// Addresses of clients over TCP, or networks such as `10.1.0.0/16`.
+    /// Addresses of TCP clients, or networks such as `10.1.0.0/16`.
     pub addresses: Option<Vec<String>>,
 }
 
-/// A user of this machine.
+/// A user of this machine, by name or number.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum User {
-    /// By number.
+    /// User id.
     Number(u32),
-    /// By name.
+    /// User name.
     Name(String),
 }
 
-/// An address with the bits of it that count.
+/// An address with the length of its network prefix.
 #[derive(Clone, Copy, Debug)]
 struct Network {
     address: IpAddr,
@@ -46,7 +46,7 @@ struct Rule {
     networks: Option<Vec<Network>>,
 }
 
-/// Who may open what. Without a rule every client may open every volume.
+/// Access rules. Without any, every client may open every volume.
 #[derive(Debug, Default)]
 pub struct Access {
     rules: RwLock<Vec<Rule>>,
@@ -58,18 +58,18 @@ fn rules(tables: &[Allow]) -> anyhow::Result<Vec<Rule>> {
 }
 
 impl Access {
-    /// Checks the tables of a configuration.
+    /// Parses the tables of a configuration.
     ///
     /// # Errors
-    /// A table says nothing, contradicts itself, or names a user or an address that there is not.
+    /// A table is empty, contradicts itself, or names an unknown user or an invalid address.
     pub fn new(tables: &[Allow]) -> anyhow::Result<Access> {
         Ok(Access { rules: RwLock::new(rules(tables)?) })
     }
 
-    /// Goes by these tables from now on. What a client has open, it keeps.
+    /// Replaces the rules. Clients keep the volumes they have open.
     ///
     /// # Errors
-    /// As [`new`](Access::new); the tables before are then kept.
+    /// As [`new`](Access::new); the previous rules then stay.
     pub fn replace(&self, tables: &[Allow]) -> anyhow::Result<()> {
         let rules = rules(tables)?;
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
@@ -140,7 +140,7 @@ impl Network {
         Ok(network)
     }
 
-    /// As a number of 128 bits; an address of IPv4 stands in front.
+    /// The address as a 128-bit number, with an IPv4 address in the upper 32 bits.
     fn whole(&self, address: IpAddr) -> u128 {
         match address {
             IpAddr::V4(address) => u128::from(address.to_bits()) << 96,
@@ -153,25 +153,25 @@ impl Network {
     }
 
     fn has(&self, address: IpAddr) -> bool {
-        // A client over IPv4 at a socket of IPv6.
+        // An IPv4 client of an IPv6 socket has a mapped address.
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && self.masked(address) == self.masked(self.address)
     }
 }
 
-/// Whether a name is like any of these.
+/// Whether a name matches any of the patterns.
 fn any(patterns: &[String], name: &str) -> bool {
     patterns.iter().any(|pattern| is_like(pattern, name))
 }
 
-/// Whether a name is like a pattern, in which `*` stands for any letters.
+/// Whether a name matches a pattern, in which `*` matches any characters.
 fn is_like(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(head) else { return false };
     let mut parts: Vec<&str> = rest.split('*').collect();
     let tail = parts.pop().unwrap_or_default();
     for part in parts {
-        // The first place leaves most for what follows.
+        // The first match leaves most of the name for the parts that follow.
         let Some(at) = name.find(part) else { return false };
         name = &name[at + part.len()..];
     }

@@ -1,4 +1,4 @@
-//! Whether a store can keep one more promise, before it is given.
+//! Admission control: whether a store can keep the guarantees of its volumes.
 
 use std::fmt::Write as _;
 
@@ -10,26 +10,27 @@ use experiment::tenants::Contract;
 use progress::monitor::Quiet;
 use sim::profile::Profile;
 
-/// How long each scenario is simulated: the shortest in which a p99 and windows of a second say something.
+/// Simulated time of each scenario: the shortest that gives meaningful 99th percentiles and windows of a second.
 const SCENARIO: Nanos = Nanos::from_millis(2_000);
-/// Of what the scenarios draw.
+/// Seed of the scenarios.
 pub(crate) const SEED: u64 = 1;
 
-/// A volume as it is or would be.
+/// A volume to check, existing or requested.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// What people call it.
+    /// Name.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it is promised: keys of a tenant in TOML.
+    /// Contract: keys of a tenant in TOML; empty without guarantees.
     pub contract: String,
 }
 
-/// Refuses volumes whose promises a disk cannot keep all at once, whatever their owners ask for, as `seekwise guarantee` does.
+/// Checks that a disk can keep the guarantees of all volumes at once in the worst case of what their owners may send, as `seekwise
+/// guarantee` does.
 ///
 /// # Errors
-/// They cannot be kept: which is broken, and what would be admitted.
+/// A guarantee cannot be kept; the message names it and what would be admitted. Or a contract is invalid or cannot be simulated.
 pub fn check(disk: &Profile, volumes: &[Asked]) -> anyhow::Result<()> {
     let mut text = String::new();
     let mut begin = 0;

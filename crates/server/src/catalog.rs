@@ -1,4 +1,4 @@
-//! The volumes, and their extents on stores: one SQLite file, written before it is needed.
+//! Catalog of volumes and their extents in one SQLite file. Write-ahead: a change is committed before a volume uses it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Transaction, param
 /// Bytes of an extent.
 pub const EXTENT_BYTES: u64 = 64 << 20;
 
-/// The layout of the file. Version 1 had no checksums and no moves.
+/// Schema version of the file. Version 1 had no checksums and no moves.
 const VERSION: i64 = 2;
 
-/// What SQLite itself does not notice, such as another number in a row, the checksums do: they are of all other columns of the row.
+/// The checksum of a row covers all its other columns: it detects damage that SQLite does not, such as a changed number.
 const SCHEMA: &str = "
 create table store (name text primary key, extents integer not null) strict;
 create table volume (
@@ -34,7 +34,7 @@ create table extent (
 ) strict, without rowid;
 ";
 
-/// Volumes that are being moved. Extents at the destination are not written down before they hold the volume: after a crash they are free.
+/// Moves in progress. Destination extents are recorded only when the move ends, so that after a crash they are free.
 const MOVES: &str = "
 create table move (
     volume integer primary key references volume (id) on delete cascade,
@@ -48,33 +48,33 @@ alter table volume add column checksum integer not null default 0;
 alter table extent add column checksum integer not null default 0;
 ";
 
-/// A volume as it is written down.
+/// A volume with its extents, as recorded in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Never used again.
+    /// Unique; not reused after the volume is deleted.
     pub id: u32,
-    /// What people call it.
+    /// Name.
     pub name: String,
-    /// Where it is.
+    /// Name of its store.
     pub store: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it was promised: keys of a tenant in TOML.
+    /// Contract: keys of a tenant in TOML; empty without guarantees.
     pub contract: String,
-    /// Its extents on the store: place in the volume and number on the store.
+    /// Allocated extents: place in the volume and number on the store.
     pub extents: Vec<(u32, u32)>,
 }
 
-/// The file. Every change is on the disk when the call returns.
+/// The open catalog, locked against other servers. Every change is durable when the call returns.
 pub struct Catalog {
     file: Connection,
 }
 
 impl Catalog {
-    /// Opens the file, or makes one.
+    /// Opens the catalog, and creates it if there is none.
     ///
     /// # Errors
-    /// It cannot be opened or locked, is of another version, or is damaged.
+    /// The file cannot be opened, is locked, has an unknown version, or is damaged.
     pub fn open(path: &Path) -> anyhow::Result<Catalog> {
         Catalog::open_file(path).map_err(|error| {
             let code = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
@@ -91,7 +91,7 @@ impl Catalog {
             create(path)?;
         }
         let mut file = Connection::open(path)?;
-        // Of one server: another one would give the same extents away.
+        // Exclusive: a second server would allocate the same extents.
         file.pragma_update(None, "locking_mode", "exclusive")?;
         file.pragma_update(None, "journal_mode", "wal")?;
         file.pragma_update(None, "synchronous", "full")?;
@@ -108,7 +108,7 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Refuses a file that is damaged: volumes with the extents of others are worse than none.
+    /// Checks integrity, references, checksums and extents. A damaged catalog is refused, as it might give a volume the extents of another.
     fn check(&self) -> anyhow::Result<()> {
         let found: String = self.file.query_row("pragma integrity_check (1)", [], |row| row.get(0))?;
         ensure!(found == "ok", "{DAMAGED}: {found}");
@@ -129,10 +129,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// Makes a store known. Its size may grow.
+    /// Registers a store, or updates its size.
     ///
     /// # Errors
-    /// Of the file; or extents are in use that the store no longer has.
+    /// The database cannot be read or written, or the store has shrunk below an extent that is in use.
     pub fn add_store(&self, name: &str, extents: u32) -> anyhow::Result<()> {
         let last: Option<i64> = self.file.query_row("select max(number) from extent where store = ?1", [name], |row| row.get(0))?;
         if let Some(last) = last.filter(|last| *last >= i64::from(extents)) {
@@ -143,10 +143,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// Every volume, by name.
+    /// All volumes with their extents, ordered by name.
     ///
     /// # Errors
-    /// Of the file.
+    /// The database cannot be read.
     pub fn volumes(&self) -> anyhow::Result<Vec<Record>> {
         let mut read = self.file.prepare("select id, name, store, bytes, contract from volume order by name")?;
         let volumes = read.query_map([], |row| {
@@ -168,10 +168,10 @@ impl Catalog {
         Ok(volumes)
     }
 
-    /// Writes a new volume down, and returns its id.
+    /// Records a new volume without extents and returns its id.
     ///
     /// # Errors
-    /// Of the file; or there is a volume of this name.
+    /// The database cannot be read or written, or the name is taken.
     pub fn create(&mut self, name: &str, store: &str, bytes: u64, contract: &str) -> anyhow::Result<u32> {
         let there: Option<u32> =
             self.file.query_row("select id from volume where name = ?1", [name], |row| row.get(0)).optional()?;
@@ -187,10 +187,10 @@ impl Catalog {
         Ok(id)
     }
 
-    /// Changes the size, and frees the extents behind the end.
+    /// Sets the size of a volume and frees the extents beyond its end.
     ///
     /// # Errors
-    /// Of the file.
+    /// The database cannot be written.
     pub fn resize(&mut self, id: u32, bytes: u64) -> anyhow::Result<()> {
         let change = self.file.transaction()?;
         change.execute("update volume set bytes = ?2 where id = ?1", params![id, bytes.cast_signed()])?;
@@ -200,10 +200,10 @@ impl Catalog {
         Ok(change.commit()?)
     }
 
-    /// Changes what a volume is promised.
+    /// Sets the contract of a volume.
     ///
     /// # Errors
-    /// Of the file.
+    /// The database cannot be written.
     pub fn promise(&mut self, id: u32, contract: &str) -> anyhow::Result<()> {
         let change = self.file.transaction()?;
         change.execute("update volume set contract = ?2 where id = ?1", params![id, contract])?;
@@ -211,58 +211,58 @@ impl Catalog {
         Ok(change.commit()?)
     }
 
-    /// Forgets a volume, and frees its extents.
+    /// Removes a volume and frees its extents.
     ///
     /// # Errors
-    /// Of the file.
+    /// The database cannot be written.
     pub fn delete(&self, id: u32) -> anyhow::Result<()> {
         self.file.execute("delete from volume where id = ?1", [id])?;
         Ok(())
     }
 
-    /// Gives extents of a store to places of a volume.
+    /// Records extents, as place and number, that a volume is given on a store.
     ///
     /// # Errors
-    /// Of the file.
+    /// The database cannot be written, or an extent is in use.
     pub fn allocate(&mut self, id: u32, store: &str, extents: &[(u32, u32)]) -> anyhow::Result<()> {
         let change = self.file.transaction()?;
         insert(&change, id, store, extents)?;
         Ok(change.commit()?)
     }
 
-    /// Volumes that are being moved, by id: to which store, and at how many bytes a second.
+    /// Moves in progress, by volume id: destination store and copy rate in bytes/s.
     ///
     /// # Errors
-    /// Of the file.
+    /// The database cannot be read.
     pub fn moves(&self) -> anyhow::Result<BTreeMap<u32, (String, u64)>> {
         let mut read = self.file.prepare("select volume, store, bytes_per_second from move")?;
         let moves = read.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get::<_, i64>(2)?.cast_unsigned()))))?;
         Ok(moves.collect::<Result<_, _>>()?)
     }
 
-    /// A volume is being moved from now on.
+    /// Records the start of a move.
     ///
     /// # Errors
-    /// Of the file; or it is being moved already.
+    /// The database cannot be written, or the volume is being moved already.
     pub fn begin_move(&self, id: u32, store: &str, bytes_per_second: u64) -> anyhow::Result<()> {
         let sql = "insert into move values (?1, ?2, ?3)";
         self.file.execute(sql, params![id, store, bytes_per_second.cast_signed()])?;
         Ok(())
     }
 
-    /// A volume is no longer being moved, and stays where it is.
+    /// Records that a move was cancelled; the volume keeps its store and extents.
     ///
     /// # Errors
-    /// Of the file.
+    /// The database cannot be written.
     pub fn cancel_move(&self, id: u32) -> anyhow::Result<()> {
         self.file.execute("delete from move where volume = ?1", [id])?;
         Ok(())
     }
 
-    /// A volume is on another store from now on, in these extents: all at once, or not at all.
+    /// Ends a move: replaces the store and the extents of a volume in one transaction.
     ///
     /// # Errors
-    /// Of the file.
+    /// The database cannot be written, or an extent is in use.
     pub fn finish_move(&mut self, id: u32, store: &str, extents: &[(u32, u32)]) -> anyhow::Result<()> {
         let change = self.file.transaction()?;
         change.execute("delete from extent where volume = ?1", [id])?;
@@ -274,10 +274,10 @@ impl Catalog {
     }
 }
 
-/// What a file is called that is not as this program wrote it.
+/// Error for a file that fails verification.
 const DAMAGED: &str = "is damaged; restore it from a copy of the same time as the stores";
 
-/// What checksums are of.
+/// SQL expressions for the text that is checksummed, for each table.
 const VOLUME_SUM: &str = "id || '|' || name || '|' || store || '|' || bytes || '|' || contract";
 const EXTENT_SUM: &str = "store || '|' || number || '|' || volume || '|' || place";
 
@@ -285,7 +285,7 @@ fn checksum(text: &str) -> u32 {
     crc32fast::hash(text.as_bytes())
 }
 
-/// Sets the checksum of a volume that was changed.
+/// Updates the checksum of a volume after a change.
 fn seal_volume(change: &Transaction<'_>, id: u32) -> anyhow::Result<()> {
     let text: Option<String> =
         change.query_row(&format!("select {VOLUME_SUM} from volume where id = ?1"), [id], |row| row.get(0)).optional()?;
@@ -295,7 +295,7 @@ fn seal_volume(change: &Transaction<'_>, id: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Enters extents: place and number.
+/// Inserts extents, given as place and number.
 fn insert(change: &Transaction<'_>, id: u32, store: &str, extents: &[(u32, u32)]) -> anyhow::Result<()> {
     let mut insert = change.prepare("insert into extent (store, number, volume, place, checksum) values (?1, ?2, ?3, ?4, ?5)")?;
     for (place, number) in extents {
@@ -304,7 +304,7 @@ fn insert(change: &Transaction<'_>, id: u32, store: &str, extents: &[(u32, u32)]
     Ok(())
 }
 
-/// Makes a file under another name, so that one that is there and empty was damaged.
+/// Creates the file under a temporary name and renames it, so that an empty file at `path` is known to be damaged.
 fn create(path: &Path) -> anyhow::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
@@ -317,7 +317,7 @@ fn create(path: &Path) -> anyhow::Result<()> {
     file.pragma_update(None, "synchronous", "full")?;
     file.execute_batch(&format!("begin exclusive; {SCHEMA} {MOVES} pragma user_version = {VERSION}; commit;"))?;
     file.close().map_err(|(_, error)| error)?;
-    // What is left of a catalog that was removed must not be taken for a part of this one.
+    // Logs left over from a removed catalog must not be replayed into the new one.
     for left in ["-wal", "-journal"] {
         let mut name = path.as_os_str().to_owned();
         name.push(left);
@@ -330,7 +330,7 @@ fn create(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Brings a file of version 1 to this one.
+/// Upgrades a file from version 1 to [`VERSION`].
 fn upgrade(file: &mut Connection) -> anyhow::Result<()> {
     let change = file.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
     change.execute_batch(&format!("{CHECKSUMS} {MOVES}"))?;
@@ -406,7 +406,7 @@ mod tests {
         assert!(catalog.moves().unwrap().is_empty());
     }
 
-    /// Whatever byte of it is changed, the file is refused, or says what it said before.
+    /// With any byte changed, the file is either refused or read with its original contents.
     #[test]
     fn a_damaged_file_is_refused_and_never_says_something_else() {
         let folder = tempfile::tempdir().unwrap();

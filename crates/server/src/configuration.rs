@@ -11,46 +11,46 @@ use serve::nbd::{Client, Origin};
 
 use crate::access::{Access, Allow};
 
-/// What is served, and where.
+/// The configuration. Unknown keys are errors.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
-    /// The file with what volumes there are.
+    /// The catalog: an SQLite file with the volumes and their extents.
     #[serde(default = "catalog")]
     pub catalog: PathBuf,
-    /// The socket for `seekwise-serve volume`.
+    /// Unix socket for `seekwise-serve volume`.
     #[serde(default = "control")]
     pub control: PathBuf,
-    /// Where data is.
+    /// Files, block devices and emulated disks that hold the volumes; at least one.
     #[serde(rename = "store", default)]
     pub stores: Vec<Store>,
-    /// Where clients connect.
+    /// Sockets and addresses on which clients connect; at least one.
     #[serde(rename = "listen", default)]
     pub listen: Vec<Listen>,
-    /// Moves that the server makes without being asked; absent: none.
+    /// Automatic moves; `None` disables them.
     pub moves: Option<Moves>,
-    /// Where metrics for Prometheus are: an address, or `unix:` and a path; without it there are none.
+    /// Address for Prometheus metrics, or `unix:` and a path; `None` disables them.
     pub metrics: Option<String>,
-    /// Certificates for those places that use TLS.
+    /// Certificates; required if an entry of `listen` uses TLS.
     pub tls: Option<Tls>,
-    /// Which client may open which volume; without a table every client every volume.
+    /// Access rules. Without any, every client may open every volume.
     #[serde(rename = "allow", default)]
     pub allow: Vec<Allow>,
 }
 
-/// Moves that the server makes without being asked, when a store cannot keep its promises.
+/// Automatic moves of volumes away from stores that cannot keep their guarantees.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Moves {
-    /// Whether it does.
+    /// Whether moves are made.
     pub auto: bool,
-    /// How many in 24 hours.
+    /// Maximum number of moves in 24 hours.
     #[serde(default = "one")]
     pub most_per_day: u32,
-    /// The largest volume, by what it has of its store.
+    /// Maximum allocated size of a volume to move.
     #[serde(default = "hundred_gib")]
     pub most_gib: u64,
-    /// How fast volumes are copied.
+    /// Copy rate.
     #[serde(default = "pace")]
     pub pace_mib_s: u64,
 }
@@ -64,41 +64,41 @@ fn pace() -> u64 {
 }
 
 impl Moves {
-    /// The largest volume, by what it has of its store.
+    /// Maximum allocated size of a volume to move, in bytes.
     pub fn most_bytes(&self) -> u64 {
         self.most_gib.saturating_mul(1 << 30)
     }
 
-    /// How fast volumes are copied.
+    /// Copy rate.
     pub fn bytes_per_second(&self) -> u64 {
         self.pace_mib_s << 20
     }
 }
 
-/// Files in PEM.
+/// TLS files, in PEM.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
-    /// The server's certificate, and those between it and a root.
+    /// Certificate of the server with its intermediates.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// Who signs certificates of clients: then a client has to show one.
+    /// Certificate authority of clients. If set, a client must present a certificate.
     pub client_ca: Option<PathBuf>,
-    /// Certificates of clients that are revoked.
+    /// Certificate revocation lists for clients.
     pub client_crl: Option<PathBuf>,
 }
 
-/// Whether TLS is used at a place.
+/// Use of TLS by an entry of `listen`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UseTls {
-    /// It is not offered.
+    /// Not offered.
     #[default]
     Off,
-    /// Clients may use it.
+    /// Offered.
     On,
-    /// Clients have to use it.
+    /// Required.
     Require,
 }
 
@@ -110,37 +110,37 @@ fn control() -> PathBuf {
     PathBuf::from("/run/seekwise-serve/control.sock")
 }
 
-/// A file or block device that holds volumes, or a disk that is emulated.
+/// A file, block device or emulated disk that holds volumes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
-    /// What people call it.
+    /// Name: see [`is_name`].
     pub name: String,
-    /// The file or block device.
+    /// The file or block device. Exactly one of `path` and `emulated` is given.
     pub path: Option<PathBuf>,
-    /// A disk as `--disk` names it: its data is in memory and gone at the end, replies take as long as on that disk.
+    /// Disk to emulate, as for `--disk`. Data is kept in memory and lost at exit; requests take as long as on that disk.
     pub emulated: Option<String>,
-    /// The disk that the store is like, as `--disk` names it: promises are checked against it. Of an emulated disk itself.
+    /// Model of the store's performance, as for `--disk`; required for admission control. An emulated disk is its own model.
     pub profile: Option<String>,
-    /// The scheduler with its tunables.
+    /// Scheduler with its tunables. Default: `youchoose`.
     pub scheduler: Option<String>,
-    /// Controller of the scheduler, queue depth and read-ahead that the configuration does not set; `None` disables tuning.
+    /// Controller for those of scheduler, queue depth and read-ahead that are not configured; `None` disables tuning.
     pub controller: Option<String>,
-    /// Requests at the device at the same time; of an emulated disk its own.
+    /// Maximum number of requests in flight, 1 to 1024. Default: [`DEPTH`], or that of the emulated disk.
     pub depth: Option<u32>,
-    /// How far the server reads ahead of clients that read in order; absent or 0: not at all.
+    /// Maximum read-ahead for sequential readers, at most 1024. Default: 0, which disables it.
     pub read_ahead_kb: Option<u32>,
-    /// Whether the page cache is bypassed, where the file system allows it.
+    /// Whether to bypass the page cache (`O_DIRECT`) if the file system supports it.
     #[serde(default = "yes")]
     pub direct: bool,
-    /// Disks below it that serve at the same time.
+    /// Number of disks below the store that work in parallel, 1 to 1024.
     #[serde(default = "one")]
     pub disks: u32,
 }
 
-/// The scheduler if none is given: it keeps promises.
+/// Default scheduler: it enforces guarantees.
 const SCHEDULER: &str = "youchoose";
-/// The largest `read_ahead_kb`: two chunks of it for eight readers are all that is held of a store.
+/// Maximum `read_ahead_kb`: the read-ahead buffer of a store holds two such chunks for each of eight readers.
 const MOST_READ_AHEAD_KB: u32 = 1024;
 
 fn yes() -> bool {
@@ -151,43 +151,43 @@ fn one() -> u32 {
     1
 }
 
-/// What `depth` is if it is not given: what a SATA drive's queue holds.
+/// Default `depth`: what a SATA drive's queue holds.
 pub const DEPTH: u32 = 32;
-/// The default pace of moves, in bytes a second, as of the simulator's copier: 32 chunks, which cost a 7,200 rpm disk about a third of its
-/// time.
+/// Default copy rate of moves in bytes/s, that of the simulator's copier: 32 chunks, which take about a third of the time of a 7,200 rpm
+/// disk.
 pub const PACE: u64 = 8 << 20;
 
-/// A place where clients connect: one of the three.
+/// A socket or address on which clients connect: one of `unix`, `tcp` and `vhost_user`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listen {
-    /// A unix socket.
+    /// Unix socket for NBD.
     pub unix: Option<PathBuf>,
-    /// An address and a port.
+    /// Address and port for NBD.
     pub tcp: Option<SocketAddr>,
-    /// A unix socket for a virtual machine's monitor, by vhost-user.
+    /// Unix socket for a virtual machine monitor that uses vhost-user.
     pub vhost_user: Option<PathBuf>,
-    /// The volume at such a socket.
+    /// Volume exported on a `vhost_user` socket.
     pub volume: Option<String>,
-    /// Whether clients may or have to use TLS.
+    /// Use of TLS.
     #[serde(default)]
     pub tls: UseTls,
 }
 
 impl Configuration {
-    /// Reads and checks a file.
+    /// Reads and validates a file.
     ///
     /// # Errors
-    /// It cannot be read; or what is wrong, with its line or key, and what would be right.
+    /// The file cannot be read, or is invalid; the message names the line or key and the valid values.
     pub fn read(path: &Path) -> anyhow::Result<Configuration> {
         let text = std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         Configuration::parse(&text).with_context(|| path.display().to_string())
     }
 
-    /// The same of a text.
+    /// Parses and validates the text of a configuration.
     ///
     /// # Errors
-    /// As [`read`](Configuration::read).
+    /// The text is invalid: see [`read`](Configuration::read).
     pub fn parse(text: &str) -> anyhow::Result<Configuration> {
         let configuration: Configuration = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -232,10 +232,10 @@ impl Configuration {
         self.check_doors()
     }
 
-    /// Where metrics for Prometheus are; `None`: there are none.
+    /// Listener for Prometheus metrics; `None` if metrics are disabled.
     ///
     /// # Errors
-    /// It is no place, or not of this machine.
+    /// The address is malformed or not a loopback address.
     pub fn metrics(&self) -> anyhow::Result<Option<endpoint::metrics::Listen>> {
         let Some(text) = &self.metrics else { return Ok(None) };
         let listen = text.parse().map_err(|wanted| anyhow::anyhow!("metrics = {text:?}: {wanted}"))?;
@@ -309,10 +309,10 @@ impl Listen {
 }
 
 impl Store {
-    /// The scheduler with its tunables.
+    /// The configured or default scheduler with its tunables.
     ///
     /// # Errors
-    /// There is no such scheduler, or a tunable is wrong.
+    /// The scheduler is unknown or one that learns, or a tunable is invalid.
     pub fn setting(&self) -> anyhow::Result<Setting> {
         let setting = Setting::parse_scheduler(self.scheduler.as_deref().unwrap_or(SCHEDULER))
             .with_context(|| format!("store {}: scheduler", self.name))?;
@@ -320,17 +320,17 @@ impl Store {
         Ok(setting)
     }
 
-    /// The controller with its tunables; `None` if there is none.
+    /// The configured controller with its tunables; `None` without one.
     ///
     /// # Errors
-    /// There is no such controller, or a tunable is wrong.
+    /// The controller is unknown, or a tunable is invalid.
     pub fn controller(&self) -> anyhow::Result<Option<ControllerChoice>> {
         let parsed = self.controller.as_deref().map(twin::controller::parse).transpose();
         parsed.with_context(|| format!("store {}: controller", self.name))
     }
 }
 
-/// Whether something can be a name, also in a path and in NBD.
+/// Whether a string is a valid name of a store or volume: 1 to 64 ASCII letters, digits, `.`, `_` and `-`, not beginning with `.` or `-`.
 pub fn is_name(name: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     (1..=64).contains(&name.len()) && name.chars().all(is_letter) && !name.starts_with(['.', '-'])

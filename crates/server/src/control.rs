@@ -1,4 +1,4 @@
-//! Commands over a unix socket: a line of JSON each way.
+//! Control protocol over a unix socket: one line of JSON per command, one per reply.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -18,75 +18,75 @@ use crate::server::{NewVolume, Server};
 use crate::tuning::Tuned;
 use crate::watch::Watch;
 
-/// The longest command.
+/// Maximum length of a command line in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What can be asked for.
+/// A command, tagged by `do`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Command {
-    /// Makes a volume.
+    /// Creates a volume.
     Create(NewVolume),
-    /// Changes the size.
+    /// Changes the size of a volume.
     Resize {
-        /// Which.
+        /// Name of the volume.
         name: String,
-        /// The new size.
+        /// New size in bytes.
         bytes: u64,
-        /// Whether it may become smaller.
+        /// Whether the volume may shrink.
         shrink: bool,
     },
-    /// Changes what it is promised.
+    /// Changes the contract of a volume.
     Promise {
-        /// Which.
+        /// Name of the volume.
         name: String,
         /// Keys of a tenant in TOML.
         contract: String,
-        /// Whether a promise is given that the store may not keep.
+        /// Skips admission control.
         is_unchecked: bool,
     },
     /// Deletes a volume.
     Delete {
-        /// Which.
+        /// Name of the volume.
         name: String,
     },
-    /// Moves it to another store.
+    /// Starts moving a volume to another store.
     Move {
-        /// Which.
+        /// Name of the volume.
         name: String,
-        /// The store.
+        /// Name of the destination store.
         to: String,
-        /// How fast it is copied.
+        /// Copy rate.
         bytes_per_second: u64,
-        /// Whether it goes to a store that may not keep its promise.
+        /// Skips admission control.
         is_unchecked: bool,
     },
-    /// Ends a move, and leaves the volume where it is.
+    /// Cancels a move; the volume stays on its store.
     CancelMove {
-        /// Which.
+        /// Name of the volume.
         name: String,
     },
-    /// Says which volumes should move, so that every store can keep what it promised.
+    /// Proposes moves with which every store can keep its guarantees.
     Plan {
-        /// Begins the moves at this pace; absent: they are only said.
+        /// Copy rate in bytes/s at which the proposed moves are started; `None` only proposes them.
         apply: Option<u64>,
     },
-    /// Says what there is.
+    /// Returns the state of all stores and volumes.
     Status,
-    /// Reads the tables `[[allow]]` of the configuration again.
+    /// Reloads the `[[allow]]` tables of the configuration.
     Reload,
 }
 
-/// What commands are carried out with.
+/// Context in which commands are executed.
 #[derive(Clone)]
 pub struct Ruled {
-    /// The stores and volumes.
+    /// Stores and volumes.
     pub server: Arc<Server>,
-    /// How the volumes do.
+    /// Statistics of the volumes and the state of their guarantees.
     pub watch: Arc<Watch>,
-    /// Who may open what.
+    /// Access rules.
     pub access: Arc<Access>,
-    /// The configuration's file.
+    /// Path of the configuration file.
     pub configuration: PathBuf,
 }
 
@@ -99,96 +99,97 @@ impl Ruled {
     }
 }
 
-/// What there is.
+/// State of the server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// The stores.
+    /// All stores, in the order of the configuration.
     pub stores: Vec<StoreStatus>,
-    /// The volumes, by name.
+    /// All volumes, ordered by name.
     pub volumes: Vec<VolumeStatus>,
 }
 
-/// A store.
+/// State of a store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoreStatus {
-    /// What people call it.
+    /// Name.
     pub name: String,
-    /// Its scheduler with its tunables.
+    /// Active scheduler with its tunables.
     pub scheduler: String,
-    /// Requests at the device at the same time, at most.
+    /// Maximum number of requests in flight at the device.
     pub depth: usize,
-    /// How far the server reads ahead.
+    /// Maximum read-ahead; 0 disables it.
     pub read_ahead_kb: i64,
-    /// What a controller did; absent if there is none.
+    /// What the store's controller has changed; `None` without a controller.
     pub tuned: Option<Tuned>,
-    /// Who moves its data: `io_uring`, `threads` where the system forbids that, or `memory` of an emulated disk.
+    /// I/O engine: `io_uring`, `threads` where io_uring is not permitted, or `memory` for an emulated disk.
     pub engine: String,
-    /// Its size.
+    /// Size in bytes, in whole extents.
     pub bytes: u64,
-    /// What no volume has.
+    /// Space not allocated to any volume.
     pub free_bytes: u64,
-    /// Pieces that were asked for.
+    /// Pieces submitted, before merging.
     pub pieces: u64,
-    /// Requests that they became, after merging.
+    /// Requests dispatched by the scheduler, after merging.
     pub requests: u64,
-    /// Of these, those that failed.
+    /// Dispatched requests that failed.
     pub failed: u64,
-    /// Flushes.
+    /// Flushes of the device.
     pub flushes: u64,
 }
 
-/// A volume.
+/// State of a volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct VolumeStatus {
-    /// What people call it.
+    /// Name.
     pub name: String,
-    /// Where it is.
+    /// Name of its store.
     pub store: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// What it has of the store.
+    /// Space allocated on the store.
     pub allocated_bytes: u64,
-    /// Clients that have it open.
+    /// Number of clients that have it open.
     pub clients: usize,
-    /// Requests so far.
+    /// Reads since the server started.
     pub reads: u64,
-    /// Requests so far.
+    /// Writes since the server started.
     pub writes: u64,
-    /// Bytes so far.
+    /// Bytes read since the server started.
     pub read_bytes: u64,
-    /// Bytes so far.
+    /// Bytes written since the server started.
     pub written_bytes: u64,
-    /// What it was promised.
+    /// Contract: keys of a tenant in TOML; empty without guarantees.
     pub contract: String,
-    /// Requests in the last whole second.
+    /// Requests completed in the last full second.
     pub iops: u64,
-    /// Bytes in the last whole second.
+    /// Bytes read and written in the last full second.
     pub bytes_per_second: u64,
-    /// The median response time of the last whole second in milliseconds; 0 without requests.
+    /// Median response time of the last full second; 0 without requests.
     pub p50_ms: f64,
-    /// The 99th percentile.
+    /// 99th percentile of the response times of the last full second; 0 without requests.
     pub p99_ms: f64,
-    /// Of a volume with a reference disk under a scheduler that keeps account: requests done since it has its contract.
+    /// Requests compared with the reference disk since the contract was set. `None` without a reference disk, or if the scheduler keeps no
+    /// account.
     pub judged: Option<u64>,
-    /// Of these, those that were later than on the reference disk because of others.
+    /// Of the judged requests, those later than on the reference disk because of other volumes.
     pub late_by_others: Option<u64>,
-    /// Since when the promise is broken, in seconds since 1970; absent while it is kept.
+    /// Unix time in seconds since which the guarantee is broken; `None` while it is kept.
     pub broken_since: Option<u64>,
-    /// The volume that used the store most when it was broken.
+    /// The volume that transferred most in the second of the latest violation.
     pub because_of: Option<String>,
-    /// How far its move to another store is; absent if it is not being moved.
+    /// Progress of the current move; `None` if the volume is not being moved.
     pub moving: Option<Progress>,
-    /// Why its last move failed; absent if it did not.
+    /// Reason why the last move failed; `None` if it did not.
     pub move_failed: Option<String>,
     /// Requests that failed since the server started.
     pub failed_requests: u64,
-    /// The error of the last of them, with the store.
+    /// Error of the last failed request, with its store.
     pub last_error: Option<String>,
-    /// For how many seconds its store has answered none of the requests under way; absent if it answers.
+    /// Seconds since the store last completed a request, while requests are outstanding; `None` if the volume is not stalled.
     pub stalled_seconds: Option<u64>,
 }
 
-/// The answer to a command.
+/// The reply to a command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Answer {
@@ -199,10 +200,10 @@ enum Answer {
     Refused(String),
 }
 
-/// Answers the commands of a client.
+/// Executes the commands of a client until it disconnects. A command that fails is answered with the reason.
 ///
 /// # Errors
-/// Of the connection.
+/// Errors of the connection.
 pub fn answer(stream: UnixStream, ruled: &Ruled) -> std::io::Result<()> {
     let mut writer = stream.try_clone()?;
     let mut reader = BufReader::new(stream);
@@ -299,22 +300,22 @@ fn status(server: &Server, watch: &Watch) -> Status {
     Status { stores: stores.collect(), volumes: volumes.collect() }
 }
 
-/// What a server answers to a command that it carried out.
+/// Reply to a command that succeeded.
 pub enum Carried {
-    /// Nothing more.
+    /// Done; nothing to report.
     Out,
-    /// Something that its owner should know.
+    /// Done, with a note for the user.
     Noted(String),
-    /// What should move.
+    /// Proposed moves.
     Advice(Advice),
-    /// What there is.
+    /// State of the server.
     Status(Status),
 }
 
-/// Asks a running server.
+/// Sends a command to a running server and returns its reply.
 ///
 /// # Errors
-/// No server answers at this socket, or it refuses.
+/// No server answers on this socket, or the server rejects the command.
 pub fn ask(socket: &Path, command: &Command) -> anyhow::Result<Carried> {
     let at = || format!("{}: no server answers; is seekwise-serve running, and may you open its socket?", socket.display());
     let mut stream = UnixStream::connect(socket).with_context(at)?;

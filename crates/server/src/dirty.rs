@@ -1,33 +1,33 @@
-//! Which parts of a volume were written: what the copy of it lacks.
+//! Dirty set: the parts of a volume that were written and not copied yet.
 
 use std::collections::BTreeMap;
 
 use crate::catalog::EXTENT_BYTES;
 
-/// Bytes of a part that is noted: small enough that few other bytes are copied with a small write, and 1,024 of them in an extent.
+/// Granularity of the dirty set in bytes: a small write causes little extra copying, and an extent has 1,024 granules.
 pub(crate) const GRANULE: u64 = 64 << 10;
 const WORDS: usize = (EXTENT_BYTES / GRANULE / 64) as usize;
 
-/// Parts of a volume, in granules.
+/// A set of granules of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dirty {
-    /// By place: a bit for each granule.
+    /// Bitmap of the dirty granules, by place of the extent.
     extents: BTreeMap<u32, Box<[u64; WORDS]>>,
     granules: u64,
 }
 
-/// A range of an extent.
+/// A range within an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    /// The extent's place in the volume.
+    /// Place of the extent in the volume.
     pub place: u32,
-    /// The first byte within it.
+    /// Offset within the extent in bytes.
     pub offset: u64,
     pub bytes: u64,
 }
 
 impl Dirty {
-    /// Notes a range of the volume.
+    /// Marks the granules that a range of the volume touches.
     pub(crate) fn mark(&mut self, offset: u64, bytes: u64) {
         if bytes == 0 {
             return;
@@ -41,12 +41,12 @@ impl Dirty {
         }
     }
 
-    /// Notes a whole extent.
+    /// Marks a whole extent.
     pub(crate) fn mark_extent(&mut self, place: u32) {
         self.mark(u64::from(place) * EXTENT_BYTES, EXTENT_BYTES);
     }
 
-    /// Notes what another has noted.
+    /// Adds another set.
     pub(crate) fn merge(&mut self, other: &Dirty) {
         for (place, words) in &other.extents {
             let own = self.extents.entry(*place).or_insert_with(|| Box::new([0; WORDS]));
@@ -57,12 +57,12 @@ impl Dirty {
         }
     }
 
-    /// How many bytes are noted.
+    /// Size of the set in bytes, in whole granules.
     pub(crate) fn bytes(&self) -> u64 {
         self.granules * GRANULE
     }
 
-    /// What is noted, in order, in ranges of at most `most` bytes, a multiple of the granule.
+    /// The set in ascending order, as ranges of at most `most` bytes, which is a multiple of the granule.
     pub(crate) fn chunks(&self, most: u64) -> impl Iterator<Item = Chunk> {
         let most = most.max(GRANULE);
         self.extents.iter().flat_map(move |(place, words)| {
@@ -83,7 +83,7 @@ impl Dirty {
 mod tests {
     use super::*;
 
-    /// What is written is in a chunk, and in one only.
+    /// Every written granule is in exactly one chunk.
     #[test]
     fn chunks_are_the_granules_that_were_written() {
         let mut state = 7_u64;

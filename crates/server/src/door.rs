@@ -1,4 +1,4 @@
-//! Where clients connect.
+//! Listeners: sockets and addresses on which clients connect.
 
 use std::fs::Permissions;
 use std::io;
@@ -23,26 +23,26 @@ use crate::access::Access;
 use crate::control::{self, Ruled};
 use crate::server::Server;
 
-/// How often a listener looks whether it should end.
+/// Interval at which a listener checks whether it is closed.
 const LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// The most clients at the same time: each has two threads.
+/// Maximum number of connected clients: each has two threads.
 const MOST_CLIENTS: usize = 1024;
-/// Clients that have requests under way at the end are waited for this long.
+/// Maximum time to wait for outstanding requests when the server ends.
 const FAREWELL: Duration = Duration::from_secs(30);
 
-/// A connection over TCP that is idle for this long is asked whether its client is still there.
+/// Idle time after which a TCP connection is probed (keep-alive).
 const IDLE: Duration = Duration::from_secs(60);
 
-/// What is behind a place where clients connect: the volumes, who may open them, and TLS.
+/// Context of a listener: the volumes, access rules and TLS.
 #[derive(Clone)]
 pub struct Gate {
-    /// The volumes.
+    /// Volumes.
     pub server: Arc<Server>,
-    /// Who may open what.
+    /// Access rules.
     pub access: Arc<Access>,
-    /// TLS, if it is offered.
+    /// TLS; `None` if it is not offered.
     pub tls: Option<Arc<Tls>>,
-    /// Whether clients have to use it.
+    /// Whether clients must use TLS.
     pub requires_tls: bool,
 }
 
@@ -64,7 +64,7 @@ impl Entrance for Gate {
     }
 }
 
-/// The volumes that a client may open.
+/// The volumes that one client may open.
 struct Open<'a> {
     server: &'a Server,
     access: &'a Access,
@@ -79,7 +79,7 @@ impl Exports for Open<'_> {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn Export>, String> {
-        // The default export is the only volume that the client may open, if there is one only.
+        // The empty name stands for the only volume that the client may open.
         let name = match name {
             "" => match <[_; 1]>::try_from(self.list()) {
                 Ok([(only, _)]) => only,
@@ -89,17 +89,17 @@ impl Exports for Open<'_> {
         };
         if !self.access.allows(&self.client, &name) {
             tracing::warn!(client = %self.client, volume = ?name, "a client was refused a volume that no [[allow]] opens to it");
-            // The same words as for a volume that is not there: who may not open it does not learn of it.
+            // As for a volume that does not exist, so that the client does not learn of this one.
             return Err("there is no volume of this name".to_owned());
         }
         self.server.open(&name)
     }
 }
 
-/// Streams that are open, by number.
+/// Functions that shut down a connection, by its number.
 type Streams = std::collections::BTreeMap<u64, Box<dyn FnOnce() + Send>>;
 
-/// The clients that are connected.
+/// The connected clients.
 #[derive(Default)]
 struct Clients {
     open: Mutex<(u64, Streams)>,
@@ -107,7 +107,7 @@ struct Clients {
 }
 
 impl Clients {
-    /// Takes on one; `None` if there are too many.
+    /// Adds a client, with the function that shuts it down, and returns its number; `None` if there are too many.
     fn add(&self, end: Box<dyn FnOnce() + Send>) -> Option<u64> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.1.len() >= MOST_CLIENTS {
@@ -124,7 +124,7 @@ impl Clients {
         self.gone.notify_all();
     }
 
-    /// Takes nothing more from any, and waits until all have their replies.
+    /// Stops reading requests from all clients, and waits until they are disconnected, at most [`FAREWELL`].
     fn end(&self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let numbers: Vec<u64> = open.1.keys().copied().collect();
@@ -137,18 +137,18 @@ impl Clients {
     }
 }
 
-/// All places where clients connect. Ends with [`Doors::close`].
+/// All listeners. [`Doors::close`] ends them.
 pub struct Doors {
     is_closed: Arc<AtomicBool>,
     clients: Arc<Clients>,
     threads: Vec<JoinHandle<()>>,
-    /// Of vhost-user: they end with their client.
+    /// Threads of vhost-user sockets, which end only when their client does.
     vhost_threads: Vec<JoinHandle<()>>,
     sockets: Vec<PathBuf>,
 }
 
 impl Doors {
-    /// None yet.
+    /// No listeners.
     pub fn new() -> Doors {
         Doors {
             is_closed: Arc::default(),
@@ -159,10 +159,10 @@ impl Doors {
         }
     }
 
-    /// Serves volumes at a unix socket, which its owner and group may open.
+    /// Serves volumes on a unix socket with mode 0660.
     ///
     /// # Errors
-    /// It cannot be made, or another server answers at it.
+    /// The socket cannot be created, or another server answers on it.
     pub fn unix(&mut self, path: &Path, gate: Gate) -> anyhow::Result<()> {
         let listener = self.bind(path, 0o660)?;
         self.listen(listener, UnixListener::accept, move |stream: UnixStream| {
@@ -171,26 +171,26 @@ impl Doors {
         })
     }
 
-    /// Serves volumes at an address.
+    /// Serves volumes on a TCP address.
     ///
     /// # Errors
-    /// It is taken, or not of this machine.
+    /// The address is in use or not local.
     pub fn tcp(&mut self, address: SocketAddr, gate: Gate) -> anyhow::Result<()> {
         let listener = TcpListener::bind(address).with_context(|| format!("listen: tcp = {address}"))?;
         self.listen(listener, TcpListener::accept, move |stream: TcpStream| {
             let origin = Origin::Tcp(stream.peer_addr()?);
             stream.set_nodelay(true)?;
-            // A client whose machine has gone says no farewell.
+            // Detects clients whose machine went down without closing the connection.
             set_socket_keepalive(&stream, true)?;
             set_tcp_keepidle(&stream, IDLE)?;
             connection::serve(stream, &gate, origin)
         })
     }
 
-    /// Serves a volume at a unix socket to a virtual machine's monitor, which its owner and group may open.
+    /// Serves a volume over vhost-user on a unix socket with mode 0660.
     ///
     /// # Errors
-    /// It cannot be made, or another server answers at it.
+    /// The socket cannot be created, or another server answers on it.
     #[cfg(feature = "vhost-user")]
     pub fn vhost_user(&mut self, path: &Path, volume: &str, server: &Arc<Server>) -> anyhow::Result<()> {
         let listener = self.bind(path, 0o660)?;
@@ -219,10 +219,10 @@ impl Doors {
         Ok(())
     }
 
-    /// Takes commands at a unix socket, which only its owner may open.
+    /// Accepts commands on a unix socket with mode 0600.
     ///
     /// # Errors
-    /// It cannot be made, or another server answers at it.
+    /// The socket cannot be created, or another server answers on it.
     pub fn control(&mut self, path: &Path, ruled: Ruled) -> anyhow::Result<()> {
         let listener = self.bind(path, 0o600)?;
         self.listen(listener, UnixListener::accept, move |stream| control::answer(stream, &ruled))
@@ -233,11 +233,11 @@ impl Doors {
         if UnixStream::connect(path).is_ok() {
             bail!("{}: another server answers here", at());
         }
-        // What a server that was killed left.
+        // A stale socket of a killed server.
         if std::fs::symlink_metadata(path).is_ok_and(|metadata| std::os::unix::fs::FileTypeExt::is_socket(&metadata.file_type())) {
             std::fs::remove_file(path).with_context(at)?;
         }
-        // No one else may open it before its mode is set.
+        // Restricts the socket until its mode is set.
         let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
         let listener = UnixListener::bind(path).with_context(at);
         rustix::process::umask(before);
@@ -267,7 +267,7 @@ impl Doors {
                 match accept(&listener) {
                     Ok((stream, _)) => take_on(stream, &clients, serve.clone()),
                     Err(error) => {
-                        // Without file descriptors, accepting at once again would only burn the processor.
+                        // Out of file descriptors, for example: an immediate retry would be a busy loop.
                         tracing::warn!(%error, "cannot accept");
                         thread::sleep(Duration::from_millis(100));
                     }
@@ -278,7 +278,7 @@ impl Doors {
         Ok(())
     }
 
-    /// Takes no more clients and requests, waits until what is under way is answered, and removes the sockets.
+    /// Closes the listeners, stops reading requests, waits for the outstanding ones and removes the sockets.
     pub fn close(mut self) {
         self.is_closed.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -300,7 +300,7 @@ impl Default for Doors {
     }
 }
 
-/// Serves a client in a thread of its own.
+/// Serves a client in a new thread.
 fn take_on<S: Stream>(stream: S, clients: &Arc<Clients>, serve: impl FnOnce(S) -> io::Result<()> + Send + 'static) {
     let Ok(twin) = stream.twin() else { return };
     let Some(number) = clients.add(Box::new(move || twin.take_no_more())) else {

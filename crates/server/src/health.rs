@@ -1,13 +1,13 @@
-//! What goes wrong with a volume: requests that fail, and a store that does not answer.
+//! Health of a volume: failed requests, and a stalled store.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Failures are logged no more often.
+/// Minimum interval between log lines about failed requests.
 const LOGS: Duration = Duration::from_secs(10);
 
-/// What went wrong with a volume.
+/// Failures of a volume's requests, and whether its store is stalled.
 #[derive(Default)]
 pub(crate) struct Health(Mutex<Inner>);
 
@@ -24,7 +24,7 @@ impl Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request failed.
+    /// Counts a failed request, and logs it at limited rate.
     pub(crate) fn failed(&self, volume: &str, store: &str, error: &io::Error) {
         let mut inner = self.lock();
         inner.failed += 1;
@@ -37,13 +37,13 @@ impl Health {
         inner.last_error = Some(text);
     }
 
-    /// Requests that failed, the last error, and for how many seconds none was answered if some are under way.
+    /// Number of failed requests, the last error, and for how many seconds the volume has been stalled; `None` if it is not.
     pub(crate) fn report(&self) -> (u64, Option<String>, Option<u64>) {
         let inner = self.lock();
         (inner.failed, inner.last_error.clone(), inner.stalled_since.map(|since| since.elapsed().as_secs()))
     }
 
-    /// Says whether the store has not answered since a moment; the log has a line when that changes.
+    /// Sets since when the store has been stalled; `None` if it is not. Logs changes.
     pub(crate) fn stalls(&self, volume: &str, store: &str, since: Option<Instant>) {
         let mut inner = self.lock();
         match (inner.stalled_since, since) {

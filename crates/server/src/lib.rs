@@ -1,4 +1,4 @@
-//! The block server: volumes in extents on stores, each store behind a scheduler that keeps its volumes' promises.
+//! Block server: volumes made of extents on stores, each store behind a scheduler that enforces its volumes' guarantees.
 //!
 //! ```text
 //! serve.toml ─▶ configuration ─▶ Server ── store ─▶ serve::store (queue, scheduler, medium)

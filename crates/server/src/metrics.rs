@@ -1,5 +1,5 @@
-//! Metrics for Prometheus, in base units, with names that begin with `seekwise_serve_`. They are read from the server at each scrape, so that
-//! a volume that has gone leaves no series.
+//! Prometheus metrics in base units, prefixed `seekwise_serve_`. Values are read from the server at each scrape, so that a deleted volume
+//! leaves no series.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Of a server.
+    /// Metrics of a server.
     pub fn new(server: &Arc<Server>, watch: &Arc<Watch>) -> Metrics {
         let mut registry = Registry::with_prefix("seekwise_serve");
         registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
@@ -35,11 +35,11 @@ impl Metrics {
         Metrics { registry: Arc::new(registry) }
     }
 
-    /// OpenMetrics text.
+    /// The metrics in OpenMetrics text format.
     pub fn text(&self) -> String {
         let mut text = String::new();
         if encode(&mut text, &self.registry).is_err() {
-            // Writing to a string does not fail.
+            // Unreachable: writing to a string does not fail.
             let _ = text.write_str("# EOF\n");
         }
         text
@@ -57,7 +57,7 @@ impl fmt::Debug for Scraped {
     }
 }
 
-/// A volume, and where it was when it was looked at: it may move meanwhile.
+/// A volume and its store at the time of the scrape: it may be moved meanwhile.
 struct Placed {
     volume: Arc<Volume>,
     store: String,
@@ -71,13 +71,13 @@ impl std::ops::Deref for Placed {
     }
 }
 
-/// A volume with how it does.
+/// A volume with its statistics.
 type Row = (Placed, Doing);
 
-/// The labels of a series behind those of its volume or store.
+/// A further label of a series, after those of its volume or store.
 type Label<'a> = Option<(&'static str, &'a str)>;
 
-/// Writes series of one metric.
+/// Writes the series of one metric.
 struct Series<'a> {
     encoder: MetricEncoder<'a>,
 }
@@ -111,7 +111,7 @@ impl Series<'_> {
     }
 
     fn histogram(&mut self, labels: &[(&str, &str)], more: Label<'_>, times: &Times) -> fmt::Result {
-        // `+Inf` stands for the largest number.
+        // The encoder writes the largest number as `+Inf`.
         let bounds = CLASSES_US.iter().map(|us| *us as f64 / 1e6).chain([f64::MAX]);
         let buckets: Vec<(f64, u64)> = bounds.zip(times.counts).collect();
         let count = times.counts.iter().sum();
@@ -124,7 +124,7 @@ fn volume_labels(placed: &Placed) -> [(&str, &str); 2] {
     [("volume", &placed.name), ("store", &placed.store)]
 }
 
-/// A metric: its name, what it means, unit and kind, and how its series are written.
+/// Writes a metric, given by name, help text, unit, kind and the code that writes its series.
 macro_rules! metric {
     ($encoder:expr, $name:literal, $help:literal, $unit:expr, $kind:expr, $series:ident => $write:expr) => {{
         let unit: Option<Unit> = $unit;

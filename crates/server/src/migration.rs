@@ -1,4 +1,4 @@
-//! Moves a volume to another store while it is used.
+//! Live migration: moves a volume to another store while clients use it.
 //!
 //! ```text
 //! turn 0        turn 1                 turn 2          turn n: writes wait        after
@@ -6,8 +6,8 @@
 //! requests   │  note what is        │  written in    │  change the catalog,    │  old store, free its
 //! under way  │  written             │  turn 1        │  change the route       │  extents
 //! ```
-//! Clients read and write at the old store until its place is changed, so that a destination that stalls or fails holds up the copy only. The
-//! catalog changes once, after a flush of the destination: before, the volume is whole at the old store, and after, at the new one.
+//! Clients read and write on the old store until the cutover, so that a stalled or failed destination delays only the copy. The catalog
+//! changes once, after a flush of the destination: before that the volume is complete on the old store, afterwards on the new one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,31 +25,31 @@ use crate::dirty::{Chunk, Dirty, GRANULE};
 use crate::store::StoreEntry;
 use crate::volume::Volume;
 
-/// Chunks that are copied at the same time: one is written while another is read.
+/// Chunks copied in parallel: one is written while another is read.
 const DEPTH: usize = 4;
-/// Bytes of a chunk, as the simulator's copier has them.
+/// Maximum size of a chunk in bytes, as for the simulator's copier.
 pub(crate) const CHUNK: u64 = 256 << 10;
-/// Writes wait if the rest is expected to take no longer than this …
+/// Writes are held back for the cutover if the rest is expected to be copied within this time …
 const EXPECTED_HOLD: Duration = Duration::from_millis(250);
-/// … and go on if it took this long: the copy is then not ready yet.
+/// … and released if that took this long; the copy then continues.
 const LONGEST_HOLD: Duration = Duration::from_millis(1000);
-/// How often it is looked whether the move is cancelled.
+/// Interval at which cancellation is checked while chunks are copied.
 const LOOKS: Duration = Duration::from_millis(20);
-/// The longest that it takes to look again while something else is waited for.
+/// Interval at which cancellation is checked while waiting for requests of a turn.
 const TURN_LOOKS: Duration = Duration::from_millis(50);
 
-/// A volume on its way.
+/// The migration of a volume.
 pub(crate) struct Move {
     pub volume: Arc<Volume>,
     pub from: Arc<StoreEntry>,
     pub to: Arc<StoreEntry>,
-    /// The copier's, at both stores.
+    /// Stream of the copier, on both stores.
     pub stream: StreamId,
     pub bytes_per_second: u64,
     is_cancelled: AtomicBool,
-    /// Extents at the destination: place and number.
+    /// Extents reserved on the destination: place and number.
     extents: Mutex<BTreeMap<u32, u32>>,
-    /// Extents that it had at the old store, once it is at the new one.
+    /// Extents on the old store, once the volume is on the new one.
     left_behind: Mutex<Vec<(u32, u32)>>,
     copied: AtomicU64,
     left: AtomicU64,
@@ -57,54 +57,54 @@ pub(crate) struct Move {
     began: Instant,
 }
 
-/// How far a move is.
+/// Progress of a move.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Progress {
-    /// Where the volume goes.
+    /// Name of the destination store.
     pub to: String,
-    /// The pace in bytes a second.
+    /// Maximum copy rate.
     pub bytes_per_second: u64,
-    /// Bytes copied so far, those that were written again meanwhile counted again.
+    /// Bytes copied so far, including those copied again after a write.
     pub copied_bytes: u64,
-    /// Bytes that are to be copied.
+    /// Bytes to copy in this round.
     pub left_bytes: u64,
-    /// Seconds that this takes at the pace so far; absent at the beginning.
+    /// Seconds to copy these at the average rate so far; `None` before anything was copied.
     pub left_seconds: Option<u64>,
-    /// How many times what was written meanwhile had to be copied again.
+    /// Number of further rounds, which copied what was written during the previous one.
     pub rounds: u64,
 }
 
-/// Why a move ended without the volume being moved.
+/// Why a move ended early.
 pub(crate) enum Ended {
     Cancelled,
-    /// The server ends; the move is begun again when it starts.
+    /// The server ends; the move is resumed at the next start.
     Stopped,
     Failed(String),
 }
 
-/// What a move needs of the server.
+/// The server as seen by a move.
 pub(crate) trait Host {
-    /// The server ends.
+    /// Whether the server ends.
     fn is_stopping(&self) -> bool;
 
-    /// An extent of the destination that nothing else uses.
+    /// Reserves a free extent on the destination; `None` if it is full.
     fn reserve(&self, moving: &Move) -> Option<u32>;
 
-    /// The destination has one more extent: tells its scheduler.
+    /// Updates the destination's extent map after a reservation.
     fn reserved(&self, moving: &Move);
 
-    /// Changes the catalog.
+    /// Records the new store and extents in the catalog.
     fn finish(&self, moving: &Move, extents: &[(u32, u32)]) -> anyhow::Result<()>;
 
-    /// The volume is at the destination: tells the schedulers.
+    /// Updates the destination's scheduler after the cutover.
     fn arrived(&self, moving: &Move);
 }
 
-/// How a set of chunks is copied.
+/// Parameters of a copy.
 struct How {
     stream: StreamId,
     is_paced: bool,
-    /// Writes wait until then at most.
+    /// Writes are held back until then at most; `None`: they are not.
     held_until: Option<Instant>,
 }
 
@@ -112,14 +112,14 @@ struct Answers(mpsc::Sender<(u64, io::Result<()>, Buffers)>);
 
 impl Replies for Answers {
     fn done(&self, cookie: u64, result: io::Result<()>, buffers: Buffers) {
-        // The copier may have gone.
+        // The copier may have ended.
         drop(self.0.send((cookie, result, buffers)));
     }
 
     fn flush(&self) {}
 }
 
-/// A chunk under way.
+/// A chunk in flight.
 struct Copying {
     chunk: Chunk,
     to: u64,
@@ -152,11 +152,12 @@ impl Move {
         }
     }
 
-    /// What the copier is promised at both stores: requests a second, of at most a chunk. Without a promise it would starve beside volumes that
-    /// have one. Smaller ones, of what was written meanwhile, it may have more of, up to the pace in bytes, if the store has them to spare.
+    /// Guaranteed rate of the copier on each store, in requests per second of up to a chunk each. Without a guarantee it would starve
+    /// beside volumes that have one. For smaller requests, which copy what was written meanwhile, it gets more if the store has spare
+    /// capacity, up to the rate in bytes/s.
     ///
-    /// Where it is not known what the store can do, at most the default pace is promised: the device would stand idle for a copier that is
-    /// promised more than it can have, while that copier waits for writes of the volume.
+    /// Limited to the default rate where the performance of the store is unknown: with a higher guarantee than the store can give, the
+    /// device would idle for the copier while the copier waits for writes of the volume.
     pub(crate) fn rate(store: &StoreEntry, bytes_per_second: u64) -> u64 {
         let promised = if store.profile.is_some() { bytes_per_second } else { bytes_per_second.min(PACE) };
         (promised / CHUNK).max(1)
@@ -166,12 +167,12 @@ impl Move {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Extents at the destination: place and number.
+    /// Extents reserved on the destination: place and number.
     pub(crate) fn extents(&self) -> Vec<(u32, u32)> {
         locked(&self.extents).iter().map(|(place, number)| (*place, *number)).collect()
     }
 
-    /// Extents that it had at the old store; none before it is at the new one.
+    /// Extents on the old store; empty before the cutover.
     pub(crate) fn left_behind(&self) -> Vec<(u32, u32)> {
         locked(&self.left_behind).clone()
     }
@@ -189,7 +190,7 @@ impl Move {
         }
     }
 
-    /// Ends if it is asked to.
+    /// Returns an error if the move is cancelled or the server ends.
     fn look(&self, host: &dyn Host) -> Result<(), Ended> {
         if host.is_stopping() {
             return Err(Ended::Stopped);
@@ -204,7 +205,7 @@ impl Move {
         Ok(())
     }
 
-    /// Copies the volume, and changes its place.
+    /// Copies the volume and switches it to the destination.
     pub(crate) fn run(&self, host: &dyn Host) -> Result<(), Ended> {
         let moved = self.copy_and_switch(host);
         if moved.is_err() {
@@ -215,7 +216,7 @@ impl Move {
     }
 
     fn copy_and_switch(&self, host: &dyn Host) -> Result<(), Ended> {
-        // Of an earlier move something may be under way: the counter that is used next must be empty.
+        // Requests of an earlier move may be outstanding, and the counter of the next turn must be zero.
         self.wait_for_turn(host, self.volume.other_turn())?;
         let (before, _) = self.volume.turn();
         self.wait_for_turn(host, before)?;
@@ -229,7 +230,7 @@ impl Move {
                 let chunks = self.volume.dirty_bytes().div_ceil(GRANULE);
                 each * u32::try_from(chunks / DEPTH as u64 + 1).unwrap_or(u32::MAX) <= EXPECTED_HOLD
             };
-            // So that the last flush has little to do.
+            // An early flush leaves less for the one that writes wait for.
             if is_short() && self.flush(host, None)? && is_short() {
                 match self.finish(host)? {
                     None => return Ok(()),
@@ -243,7 +244,8 @@ impl Move {
         }
     }
 
-    /// The last turn: writes wait. `Some`: it took too long, and writes go on; this is to be copied again.
+    /// The cutover: holds back writes, copies the rest and switches the store. `Some`: it took too long and writes continue; the set is to
+    /// be copied again.
     fn finish(&self, host: &dyn Host) -> Result<Option<Dirty>, Ended> {
         let until = Instant::now() + LONGEST_HOLD;
         self.volume.hold(true);
@@ -253,7 +255,7 @@ impl Move {
             self.wait_for_turn(host, before)?;
             return Ok(Some(rest));
         }
-        // With the volume's own promises at both stores, and without a pace: its clients wait for it.
+        // As the volume itself and without a rate limit, since clients wait for it.
         let how = How { stream: self.volume.id, is_paced: false, held_until: Some(until) };
         let (is_in_time, _) = self.copy(host, &rest, &how)?;
         if !is_in_time || !self.flush(host, Some(until))? {
@@ -268,12 +270,12 @@ impl Move {
         let before = self.volume.switch(&self.to, &extents);
         self.volume.hold(false);
         host.arrived(self);
-        // Reads of the old store: its extents are not free before. No one cancels that.
+        // The old extents must not be freed while they are read. Cancelling is no longer possible.
         while !self.volume.wait_for_turn(before, TURN_LOOKS) && !host.is_stopping() {}
         Ok(None)
     }
 
-    /// The sector at the destination.
+    /// First sector of a chunk on the destination. Reserves its extent if there is none.
     fn destination(&self, host: &dyn Host, chunk: Chunk) -> Result<u64, Ended> {
         let known = locked(&self.extents).get(&chunk.place).copied();
         let number = match known {
@@ -289,7 +291,7 @@ impl Move {
         Ok((u64::from(number) * EXTENT_BYTES + chunk.offset) / 512)
     }
 
-    /// Copies chunks. Returns whether that was done before writes went on, and how long a chunk took.
+    /// Copies chunks. Returns whether this was done while writes were still held back, and the mean time for a chunk.
     fn copy(&self, host: &dyn Host, set: &Dirty, how: &How) -> Result<(bool, Duration), Ended> {
         let most = [&self.from, &self.to].map(|store| 512 * u64::from(store.host.most_sectors())).into_iter().fold(CHUNK, u64::min);
         let (sender, answers) = mpsc::channel();
@@ -303,7 +305,7 @@ impl Move {
             if ended.is_none() {
                 ended = self.look(host).err();
             }
-            // The process ends: nothing is freed, and nothing has to be waited for.
+            // The process ends: no need to wait for chunks in flight.
             if matches!(ended, Some(Ended::Stopped)) {
                 return Err(Ended::Stopped);
             }
@@ -326,7 +328,7 @@ impl Move {
                         self.from.host.submit(work((how.stream, Kind::Read), (lba, chunk.bytes), buffer, number, &replies));
                         under_way.insert(number, Copying { chunk, to, is_read: false, begun: Instant::now() });
                         let pause = Duration::from_secs_f64(chunk.bytes as f64 / self.bytes_per_second as f64);
-                        // A pace that was not reached is not made up for.
+                        // Time lost to a slow store is not caught up, beyond one interval.
                         due = due.max(Instant::now() - LOOKS) + pause;
                     }
                     Err(error) => ended = Some(error),
@@ -355,7 +357,7 @@ impl Move {
                 continue;
             }
             *is_read = true;
-            // Zeros take no space where the store allows it: what is thin stays thin.
+            // Zeros are trimmed rather than written, so that a thin volume stays thin.
             let buffer = buffers.pop().filter(|buffer| buffer.iter().any(|byte| *byte != 0));
             let kind = if buffer.is_some() { Kind::Write } else { Kind::Trim };
             self.to.host.submit(work((how.stream, kind), (*to, chunk.bytes), buffer, cookie, &replies));
@@ -363,7 +365,7 @@ impl Move {
         ended.map_or(Ok((is_in_time, took / done.max(1))), Err)
     }
 
-    /// Flushes the destination. False: it took longer than writes may wait, and they go on.
+    /// Flushes the destination. False if it took longer than writes may be held back; they are released then.
     fn flush(&self, host: &dyn Host, held_until: Option<Instant>) -> Result<bool, Ended> {
         let (sender, answers) = mpsc::channel();
         let (stream, replies) = (self.stream, Arc::new(Answers(sender)));
@@ -390,7 +392,7 @@ impl Move {
     }
 }
 
-/// Something to be done with a range.
+/// A request for one range.
 fn work(
     (stream, kind): (StreamId, Kind),
     (lba, bytes): (u64, u64),

@@ -1,7 +1,8 @@
-//! Which volumes should move, so that every store can keep what it promised.
+//! Proposes moves between stores, with which every store can keep its guarantees.
 //!
-//! A store is judged as when a promise is given: whatever the owners of its volumes ask for. Of the moves that help, the one that copies least
-//! is proposed, to the store with the most to spare that keeps its own promises with the volume.
+//! A store is judged as by admission control: in the worst case of what the owners of its volumes may send. Of the volumes whose removal
+//! helps, the one with the least data to copy is proposed; of the stores that can keep their guarantees with it, the one with the most
+//! spare capacity.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,70 +20,70 @@ use sim::profile::Profile;
 use crate::admission::{self, Asked};
 use crate::catalog::EXTENT_BYTES;
 
-/// More moves than this are not proposed at once: after them it is looked again.
+/// Maximum number of moves in a plan. After these, plan again.
 const MOST_MOVES: usize = 4;
-/// Of a store, so many volumes are tried, those first of which the least is copied: each try is a simulation of seconds.
+/// Maximum number of volumes tried for each store, smallest allocation first: each trial simulates some seconds.
 const MOST_TRIED: usize = 6;
-/// Of each volume this is sampled for the survey, as `seekwise place` does.
+/// Samples of each volume for the survey, and their length, as for `seekwise place`.
 const SAMPLES: (usize, Nanos) = (1, Nanos::from_millis(2_000));
 
-/// A move that is proposed.
+/// A proposed move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The volume.
+    /// Name of the volume.
     pub volume: String,
-    /// Where it is.
+    /// Name of its store.
     pub from: String,
-    /// Where it should go.
+    /// Name of the destination store.
     pub to: String,
-    /// What is copied.
+    /// Amount of data to copy.
     pub bytes: u64,
-    /// Why.
+    /// Why its store cannot keep its guarantees.
     pub reason: String,
 }
 
-/// What is proposed.
+/// A plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
-    /// In order.
+    /// The moves, in the order in which they are to be made.
     pub moves: Vec<Proposal>,
-    /// What else is to be said.
+    /// Stores that could not be checked or fully relieved, and moves that could not be started.
     pub notes: Vec<String>,
 }
 
-/// A store that volumes may be on.
+/// A store as the planner sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub name: String,
-    /// `None`: nothing is known of it, and it is left alone.
+    /// `None`: the store cannot be checked, and takes no part in the plan.
     pub profile: Option<Profile>,
     pub free_extents: u64,
     pub block_bytes: u32,
 }
 
-/// A volume as it is, or will be when it has moved.
+/// A volume with the store that holds it, or will hold it after its current move.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub asked: Asked,
     pub on: usize,
     pub extents: u64,
-    /// It is on its way, and is not proposed.
+    /// It is being moved, and is not proposed again.
     pub is_moving: bool,
-    /// Of its requests so far: percent of reads, and KiB of a request; `None`: there were none.
+    /// Percentage of reads and mean request size in KiB, since the server started; `None` without requests.
     pub asks: Option<(u32, u64)>,
 }
 
-/// Stores and volumes.
+/// The stores and volumes to plan for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     pub places: Vec<Place>,
     pub volumes: Vec<Placed>,
 }
 
-/// Makes a plan. Takes seconds of processor time for each store that has promised something.
+/// Makes a plan. Takes seconds of processor time for each store with guarantees.
 ///
 /// # Errors
-/// A contract or a profile cannot be simulated.
+/// A profile or contract cannot be simulated.
 pub(crate) fn plan(world: &World) -> anyhow::Result<Advice> {
     let mut known: BTreeMap<(usize, Vec<usize>), Option<String>> = BTreeMap::new();
     let mut keeps = |place: usize, volumes: &[usize]| -> Option<String> {
@@ -101,26 +102,28 @@ pub(crate) fn plan(world: &World) -> anyhow::Result<Advice> {
     };
     let broken = (0..world.places.len()).filter(|place| world.places[*place].profile.is_some());
     let is_broken = broken.filter(|place| keeps(*place, &world.on(*place)).is_some()).count() > 0;
-    // Only if there is something to be ranked.
+    // The survey only ranks candidates: not needed if every store keeps its guarantees.
     let survey = if is_broken { survey(world)? } else { None };
     Ok(propose(world, &mut keeps, &|place, volumes| spare(survey.as_ref(), place, volumes)))
 }
 
 impl World {
-    /// Numbers of the volumes on a store.
+    /// Indices of the volumes on a store.
     fn on(&self, place: usize) -> Vec<usize> {
         (0..self.volumes.len()).filter(|volume| self.volumes[*volume].on == place).collect()
     }
 }
 
-/// The part of a store's time that is left beside these volumes, as far as they were promised a reference disk.
+/// Share of a store's time that is left by these volumes. Volumes without a reference disk are counted as zero. Without a survey: minus the
+/// number of volumes.
 fn spare(survey: Option<&(Survey, BTreeMap<usize, usize>)>, place: usize, volumes: &[usize]) -> f64 {
     let Some((survey, arrays)) = survey else { return -(volumes.len() as f64) };
     let Some(array) = arrays.get(&place) else { return f64::NEG_INFINITY };
     survey.capacity(*array) - volumes.iter().map(|volume| survey.demand(*array, *volume)).sum::<f64>()
 }
 
-/// What each volume would take of each store, and the numbers of stores in it.
+/// Capacity of each store and demand of each volume on it, with the survey's index of each store; `None` without stores or volumes to
+/// survey.
 fn survey(world: &World) -> anyhow::Result<Option<(Survey, BTreeMap<usize, usize>)>> {
     let (mut arrays, mut numbers) = (Vec::new(), BTreeMap::new());
     for (number, place) in world.places.iter().enumerate() {
@@ -152,12 +155,13 @@ fn cluster_volume(volume: &Placed, on: Option<usize>) -> anyhow::Result<ClusterV
     let kib = i64::try_from(kib.next_power_of_two().clamp(4, 1024))?;
     let pattern = Pattern::Local { locality: 0.0, reads, sizes: size(kib)?, places: Places::Uniform };
     let capacity = reference.as_ref().and_then(experiment::tenants::Reference::capacity_sectors);
-    // Samples are of places that the reference disk has.
+    // Samples are taken on the reference disk: limited to its capacity.
     let sectors = (bytes / 512).min(capacity.unwrap_or(u64::MAX)).max(2048);
     Ok(ClusterVolume { name: name.clone(), sectors, reference, rates, asks: Asks::always(1, pattern), on })
 }
 
-/// Moves, given whether a store keeps its promises with these volumes (`None`, or why not), and what it has to spare beside them.
+/// Proposes moves. `keeps` returns why a store cannot keep its guarantees with the given volumes, or `None`; `spare` returns what is left
+/// of its capacity.
 fn propose(
     world: &World,
     keeps: &mut dyn FnMut(usize, &[usize]) -> Option<String>,
@@ -198,7 +202,7 @@ fn propose(
     advice
 }
 
-/// The volume to be moved from a store, and where.
+/// The volume to move away from a store, and its destination; `None` if no volume fits elsewhere.
 fn best(
     world: &World,
     place: usize,
@@ -228,7 +232,7 @@ fn best(
     let homes: Vec<(usize, usize)> = candidates.into_iter().filter_map(|volume| Some((volume, home(volume)?))).collect();
     let without = |volume: usize| here.iter().copied().filter(|other| *other != volume).collect::<Vec<_>>();
     let enough = homes.iter().copied().find(|(volume, _)| keeps(place, &without(*volume)).is_none());
-    // No single one is enough: the one that leaves the most to spare.
+    // No single move is enough: take the one that leaves the most spare capacity.
     let most =
         || homes.iter().copied().max_by(|one, other| spare(place, &without(one.0)).total_cmp(&spare(place, &without(other.0))));
     enough.or_else(most)
@@ -238,7 +242,7 @@ fn best(
 mod tests {
     use super::*;
 
-    /// Each volume asks for a part of a store, in percent; a store keeps up to 100.
+    /// Each volume is given with the percentage of a store that it takes; a store keeps its guarantees up to 100.
     fn planned(free: &[u64], volumes: &[(usize, u64, u32)]) -> (Vec<(String, String)>, Vec<String>) {
         let profile = sim::profile::load("sata7200").unwrap();
         let place = |(number, free_extents): (usize, &u64)| Place {
@@ -270,10 +274,10 @@ mod tests {
     #[test]
     fn the_least_is_copied_to_where_the_most_is_to_spare() {
         assert_eq!(planned(&[9, 9], &[(0, 5, 50), (1, 5, 80)]).0, []);
-        // v1 would do as well, and is larger.
+        // v1 would also help, but is larger.
         let volumes = [(0, 5, 60), (0, 9, 60), (1, 1, 30), (2, 1, 20)];
         assert_eq!(planned(&[99, 99, 99], &volumes), (moves(&[("v0", "s2")]), vec![]));
-        // No room there.
+        // No room on s2.
         assert_eq!(planned(&[99, 99, 4], &volumes).0, moves(&[("v0", "s1")]));
     }
 

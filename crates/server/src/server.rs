@@ -1,4 +1,4 @@
-//! The stores and volumes that are served, and what can be done with them.
+//! The stores and volumes of the server, and the operations on them.
 
 mod moves;
 
@@ -21,20 +21,20 @@ use crate::migration::Move;
 use crate::store::{self, StoreEntry};
 use crate::volume::{OpenVolume, Owner, Volume};
 
-/// The largest volume: what the numbers of extents reach.
+/// Maximum size of a volume in bytes.
 const MOST_BYTES: u64 = 1 << 56;
 
-/// What changes. It is never locked while a store or the catalog's file is waited for.
+/// Mutable state. Never locked while waiting for a store or the catalog.
 #[derive(Default)]
 struct State {
     volumes: BTreeMap<String, Arc<Volume>>,
-    /// By store: extents in use.
+    /// Allocated or reserved extents, by store.
     used: BTreeMap<String, BTreeSet<u32>>,
-    /// By id: what schedulers know of a volume.
+    /// Tenants as passed to schedulers, by volume id.
     tenants: BTreeMap<StreamId, Tenant>,
-    /// By id: volumes that are being moved.
+    /// Moves in progress, by volume id.
     moves: BTreeMap<StreamId, Arc<Move>>,
-    /// By id: why the last move failed.
+    /// Reasons of the last failed moves, by volume id.
     failed_moves: BTreeMap<StreamId, String>,
 }
 
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// Extents of a store that nothing uses, which are used from now on; `None` if there are not enough.
+    /// Reserves free extents of a store; `None`, without reserving any, if fewer than `count` are free.
     fn reserve(&mut self, store: &StoreEntry, count: usize) -> Option<Vec<u32>> {
         let used = self.used.entry(store.name.clone()).or_default();
         let free: Vec<u32> = (0..store.extents).filter(|number| !used.contains(number)).take(count).collect();
@@ -63,41 +63,41 @@ impl State {
     }
 }
 
-/// A volume that is to be made.
+/// Parameters of a new volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewVolume {
-    /// What people call it.
+    /// Name: see [`is_name`].
     pub name: String,
-    /// Where; needed if there are several stores.
+    /// Name of its store; may be omitted if there is only one.
     pub store: Option<String>,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it has all of its extents from the beginning.
+    /// Whether all extents are allocated at once, rather than when they are first written.
     pub is_thick: bool,
-    /// What it is promised: keys of a tenant in TOML.
+    /// Contract: keys of a tenant in TOML; empty without guarantees.
     pub contract: String,
-    /// Whether a promise is given that the store may not keep.
+    /// Skips admission control.
     pub is_unchecked: bool,
 }
 
 /// The stores and their volumes.
 pub struct Server {
     stores: Vec<Arc<StoreEntry>>,
-    /// Locked while its file is written, before the state.
+    /// Locked while the file is written. Lock order: before `state`.
     catalog: Mutex<Catalog>,
     state: Mutex<State>,
-    /// Held from the check of a promise until it is given: two that fit one at a time may not fit together.
+    /// Held from an admission check until the guarantee is recorded: two that fit one at a time may not fit together.
     giving: Mutex<()>,
-    /// A move has ended.
+    /// Signals the end of a move.
     move_ended: Condvar,
     is_stopping: AtomicBool,
 }
 
 impl Server {
-    /// Opens the stores and the catalog.
+    /// Opens the stores and the catalog, and resumes moves.
     ///
     /// # Errors
-    /// A store or the catalog cannot be opened, or they do not belong together.
+    /// A store or the catalog cannot be opened, or the catalog refers to stores or extents that do not exist.
     pub fn start(configuration: &Configuration) -> anyhow::Result<Arc<Server>> {
         let catalog = &configuration.catalog;
         let catalog = Catalog::open(catalog).with_context(|| format!("catalog: {}", catalog.display()))?;
@@ -144,7 +144,7 @@ impl Server {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a volume of a record known.
+    /// Adds the volume of a catalog record to the state.
     fn enter(self: &Arc<Self>, state: &mut State, record: Record) {
         if let Some(store) = self.stores.iter().find(|store| store.name == record.store) {
             let owner: Weak<Server> = Arc::downgrade(self);
@@ -154,8 +154,8 @@ impl Server {
         }
     }
 
-    /// Sets the tenants of a store's scheduler, with their streams: the volumes that are here, by name, those that are coming, and those who
-    /// copy. Not needed when a volume gets an extent: where its sectors lie, the store's places say.
+    /// Updates a store's scheduler with its tenants and their streams: volumes on the store, by name, volumes that are being moved to it,
+    /// and copiers. Not needed after an allocation: schedulers look sectors up in the store's `places`.
     fn tell(&self, state: &State, store: &Arc<StoreEntry>) -> anyhow::Result<()> {
         let here = state.volumes.values().filter(|volume| volume.is_on(store)).cloned();
         let is_coming = |moving: &&Arc<Move>| Arc::ptr_eq(&moving.to, store) && !moving.volume.is_on(store);
@@ -182,13 +182,14 @@ impl Server {
         Ok(())
     }
 
-    /// Refuses a volume, or a promise to one, with which a store cannot keep all that it has promised, and says if that cannot be known. Takes
-    /// seconds, in which requests are served as before.
+    /// Admission control for a volume with a contract: an error if the store could not keep all its guarantees. Returns a note if the store
+    /// has no profile and was not checked. Takes seconds, during which requests are served as usual.
     fn admit(&self, store: &StoreEntry, name: &str, bytes: u64, contract: &str) -> anyhow::Result<Option<String>> {
         self.admit_with(store, name, bytes, contract, None)
     }
 
-    /// The same with a copier that is promised so many bytes a second; or with those that copy already.
+    /// As [`admit`](Server::admit), counting the copiers active at the store and, with `copies`, another one with this copy rate in
+    /// bytes/s.
     fn admit_with(
         &self,
         store: &StoreEntry,
@@ -210,7 +211,7 @@ impl Server {
                 .collect::<Vec<_>>()
         };
         let copiers = copying.into_iter().enumerate().map(|(number, (bytes, pace))| Asked {
-            // No volume has such a name.
+            // Not a valid name of a volume: cannot collide with one.
             name: format!(".copy-{number}"),
             bytes,
             contract: format!("reservation_iops = {}\nlimit_mb_s = {:.3}", Move::rate(store, pace), pace as f64 / 1e6),
@@ -228,32 +229,32 @@ impl Server {
         Ok(None)
     }
 
-    /// Volumes that a store has, or will have.
+    /// Volumes on a store, and those being moved to it.
     fn promised(&self, store: &StoreEntry) -> Vec<Arc<Volume>> {
         let state = self.lock();
         let is_coming = |volume: &Volume| state.moves.get(&volume.id).is_some_and(|moving| moving.to.name == store.name);
         state.volumes.values().filter(|volume| volume.store().name == store.name || is_coming(volume)).cloned().collect()
     }
 
-    /// The stores.
+    /// All stores, in the order of the configuration.
     pub fn stores(&self) -> &[Arc<StoreEntry>] {
         &self.stores
     }
 
-    /// The volumes, by name.
+    /// All volumes, ordered by name.
     pub fn volumes(&self) -> Vec<Arc<Volume>> {
         self.lock().volumes.values().cloned().collect()
     }
 
-    /// Free extents of a store.
+    /// Number of free extents of a store.
     pub fn free(&self, store: &StoreEntry) -> u64 {
         self.lock().free_extents(store)
     }
 
-    /// Makes a volume. It is empty: reads are of zeros. Returns what its owner should know.
+    /// Creates a volume, which reads as zeros. Returns a note for its owner, if any.
     ///
     /// # Errors
-    /// The name is taken or cannot be one, the size or the contract is wrong, or the store has not enough room or cannot keep the promise.
+    /// The name is taken or invalid, the size or contract is invalid, or the store lacks space or could not keep its guarantees.
     pub fn create(self: &Arc<Self>, new: &NewVolume) -> anyhow::Result<Option<String>> {
         let NewVolume { name, store, bytes, is_thick, contract, is_unchecked } = new;
         let (bytes, contract) = (*bytes, contract.as_str());
@@ -302,7 +303,7 @@ impl Server {
         state.volumes.get(name).cloned().with_context(|| format!("volume {name}: there is none{near}"))
     }
 
-    /// A volume that is not being moved.
+    /// The volume of this name; an error if it is being moved.
     fn settled(state: &State, name: &str) -> anyhow::Result<Arc<Volume>> {
         let volume = Server::volume(state, name)?;
         let moving = state.moves.get(&volume.id);
@@ -311,21 +312,21 @@ impl Server {
         Ok(volume)
     }
 
-    /// Changes the size of a volume. Clients see it when they connect again.
+    /// Resizes a volume. Clients see the new size when they reconnect.
     ///
     /// # Errors
-    /// There is no such volume, it is being moved, the size is wrong, or it would become smaller while it is open or without `may_shrink`.
+    /// There is no such volume, it is being moved, the size is invalid, or it would shrink while it is open or without `may_shrink`.
     pub fn resize(&self, name: &str, bytes: u64, may_shrink: bool) -> anyhow::Result<()> {
         let volume = Server::settled(&self.lock(), name)?;
         let (store, _counted) = volume.begin_allocation();
         check_size(name, bytes, &store)?;
-        // Of this store only: another one may stall.
+        // Per store, so that a stalled store does not block the others.
         let _alone = store.allocating.lock().unwrap_or_else(PoisonError::into_inner);
         let before = volume.bytes();
         if bytes > before
             && let Some(extent) = volume.extent((before / EXTENT_BYTES) as u32)
         {
-            // What a larger size before it left there.
+            // The last extent may still hold data from when the volume was larger.
             let tail = before % EXTENT_BYTES;
             store.host.zero(volume.id, [(u64::from(extent) * EXTENT_BYTES + tail, EXTENT_BYTES - tail)])?;
         }
@@ -343,7 +344,7 @@ impl Server {
         let places = bytes.div_ceil(EXTENT_BYTES);
         let freed: Vec<_> = volume.extents().into_iter().filter(|(place, _)| u64::from(*place) >= places).collect();
         if bytes < before {
-            // Before the catalog: a client that opens it now uses no extent that will be free.
+            // Before the catalog: a client that opens the volume now does not use extents that are about to be freed.
             volume.resize(bytes);
         }
         drop(state);
@@ -360,10 +361,10 @@ impl Server {
         self.tell(&state, &store)
     }
 
-    /// Changes what a volume is promised.
+    /// Changes the contract of a volume. Returns a note for its owner, if any.
     ///
     /// # Errors
-    /// There is no such volume, the contract is wrong, or a store cannot keep it and it `is_unchecked` not.
+    /// There is no such volume, the contract is invalid, or, unless `is_unchecked`, a store could not keep its guarantees.
     pub fn promise(&self, name: &str, contract: &str, is_unchecked: bool) -> anyhow::Result<Option<String>> {
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
         let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -390,7 +391,7 @@ impl Server {
         Ok(note)
     }
 
-    /// Deletes a volume and what is in it.
+    /// Deletes a volume and its data.
     ///
     /// # Errors
     /// There is no such volume, it is open, or it is being moved.
@@ -400,7 +401,7 @@ impl Server {
             let mut state = self.lock();
             let volume = Server::settled(&state, name)?;
             ensure!(volume.clients() == 0, "volume {name}: is open ({} clients)", volume.clients());
-            // No client opens it from now on.
+            // Clients can no longer open it.
             state.volumes.remove(name);
             volume
         };
@@ -431,7 +432,7 @@ impl Owner for Server {
 
     fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()> {
         let (store, _counted) = volume.begin_allocation();
-        // A store that stalls holds up its own volumes only.
+        // Per store, so that a stalled store does not block volumes of the others.
         let _alone = store.allocating.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = volume.missing(offset, bytes);
         if missing.is_empty() {
@@ -460,7 +461,7 @@ impl Exports for Server {
 
     fn open(&self, name: &str) -> Result<Arc<dyn Export>, String> {
         let state = self.lock();
-        // The default export is the only volume, if there is one only.
+        // The empty name stands for the only volume.
         let found = match name {
             "" if state.volumes.len() == 1 => state.volumes.values().next(),
             name => state.volumes.get(name),
@@ -478,7 +479,7 @@ fn check_size(name: &str, bytes: u64, store: &StoreEntry) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A volume with this contract, the keys of a tenant in TOML, as schedulers know it.
+/// The tenant for a volume with this contract, the keys of a tenant in TOML.
 fn tenant(name: &str, contract: &str) -> anyhow::Result<Tenant> {
     if contract.trim().is_empty() {
         return Ok(Tenant::new(name));

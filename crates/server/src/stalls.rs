@@ -1,4 +1,4 @@
-//! Finds volumes whose store does not answer.
+//! Detects stalled volumes: requests are outstanding and none completes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,15 +10,15 @@ use block::StreamId;
 
 use crate::server::Server;
 
-/// A volume is stalled if requests are under way and none was answered for this time: a disk that retries takes a second or two.
+/// A volume is stalled if requests are outstanding and none completed for this time: a disk that retries takes a second or two.
 const STALLS: Duration = Duration::from_secs(3);
-/// How often volumes are looked at.
+/// Interval of the checks.
 const LOOKS: Duration = Duration::from_millis(500);
 
-/// Looks for stalled volumes, on a thread of its own, until the server is gone.
+/// Starts a thread that checks all volumes until the server is dropped.
 ///
 /// # Errors
-/// A thread cannot be started.
+/// The thread cannot be started.
 pub fn start(server: Weak<Server>) -> io::Result<()> {
     let mut seen: BTreeMap<StreamId, (u64, Instant)> = BTreeMap::new();
     thread::Builder::new().name("health".to_owned()).spawn(move || {

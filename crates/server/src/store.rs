@@ -1,4 +1,4 @@
-//! A store that is served.
+//! An open store.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,39 +13,39 @@ use crate::catalog::EXTENT_BYTES;
 use crate::configuration::{DEPTH, Store};
 use crate::tuning::{Given, Tuning};
 
-/// A store that is served.
+/// An open store: a file, block device or emulated disk with its scheduler.
 pub struct StoreEntry {
-    /// What people call it.
+    /// Name.
     pub name: String,
-    /// Its scheduler and queue.
+    /// Scheduler and queue.
     pub host: StoreHost,
-    /// The smallest transfer.
+    /// Minimum transfer size and alignment in bytes.
     pub block_bytes: u32,
-    /// Whether it turns.
+    /// Whether it is a rotational disk.
     pub is_rotational: bool,
-    /// How many extents it has.
+    /// Number of extents.
     pub extents: u32,
-    /// What it is set to.
+    /// Active settings of the queue, and their tuning.
     pub tuning: Tuning,
-    /// Its data.
+    /// Data of the store.
     pub backing: Arc<dyn Backing>,
-    /// What promises are checked against; `None`: they are not.
+    /// Performance model for admission control; `None` disables the checks.
     pub profile: Option<Profile>,
-    /// Disks below it that serve at the same time.
+    /// Number of disks below it that work in parallel.
     pub disks: u32,
-    /// Which part of which volume each extent is, for the scheduler.
+    /// Place of each extent in its volume, for the scheduler.
     pub places: Arc<Extents>,
-    /// Held while extents are given away.
+    /// Serializes allocations.
     pub allocating: Mutex<()>,
 }
 
 /// Opens a store.
 ///
 /// # Errors
-/// It is not there, is locked, or is too small.
+/// The store does not exist, is locked or is smaller than an extent, or its settings are invalid.
 pub fn open(store: &Store) -> anyhow::Result<StoreEntry> {
     let setting = store.setting()?;
-    // The client waits: a request is not merged with what may come.
+    // No pause when the scheduler is replaced, and no write-back throttling: the server has no page cache above this queue.
     let settings = QueueSettings {
         switch_time: Nanos::ZERO,
         write_back_latency: Some(Nanos::ZERO),

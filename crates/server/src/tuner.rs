@@ -1,4 +1,4 @@
-//! Tunes stores: a controller that chooses the scheduler, and tests of read-ahead, depth and order.
+//! Tunes stores: a controller chooses the scheduler, A/B tests the read-ahead, the queue depth and `order`.
 //!
 //! ```text
 //! store's queue ─ events ─▶ control::ControlLoop ─▶ Controller (seekwise) ─▶ scheduler ──────────────┐
@@ -6,8 +6,8 @@
 //!                                                                                                    ▼
 //!                              promises to volumes, explicit keys of the configuration ─▶ Tuning ─▶ StoreHost
 //! ```
-//! The controller is the one that works on a kernel's queue and in the simulator. What it has no model of, the server's own read-ahead, the
-//! depth, and the order within the slots of a scheduler that keeps promises, is tried in turns by the test that is used everywhere.
+//! The controller is the same as for a kernel's queue and in the simulator. It has no model of the server's read-ahead, of the depth, and
+//! of the order within the slots of a scheduler that enforces guarantees: these are compared by the A/B test used elsewhere.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -26,18 +26,19 @@ use serve::store::Observed;
 use crate::catalog::EXTENT_BYTES;
 use crate::store::StoreEntry;
 
-/// How often a store's events are taken.
+/// Interval at which a store's events are read.
 const LOOKS: Duration = Duration::from_millis(50);
-/// A turn of a test, and the time that requests under the setting before have to be gone: many requests of a disk, and less than people notice.
+/// Length of a turn of a test, and time for requests under the previous setting to complete. A turn has many requests even of a disk, and
+/// is short enough to go unnoticed.
 const TURN: Nanos = Nanos::from_millis(2_000);
 const SETTLING: Nanos = Nanos::from_millis(500);
-/// A turn of fewer requests shows nothing: the load has gone.
+/// Minimum number of requests in a turn. With fewer the load has ended, and the test is abandoned.
 const LEAST_REQUESTS: u64 = 20;
-/// The controller has found a scheduler if it changed nothing for this long: its second look at a load is after 8 windows of a second.
+/// Time without a change after which the controller is considered settled: it judges a load a second time after 8 windows of a second.
 const CALM: Nanos = Nanos::from_millis(20_000);
-/// How long until everything is tried again: a test takes 15 to 25 s.
+/// Interval between rounds of tests. One test takes 15 to 25 s.
 const AGAIN: Nanos = Nanos::from_millis(600_000);
-/// A store as a controller sees it: its scheduler.
+/// A store as the controller sees it: only its scheduler.
 struct StoreTarget<'a>(&'a StoreEntry);
 
 impl Target for StoreTarget<'_> {
@@ -77,33 +78,33 @@ impl Target for StoreTarget<'_> {
     }
 }
 
-/// A test under way.
+/// A running test.
 struct Trial {
     test: AbTest,
     baseline: Setting,
-    /// When the turn, or the time to settle before it, is over.
+    /// End of the turn, or of the settling time before it.
     until: Nanos,
     tally: Tally,
-    /// Requests that others made late when the turn began.
+    /// Requests that were late because of other volumes, when the turn began.
     late: u64,
 }
 
-/// Tunes one store.
+/// Tuner of one store.
 struct Tuner {
     control_loop: Option<ControlLoop>,
     has_promises: bool,
-    /// Since when the controller changed nothing.
+    /// Time of the controller's last change, or of the end of the last test.
     calm_since: Nanos,
     trial: Option<Trial>,
     waiting: Vec<Setting>,
     next_trials: Nanos,
-    /// The last whole second of clients' requests, for how deep they ask.
+    /// Requests of clients in the current period of length [`TURN`], from which `outstanding` is updated.
     second: Tally,
     second_from: Nanos,
     outstanding: f64,
 }
 
-/// Tunes the stores that the configuration says so of, on a thread for each, until the store is closed.
+/// Starts a thread to tune each store that has a controller, until the store is closed.
 ///
 /// # Errors
 /// A thread cannot be started.
@@ -142,7 +143,7 @@ impl Tuner {
         tuner
     }
 
-    /// Begins to choose the scheduler, where that may be chosen.
+    /// Starts the controller if the scheduler is not configured and no volume has guarantees.
     fn begin_control(&mut self, store: &StoreEntry, now: Nanos) {
         let tuning = &store.tuning;
         self.control_loop = tuning.controller.as_ref().filter(|_| !self.has_promises && !tuning.fixed[0]).map(|choice| {
@@ -168,7 +169,7 @@ impl Tuner {
         }
         if let Some(control_loop) = &mut self.control_loop {
             observed.queue.iter().map(twin::event).for_each(|event| control_loop.event(&event));
-            // A test of something else takes turns: the scheduler stays meanwhile.
+            // The scheduler must not change during a test.
             if self.trial.is_none() {
                 control_loop.advance(now, &mut StoreTarget(store));
             }
@@ -204,7 +205,7 @@ impl Tuner {
         }
         let Some(challenger) = self.waiting.pop() else { return };
         let (baseline, _) = store.tuning.whole();
-        // The test before it may have changed what this one was made from.
+        // The previous test may have changed the active setting.
         let challenger = based_on(challenger, &baseline);
         let test = AbTest::new(Challenger::unpredicted(challenger.clone()), &baseline);
         let mut tally = Tally::new();
@@ -261,7 +262,7 @@ impl Tuner {
     }
 }
 
-/// The same change made to another setting: of the host's tunables, or of the scheduler's.
+/// Applies a challenger's change, of the host tunables or of the scheduler's, to another setting.
 fn based_on(challenger: Setting, baseline: &Setting) -> Setting {
     if challenger.values != baseline.values {
         return Setting { host: baseline.host.clone(), ..challenger };
@@ -269,13 +270,13 @@ fn based_on(challenger: Setting, baseline: &Setting) -> Setting {
     Setting { spec: baseline.spec, values: baseline.values.clone(), host: challenger.host }
 }
 
-/// Requests that others made late, of all volumes that are judged.
+/// Requests that were late because of other volumes, over all judged volumes of the store.
 fn late(store: &StoreEntry) -> u64 {
     let standings: BTreeMap<StreamId, _> = store.host.report().map(|report| report.standings).unwrap_or_default();
     standings.values().map(|standing| standing.late_by_others).sum()
 }
 
-/// Says what was changed, in the log and in the status.
+/// Logs a change, and records it for `status` if it stays.
 fn said(store: &StoreEntry, from: &str, to: &str, why: &str, stays: bool) {
     tracing::info!(store = store.name, from, to, why, "{}", if stays { "the store is tuned" } else { "a setting is tried" });
     if stays {

@@ -1,4 +1,4 @@
-//! The active settings of a store's queue, and which of them may be changed.
+//! The active settings of a store's queue, and the candidates for tuning it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,49 +10,49 @@ use sim::host::QueueSettings;
 
 use crate::catalog::EXTENT_BYTES;
 
-/// Depths that are tried on disks that turn, which a deep queue lets sort for themselves; the scheduler then sorts more.
+/// Queue depths tried on rotational stores. A shallower queue leaves more of the ordering to the scheduler, a deeper one to the disk.
 const DEPTHS: [usize; 2] = [4, 8];
 /// The read-ahead that is tried, as the set of candidates `linux` has it.
 const READ_AHEAD_KB: i64 = 1024;
 
-/// Names of what a store has besides its scheduler: those of Linux (`queue/read_ahead_kb`, `device/queue_depth`).
+/// Names of the host tunables, as in Linux (`queue/read_ahead_kb`, `device/queue_depth`).
 const READ_AHEAD: &str = "read_ahead_kb";
 const DEPTH: &str = "queue_depth";
 
-/// What `status` says of a store that is tuned.
+/// Tuning of a store, for `status`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Tuned {
-    /// The controller with its tunables.
+    /// Controller with its tunables.
     pub controller: String,
-    /// How often a setting was changed, trials among them.
+    /// Number of changes of the settings, including trials.
     pub changes: u64,
-    /// The last change that stayed and its reason; absent if there was none.
+    /// Last change that was kept, with its reason; `None` if there was none.
     pub last: Option<String>,
 }
 
-/// What a store is set to.
+/// Active settings.
 #[derive(Clone, Debug)]
 struct Active {
     setting: Setting,
     depth: usize,
     read_ahead_kb: i64,
-    /// Volumes of the store have promises.
+    /// Whether volumes of the store have guarantees.
     has_promises: bool,
     tuned: Tuned,
 }
 
-/// What a store is set to, and what it may be set to.
+/// Active and configured settings of a store's queue.
 pub struct Tuning {
     active: Mutex<Active>,
-    /// As the configuration says or by default.
+    /// Scheduler, depth and read-ahead in KiB from the configuration or by default.
     original: (Setting, usize, i64),
-    /// What the configuration names is not changed: scheduler, depth, read-ahead.
+    /// Whether the configuration sets the scheduler, the depth and the read-ahead. Those it sets are not tuned.
     pub(crate) fixed: [bool; 3],
     pub(crate) controller: Option<ControllerChoice>,
     pub(crate) settings: QueueSettings,
 }
 
-/// What the configuration says of a store's queue.
+/// Configuration of a store's queue.
 pub(crate) struct Given {
     pub setting: Setting,
     pub depth: usize,
@@ -73,7 +73,7 @@ impl Tuning {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The scheduler, the depth and the read-ahead in KiB that are active.
+    /// The active scheduler with its tunables, the queue depth, and the read-ahead in KiB.
     pub fn active(&self) -> (String, usize, i64) {
         let active = self.lock();
         (active.setting.to_string(), active.depth, active.read_ahead_kb)
@@ -84,19 +84,19 @@ impl Tuning {
         self.lock().setting.clone()
     }
 
-    /// Notes a change that stays, for `status`.
+    /// Records a change that was kept, for `status`.
     pub(crate) fn note(&self, change: String) {
         self.lock().tuned.last = Some(change);
     }
 
-    /// What a controller did; `None` if there is none.
+    /// What the controller changed; `None` without a controller.
     pub fn tuned(&self) -> Option<Tuned> {
         self.controller.as_ref()?;
         Some(self.lock().tuned.clone())
     }
 
-    /// Volumes of the store have promises from now on, or have none. Where they have, it is set as the configuration says at once, unless a
-    /// scheduler that keeps promises is active.
+    /// Sets whether volumes of the store have guarantees. With the first guarantee the original settings are restored. Without a controller
+    /// nothing happens, as the settings never change.
     pub(crate) fn promises(&self, host: &StoreHost, has_promises: bool) {
         if self.controller.is_none() {
             return;
@@ -111,7 +111,7 @@ impl Tuning {
         }
     }
 
-    /// Sets what differs.
+    /// Applies those of the settings that differ from the active ones.
     fn set(&self, host: &StoreHost, active: &mut Active, setting: Setting, depth: usize, read_ahead_kb: i64) {
         if setting.spec.name != active.setting.spec.name {
             host.set_scheduler((setting.spec.build)(&self.settings.limits(), &setting.values));
@@ -130,7 +130,7 @@ impl Tuning {
         (active.setting, active.depth, active.read_ahead_kb) = (setting, depth, read_ahead_kb);
     }
 
-    /// Sets a scheduler for a store without promises, and keeps the rest.
+    /// Changes the scheduler; depth and read-ahead stay. An error if the scheduler is configured, or volumes have guarantees.
     pub(crate) fn set_scheduler(&self, host: &StoreHost, setting: &Setting) -> Result<(), String> {
         let mut active = self.lock();
         if self.fixed[0] {
@@ -144,7 +144,8 @@ impl Tuning {
         Ok(())
     }
 
-    /// Sets all of a setting with the host's tunables; false if promises have begun or ended since it was made.
+    /// Applies a setting with its host tunables, where missing ones mean the original. False, without any change, if `has_promises` is
+    /// outdated.
     pub(crate) fn set_all(&self, host: &StoreHost, setting: &Setting, has_promises: bool) -> bool {
         let mut active = self.lock();
         if active.has_promises != has_promises {
@@ -157,7 +158,8 @@ impl Tuning {
         true
     }
 
-    /// The active setting, with depth and read-ahead as the host's tunables where they differ from the original.
+    /// The active setting, with depth and read-ahead as host tunables where they differ from the original, and whether volumes have
+    /// guarantees.
     pub(crate) fn whole(&self) -> (Setting, bool) {
         let active = self.lock();
         let mut host = Vec::new();
@@ -170,7 +172,8 @@ impl Tuning {
         (Setting { host, ..active.setting.clone() }, active.has_promises)
     }
 
-    /// What may be tried now, beside the scheduler.
+    /// Settings to test against the active one: with guarantees other values of the scheduler's `order`, else other read-aheads and, on
+    /// rotational stores, depths. What the configuration sets is not varied.
     pub(crate) fn challengers(&self, is_rotational: bool, outstanding: f64) -> Vec<Setting> {
         let (now, has_promises) = self.whole();
         if has_promises {

@@ -1,4 +1,4 @@
-//! A volume: a size, extents of a store, and what is done with it.
+//! A volume: its size, its extents on a store, and the requests to it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -15,44 +15,44 @@ use crate::dirty::Dirty;
 use crate::health::Health;
 use crate::store::StoreEntry;
 
-/// A place of a volume that has no extent.
+/// Marks a place without an extent.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Who has the volumes, and gives them extents.
+/// The owner of all volumes, which allocates their extents.
 pub trait Owner: Send + Sync {
-    /// A client begins to use a volume; false if the volume has gone. No volume goes while a client uses it.
+    /// Registers a client; false if the volume has been deleted. A volume with clients is not deleted.
     fn opens(&self, volume: &Volume) -> bool;
 
-    /// Gives extents to the places of a range that have none. They read as zeros: what another volume left there is gone, and that is on the
-    /// medium before the catalog says whose they are.
+    /// Allocates extents for the places of a range that have none. They read as zeros: old contents are erased durably before the catalog
+    /// records the new owner.
     ///
     /// # Errors
-    /// The store has no room, or it or the catalog fails.
+    /// The store is full (ENOSPC), or the store or the catalog fails.
     fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()>;
 }
 
-/// Where requests go.
+/// The mapping of a volume to its store.
 struct Route {
     store: Arc<StoreEntry>,
-    /// By place in the volume: the number of the extent, or [`NONE`].
+    /// Extent number by place in the volume, or [`NONE`].
     extents: Vec<u32>,
-    /// Which of the two counters counts requests now: see [`Volume::turn`].
+    /// Index of the counter for new requests: see [`Volume::turn`].
     turn: usize,
-    /// While the volume moves: what was written since the turn began.
+    /// During a move: ranges written since the current turn began.
     dirty: Option<Mutex<Dirty>>,
-    /// Requests that change data wait.
+    /// Writes, trims and zeroes are held back.
     is_held: bool,
-    /// Requests that change data fail.
+    /// Writes, trims and zeroes fail with EIO.
     is_failed: bool,
 }
 
-/// Requests under way, counted by the turn in which they came.
+/// Outstanding requests, counted by the turn in which they were admitted.
 #[derive(Default)]
 struct UnderWay {
     counts: [AtomicUsize; 2],
-    /// That were answered.
+    /// Requests completed.
     answered: AtomicU64,
-    /// A thread waits until a count is zero.
+    /// Whether a thread waits for a counter to reach zero.
     is_awaited: AtomicBool,
     lock: Mutex<()>,
     changed: Condvar,
@@ -67,7 +67,7 @@ impl UnderWay {
         }
     }
 
-    /// Waits until none of a turn is under way; false if that takes longer than `most`.
+    /// Waits until no request of a turn is outstanding; false after the timeout `most`.
     fn wait(&self, turn: usize, most: Duration) -> bool {
         self.is_awaited.store(true, Ordering::SeqCst);
         let locked = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,31 +78,31 @@ impl UnderWay {
     }
 }
 
-/// A volume that can be opened.
+/// A volume that clients can open.
 pub struct Volume {
-    /// Its number in the catalog, and its stream at the store.
+    /// Id in the catalog, and stream at the store.
     pub id: StreamId,
-    /// What people call it.
+    /// Name.
     pub name: String,
     bytes: AtomicU64,
     contract: Mutex<String>,
     route: RwLock<Route>,
     under_way: Arc<UnderWay>,
-    /// What went wrong.
+    /// Errors and stalls.
     pub(crate) health: Health,
-    /// Whether requests that change data wait, for those that do.
+    /// Whether writes are held back, as in [`Route::is_held`], and the signal that they are released.
     held: (Mutex<bool>, Condvar),
-    /// Clients that have it open.
+    /// Number of clients that have it open.
     clients: AtomicUsize,
-    /// Requests and bytes so far, read and written.
+    /// Reads, writes, bytes read and bytes written.
     counts: [AtomicU64; 4],
-    /// For how long clients were not read from, in nanoseconds.
+    /// Time during which clients were throttled, in nanoseconds.
     held_back_ns: AtomicU64,
     owner: Weak<dyn Owner>,
 }
 
 impl Volume {
-    /// A volume as the catalog has it.
+    /// A volume from its catalog record.
     pub(crate) fn new(record: crate::catalog::Record, store: Arc<StoreEntry>, owner: Weak<dyn Owner>) -> Volume {
         let mut extents = vec![NONE; record.bytes.div_ceil(EXTENT_BYTES) as usize];
         for (place, number) in record.extents {
@@ -134,22 +134,22 @@ impl Volume {
         self.route.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where it is.
+    /// The store that holds it.
     pub fn store(&self) -> Arc<StoreEntry> {
         self.route().store.clone()
     }
 
-    /// Whether it is on this store.
+    /// Whether it is held by this store.
     pub fn is_on(&self, store: &Arc<StoreEntry>) -> bool {
         Arc::ptr_eq(&self.route().store, store)
     }
 
-    /// Its size in bytes.
+    /// Size in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// What it was promised: keys of a tenant in TOML.
+    /// Contract: keys of a tenant in TOML; empty without guarantees.
     pub fn contract(&self) -> String {
         self.contract.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -158,34 +158,34 @@ impl Volume {
         contract.clone_into(&mut self.contract.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Clients that have it open.
+    /// Number of clients that have it open.
     pub fn clients(&self) -> usize {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// A client opens it.
+    /// Counts a client that opens it.
     pub(crate) fn opened(&self) {
         self.clients.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests read and written, and bytes read and written.
+    /// Reads, writes, bytes read and bytes written.
     pub fn counts(&self) -> [u64; 4] {
         [0, 1, 2, 3].map(|number: usize| self.counts[number].load(Ordering::Relaxed))
     }
 
-    /// For how long clients were not read from because too much of theirs was under way.
+    /// Time during which clients were not read from because they had too much outstanding.
     pub fn held_back(&self) -> Duration {
         Duration::from_nanos(self.held_back_ns.load(Ordering::Relaxed))
     }
 
-    /// Extents that it has: place and number.
+    /// Allocated extents: place in the volume and number on the store.
     pub fn extents(&self) -> Vec<(u32, u32)> {
         let route = self.route();
         let places = (0_u32..).zip(route.extents.iter().copied());
         places.filter(|(_, number)| *number != NONE).collect()
     }
 
-    /// Changes the size. What is behind a smaller one is gone.
+    /// Sets the size. Extents beyond the new end are dropped.
     pub(crate) fn resize(&self, bytes: u64) {
         let mut route = self.change_route();
         route.extents.resize(bytes.div_ceil(EXTENT_BYTES) as usize, NONE);
@@ -197,7 +197,7 @@ impl Volume {
         self.route().missing(offset, bytes)
     }
 
-    /// Places that were given extents of its store.
+    /// Maps places to extents, and marks them dirty during a move.
     pub(crate) fn place(&self, given: &[(u32, u32)]) {
         let mut route = self.change_route();
         for (place, number) in given {
@@ -210,9 +210,9 @@ impl Volume {
         }
     }
 
-    /// Begins a turn: requests from now on are counted apart, and what they write is noted apart. Returns what was written in the turn
-    /// before, all of it on the store once [`wait_for_turn`](Volume::wait_for_turn) has returned true. There are two counters: the turn
-    /// before the one that ends must have been waited for.
+    /// Begins a turn, with a request counter and a dirty set of its own, and returns the previous turn with its dirty set. That data is on
+    /// the store once [`wait_for_turn`](Volume::wait_for_turn) has returned true for the turn. There are only two counters: the turn before
+    /// the returned one must have been waited for.
     pub(crate) fn turn(&self) -> (usize, Dirty) {
         let mut route = self.change_route();
         let before = route.turn;
@@ -221,17 +221,17 @@ impl Volume {
         (before, dirty.map(|dirty| dirty.into_inner().unwrap_or_else(PoisonError::into_inner)).unwrap_or_default())
     }
 
-    /// The turn whose counter is not used now.
+    /// The turn whose counter is not in use.
     pub(crate) fn other_turn(&self) -> usize {
         self.route().turn ^ 1
     }
 
-    /// Waits until no request of a turn is under way; false if that takes longer than `most`.
+    /// Waits until no request of a turn is outstanding; false after the timeout `most`.
     pub(crate) fn wait_for_turn(&self, turn: usize, most: Duration) -> bool {
         self.under_way.wait(turn, most)
     }
 
-    /// Makes requests that change data wait, or lets them go on.
+    /// Holds back writes, trims and zeroes, or releases them.
     pub(crate) fn hold(&self, is_held: bool) {
         *self.held.0.lock().unwrap_or_else(PoisonError::into_inner) = is_held;
         self.change_route().is_held = is_held;
@@ -240,12 +240,12 @@ impl Volume {
         }
     }
 
-    /// Notes no longer what is written.
+    /// Stops tracking writes.
     pub(crate) fn forget_dirty(&self) {
         self.change_route().dirty = None;
     }
 
-    /// Requests from now on go to another store. Returns the turn that ends: its requests, which may still read at the old one.
+    /// Redirects requests to another store. Returns the turn that ends: its requests may still read from the old store.
     pub(crate) fn switch(&self, store: &Arc<StoreEntry>, extents: &[(u32, u32)]) -> usize {
         let mut route = self.change_route();
         let before = route.turn;
@@ -271,7 +271,8 @@ impl Volume {
         self.counts[2 + place].fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The store in which extents may be given to the volume until the guard is dropped: it does not move away meanwhile.
+    /// Returns the store for an allocation. Counted as an outstanding request until the guard is dropped, so that the volume is not moved
+    /// meanwhile.
     pub(crate) fn begin_allocation(&self) -> (Arc<StoreEntry>, impl Drop) {
         struct Guard(Arc<UnderWay>, usize);
         impl Drop for Guard {
@@ -290,29 +291,29 @@ impl Volume {
         }
     }
 
-    /// Requests under way, and requests that were answered.
+    /// Number of outstanding requests, and of completed ones since the server started.
     pub(crate) fn under_way(&self) -> (usize, u64) {
         let counts = self.under_way.counts.each_ref().map(|count| count.load(Ordering::SeqCst));
         (counts.iter().sum(), self.under_way.answered.load(Ordering::Relaxed))
     }
 
-    /// Bytes that were written since the turn began, in whole granules.
+    /// Size of the dirty set of the current turn in bytes, in whole granules.
     pub(crate) fn dirty_bytes(&self) -> u64 {
         let route = self.route();
         route.dirty.as_ref().map_or(0, |dirty| dirty.lock().unwrap_or_else(PoisonError::into_inner).bytes())
     }
 
-    /// The extent at a place.
+    /// The extent at a place; `None` if there is none.
     pub(crate) fn extent(&self, place: u32) -> Option<u32> {
         self.route().extents.get(place as usize).copied().filter(|number| *number != NONE)
     }
 
-    /// Refuses requests that change data from now on: it is not known what the catalog says of the volume.
+    /// Makes writes, trims and zeroes fail from now on, because the state of the volume in the catalog is unknown.
     pub(crate) fn fail(&self) {
         self.change_route().is_failed = true;
     }
 
-    /// Gives extents to what will be written; false if that failed, and the client was told.
+    /// Allocates extents for a write; false if that failed and the request was answered with the error.
     fn has_extents(&self, ask: &Ask, replies: &Arc<dyn Replies>) -> bool {
         let given = match self.owner.upgrade() {
             Some(owner) => owner.allocate(self, ask.offset, ask.bytes),
@@ -332,8 +333,9 @@ impl Volume {
         drop(self.held.1.wait_while(held, |held| *held));
     }
 
-    /// Where a request goes, counted: data that it changes has extents, and is noted while the volume moves. `None`: it was answered.
-    /// What came before begins first where this takes a wait, which may be for just that.
+    /// Admits a request: waits while writes are held, allocates missing extents, marks writes dirty during a move, and counts the request
+    /// in the current turn. `None` if it was answered with an error. Runs the batch before it blocks, because it may be waiting for a
+    /// request of the batch.
     fn admit(&self, ask: &Ask, replies: &Arc<dyn Replies>, batch: &mut Batch) -> Option<(RwLockReadGuard<'_, Route>, usize)> {
         let changes = matches!(ask.kind, Kind::Write | Kind::Zero | Kind::Trim);
         loop {
@@ -385,7 +387,7 @@ impl Route {
         places.map(|place| place as u32).collect()
     }
 
-    /// The sector of the store at an offset; `None` if there is no extent.
+    /// The first sector of an offset on the store; `None` without an extent.
     fn lba(&self, offset: u64) -> Option<u64> {
         let number = self.extents.get((offset / EXTENT_BYTES) as usize).copied().filter(|number| *number != NONE)?;
         Some((u64::from(number) * EXTENT_BYTES + offset % EXTENT_BYTES) / 512)
@@ -405,11 +407,11 @@ impl Route {
             let lba = self.lba(at);
             at += length;
             let buffer = match kind {
-                // Overwritten whole, or filled with zeros by the store where there is no extent.
+                // Not zeroed: reads overwrite all of it, and the store zero-fills pieces without an extent.
                 Kind::Read => Some(Buffer::dirty(length as usize)),
                 _ => data.next(),
             };
-            // What has no extent reads as zeros already.
+            // Trims and zeroes need nothing where there is no extent.
             if lba.is_some() || moves_data {
                 places.push(Piece { lba, sectors: (length / 512) as u32, buffer });
             }
@@ -418,7 +420,7 @@ impl Route {
     }
 }
 
-/// Passes answers on, and counts that they are given.
+/// Forwards replies, and counts requests as completed.
 struct Counted {
     volume: Arc<Volume>,
     turn: usize,
@@ -427,7 +429,7 @@ struct Counted {
 
 impl Replies for Counted {
     fn done(&self, cookie: u64, result: io::Result<()>, buffers: Buffers) {
-        // First: a client that was answered may rely on the request being counted as done.
+        // Before the reply: a client that has its answer may rely on the request being counted as completed.
         if let Err(error) = &result {
             self.volume.health.failed(&self.volume.name, &self.volume.store().name, error);
         }
@@ -440,10 +442,10 @@ impl Replies for Counted {
     }
 }
 
-/// A volume as a client has it open.
+/// A volume opened by a client.
 pub struct OpenVolume {
     volume: Arc<Volume>,
-    /// Of each turn: made once, because a client asks with the same replies each time.
+    /// By turn. Cached, because a connection passes the same `replies` with every request.
     counted: [OnceLock<Arc<Counted>>; 2],
 }
 
@@ -527,7 +529,7 @@ impl Export for OpenVolume {
 }
 
 impl Volume {
-    /// What it is, for people who list volumes.
+    /// Description for lists of exports.
     pub fn description(&self) -> String {
         format!("volume of store {}", self.store().name)
     }

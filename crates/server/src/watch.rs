@@ -1,4 +1,4 @@
-//! Whether promises are kept, second by second, and because of whom not.
+//! Checks every second whether guarantees are kept, and which volume causes a violation.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,40 +12,40 @@ use serve::store::{Report, Served, Totals};
 use crate::server::Server;
 use crate::volume::Volume;
 
-/// A promise is kept again after this many seconds without a late request.
+/// Seconds without a late request after which a guarantee is kept again.
 const CALM: u32 = 10;
 
-/// How a volume does.
+/// Statistics of a volume and the state of its guarantee.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Doing {
-    /// What it got in the last whole second.
+    /// Traffic and response times of the last full second.
     pub served: Served,
-    /// Of a volume with a reference disk: requests done, of these later than there, and of these because of others. `None`: nothing is
-    /// judged.
+    /// Requests completed, those later than on the reference disk, and those late because of other volumes. `None` without a reference
+    /// disk, or if the scheduler keeps no account.
     pub counts: Option<[u64; 3]>,
-    /// Since when its promise is broken, in seconds since 1970; `None`: it is kept.
+    /// Unix time in seconds since which the guarantee is broken; `None` while it is kept.
     pub broken_since: Option<u64>,
-    /// The volume that used the store most in the second in which the promise was last broken.
+    /// The volume that transferred most in the second of the latest violation.
     pub because_of: Option<String>,
-    /// Of the requests judged in the last second, the share that others did not make late; 1 without requests.
+    /// Of the requests judged in the last second, the share not made late by other volumes; 1 without requests.
     pub level: f64,
-    /// Seconds in which its promise was kept, and in which it was broken.
+    /// Seconds in which the guarantee was kept.
     pub kept_seconds: u64,
-    /// See [`kept_seconds`](Doing::kept_seconds).
+    /// Seconds in which the guarantee was broken.
     pub broken_seconds: u64,
     /// Response times since the store was opened.
     pub totals: Totals,
 }
 
-/// What is known of a volume between two looks.
+/// State of a volume between two checks.
 #[derive(Default)]
 struct Judged {
     doing: Doing,
-    /// Seconds since the last late request.
+    /// Seconds since the last request that was late because of others.
     calm: u32,
 }
 
-/// Looks at every store each second. Ends when it is dropped.
+/// Thread that checks every store each second. Dropping it ends the thread.
 pub struct Watch {
     judged: Arc<Mutex<BTreeMap<StreamId, Judged>>>,
     is_ended: Arc<AtomicBool>,
@@ -53,10 +53,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Starts to look.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// The thread cannot be started.
     pub fn start(server: &Arc<Server>) -> std::io::Result<Watch> {
         let (judged, is_ended) = (Arc::<Mutex<BTreeMap<StreamId, Judged>>>::default(), Arc::<AtomicBool>::default());
         let thread = {
@@ -71,7 +71,7 @@ impl Watch {
         Ok(Watch { judged, is_ended, thread: Some(thread) })
     }
 
-    /// How a volume does.
+    /// The latest statistics of a volume; empty before the first check.
     pub fn doing(&self, volume: &Volume) -> Doing {
         let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
         judged.get(&volume.id).map(|judged| judged.doing.clone()).unwrap_or_default()
@@ -93,7 +93,7 @@ fn look(server: &Server, judged: &Mutex<BTreeMap<StreamId, Judged>>) {
     lock().retain(|id, _| volumes.iter().any(|volume| volume.id == *id));
     for store in server.stores() {
         let here: Vec<&Arc<Volume>> = volumes.iter().filter(|volume| volume.is_on(store)).collect();
-        // Without the lock: a question how a volume does must not wait for a store.
+        // Not locked, so that readers do not wait for a store.
         let Some(report) = store.host.report() else { continue };
         let mut judged = lock();
         for volume in &here {
@@ -117,7 +117,7 @@ fn look(server: &Server, judged: &Mutex<BTreeMap<StreamId, Judged>>) {
     }
 }
 
-/// The other volume that transferred most in the last second.
+/// The other volume that transferred most in the last second; `None` if none was active.
 fn most(here: &[&Arc<Volume>], report: &Report, victim: StreamId) -> Option<String> {
     let others = here.iter().filter(|volume| volume.id != victim);
     let used = others.filter_map(|volume| Some((report.served.get(&volume.id)?.bytes, volume)));
@@ -133,7 +133,7 @@ fn judge(judged: &mut Judged, report: &Report, id: StreamId, most: impl FnOnce()
         return;
     };
     let counts = [standing.completed, standing.late, standing.late_by_others];
-    // A new contract begins to count at zero.
+    // A new contract resets the counters.
     let before = doing.counts.filter(|before| before[0] <= counts[0] && before[2] <= counts[2]).unwrap_or([0; 3]);
     doing.counts = Some(counts);
     let (done, late) = (counts[0] - before[0], counts[2] - before[2]);

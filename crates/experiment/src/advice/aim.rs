@@ -1,4 +1,4 @@
-//! What the user wants of one stream: an aim, such as `etcd:fsync:p99=10ms`.
+//! Goals for single streams, such as `etcd:fsync:p99=10ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use report::record::{DirectionFigures, ServiceFigures};
 
 use super::observed::Observed;
 
-/// Requests of one kind.
+/// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Reads.
@@ -21,10 +21,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All.
+    /// All kinds.
     pub const ALL: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Fsync];
 
-    /// Its name, as in an aim.
+    /// Name, as in an aim.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Read => "read",
@@ -43,7 +43,7 @@ impl Kind {
     }
 }
 
-/// What is bounded.
+/// The quantity that an aim bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quantity {
     Mean,
@@ -74,7 +74,7 @@ const TIMES_MS: [(&str, f64); 4] = [("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("
 /// Units of throughput, in 10^6 bytes per second.
 const RATES_MB_S: [(&str, f64); 3] = [("kB/s", 1e-3), ("MB/s", 1.0), ("GB/s", 1e3)];
 
-/// What an aim looks like.
+/// Description of the syntax, for errors.
 const FORM: &str = "should be STREAM[:read|write|fsync]:QUANTITY=VALUE, such as etcd:fsync:p99=10ms; quantities are mean, p50, p95, p99, p99.9 and max in us, ms or s, throughput in kB/s, MB/s or GB/s, and iops";
 
 impl Quantity {
@@ -104,27 +104,27 @@ impl Quantity {
         }
     }
 
-    /// The value in [`unit`](Self::unit).
+    /// Parses a value with its unit, and converts it to [`unit`](Self::unit); `None` unless it is finite and positive.
     fn read(self, text: &str) -> Option<f64> {
         let units: &[(&str, f64)] = match self {
             Quantity::Throughput => &RATES_MB_S,
             Quantity::Iops => &[("", 1.0)],
             _ => &TIMES_MS,
         };
-        // Of two units that end alike the longer one is meant.
+        // The units overlap ("ms" ends in "s"): the one that leaves a number is meant.
         let mut found = units.iter().filter_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)));
         let (number, factor) = found.find(|(number, _)| number.trim().parse::<f64>().is_ok())?;
         number.trim().parse::<f64>().ok().map(|number| number * factor).filter(|value| value.is_finite() && *value > 0.0)
     }
 }
 
-/// An aim.
+/// A bound for a quantity of one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aim {
     text: String,
-    /// The stream's, process's or job's name, or the stream's number.
+    /// Name of a stream, process or job, or the number of a stream.
     pub stream: String,
-    /// Which of its requests; `None` for reads and writes together.
+    /// Kind of request; `None` for reads and writes together.
     pub kind: Option<Kind>,
     quantity: Quantity,
     bound: f64,
@@ -133,7 +133,7 @@ pub struct Aim {
 impl FromStr for Aim {
     type Err = String;
 
-    /// Reads `STREAM[:read|write|fsync]:QUANTITY=VALUE`; the name may have colons itself.
+    /// Parses `STREAM[:read|write|fsync]:QUANTITY=VALUE`; the name may contain colons.
     fn from_str(text: &str) -> Result<Aim, String> {
         let read = || {
             let (name, last) = text.rsplit_once(':')?;
@@ -156,39 +156,39 @@ impl fmt::Display for Aim {
 }
 
 impl Aim {
-    /// The unit of its values.
+    /// Unit of the values.
     pub fn unit(&self) -> &'static str {
         self.quantity.unit()
     }
 
-    /// Whether the twin's forecast tells the quantity: it simulates no more than some seconds, and no calls of fsync.
+    /// Whether the twin can forecast the quantity: it simulates only some seconds, and no fsync calls.
     pub fn is_forecast(&self) -> bool {
         self.kind != Some(Kind::Fsync) && matches!(self.quantity, Quantity::Mean | Quantity::P99 | Quantity::Throughput)
     }
 
-    /// The value in these figures; the worst there is without a request.
+    /// The value in these figures. Without a request it is the worst: 0 for rates, infinity for times.
     pub fn value(&self, service: &ServiceFigures) -> f64 {
         let figures = self.kind.map_or(Some(&service.all), |kind| kind.of(service));
         let worst = if self.quantity.is_rate() { 0.0 } else { f64::INFINITY };
         figures.filter(|figures| figures.response.requests > 0).map_or(worst, |figures| self.quantity.of(figures))
     }
 
-    /// By which factor the value misses the bound, as a logarithm; not above 0 where the aim is met.
+    /// Logarithm of the factor by which a value misses the bound; at most 0 if the aim is met.
     pub fn shortfall(&self, value: f64) -> f64 {
         if self.quantity.is_rate() { (self.bound / value).ln() } else { (value / self.bound).ln() }
     }
 }
 
-/// An aim, and the streams that it is about.
+/// An aim with the streams it applies to.
 pub(super) struct ResolvedAim<'a> {
     pub(super) aim: &'a Aim,
     pub(super) streams: Vec<StreamId>,
 }
 
-/// Finds the streams of each aim; `find` says which a name means, `known` are the names that there are.
+/// Resolves the names of aims to streams with `find`; `known` lists the valid names for errors.
 ///
 /// # Errors
-/// There is no such stream, or it has no such requests under the active setting.
+/// There is no such stream, or it has no requests of this kind under the active setting.
 pub(super) fn resolve<'a>(
     aims: &'a [Aim],
     observed: &Observed,

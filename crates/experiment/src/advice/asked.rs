@@ -1,4 +1,4 @@
-//! What the twin promises of each phase, and of all of them.
+//! Forecasts of the twin for each phase, and for all of them together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,64 +19,64 @@ use super::observed::Observed;
 use super::phases::{Phase, Seconds, Stretch, events};
 use crate::pool::Workers;
 
-/// Samples of a phase, spread over it: more add hardly any information.
+/// Maximum number of samples of a phase, spread over it: more add hardly any information.
 const SAMPLES: usize = 4;
-/// A sample is at most so long: no trial is longer.
+/// Maximum length of a sample: no trial is longer.
 const LONGEST_S: u64 = 20;
-/// Requests after which a sample ends, with the second that reaches them.
+/// Number of requests after which a sample ends, at the end of that second.
 const SAMPLED: u64 = 25_000;
-/// Requests of a trial.
+/// Requests to simulate per candidate.
 const TRIED: u64 = 20_000;
 
-/// Requests of a phase that are judged at most, about.
+/// Approximate maximum number of requests of a phase that are judged.
 pub const MOST_JUDGED: u64 = SAMPLES as u64 * SAMPLED;
 
-/// A part of a phase that is judged.
+/// A part of a phase that is forecast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// The phase's number.
+    /// Index of the phase.
     pub phase: usize,
-    /// Its time.
+    /// Range of seconds.
     pub stretch: Stretch,
 }
 
-/// What is asked of every sample.
+/// The parts of a forecast request that all samples share.
 pub struct Brain<'a> {
-    /// What was seen.
+    /// The observed load.
     pub observed: &'a Observed,
     /// The fitted device.
     pub device: &'a Arc<dyn DeviceProfile>,
-    /// In which time it turns, if it does.
+    /// Time of a revolution, if the device rotates.
     pub turn: Option<Nanos>,
     /// The active setting.
     pub active: &'a Setting,
-    /// What there is to choose from.
+    /// The settings to choose from.
     pub candidates: &'a [Setting],
-    /// What counts.
+    /// Weights for the score.
     pub preference: Preference,
 }
 
-/// What the twin says of a sample.
+/// Forecast for a sample.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// Of every candidate.
+    /// Predictions for every candidate.
     pub promises: Vec<Prediction>,
-    /// What was understood of the streams.
+    /// The inferred load of each stream.
     pub streams: Vec<Understood>,
-    /// How each setting serves each stream on the twin.
+    /// Service of each stream in the twin, by setting.
     pub services: Vec<(Setting, Services)>,
     /// Replay error: the twin's score under the active setting less the measured one.
     pub off: f64,
 }
 
-/// The samples of a phase.
+/// Picks the samples of a phase.
 pub fn samples(number: usize, phase: &Phase, seconds: &Seconds) -> Vec<Sample> {
     let (lasts, requests) = (phase.seconds(), phase.requests(seconds));
     let wanted = lasts.div_ceil(LONGEST_S).max(requests.div_ceil(SAMPLED)).max(phase.stretches.len() as u64);
     let wanted = wanted.clamp(1, SAMPLES as u64);
     let mut samples: Vec<Sample> = Vec::new();
     for part in 0..wanted {
-        // In the middle of each part of the phase's time.
+        // The middle of each part of the phase's time.
         let mut into = lasts * (2 * part + 1) / (2 * wanted);
         for stretch in &phase.stretches {
             if into < stretch.seconds() {
@@ -92,11 +92,11 @@ pub fn samples(number: usize, phase: &Phase, seconds: &Seconds) -> Vec<Sample> {
     samples
 }
 
-/// The part of a stretch around a second that is long enough.
+/// The part of a stretch around a second that serves as a sample.
 fn around(second: u64, stretch: Stretch, seconds: &Seconds) -> Stretch {
     let from = second.saturating_sub(LONGEST_S / 2).min(stretch.to.saturating_sub(LONGEST_S)).max(stretch.from);
     let requests = |second: u64| seconds.requests(second);
-    // With many requests a second it begins at that second.
+    // At high request rates the sample begins at that second.
     let from = if (from..second).map(requests).sum::<u64>() > SAMPLED { second } else { from };
     let (mut to, mut counted) = (from, 0);
     while to < stretch.to && to - from < LONGEST_S && counted < SAMPLED {
@@ -107,13 +107,14 @@ fn around(second: u64, stretch: Stretch, seconds: &Seconds) -> Stretch {
 }
 
 impl Brain<'_> {
-    /// Asks the twin about every sample, on all threads.
+    /// Forecasts every sample, on all threads.
     ///
     /// # Errors
     /// The work was interrupted.
     pub fn ask(&self, samples: &[Sample], workers: Workers) -> anyhow::Result<Vec<Result<Judged, ForecastError>>> {
         let others = || self.candidates.iter().filter(|&setting| setting != self.active).cloned();
-        // Of several schedulers the twin tunes only the best; here every tuning is confirmed in every phase, or they could not be added up.
+        // The twin tunes only the best of several schedulers. Here every tuning is forecast in every phase, as required to combine the
+        // phases.
         let (plain, tuned): (Vec<Setting>, Vec<Setting>) = others().partition(|setting| setting.values == setting.spec.defaults());
         let parts: Vec<Vec<Setting>> = [plain, tuned].into_iter().filter(|part| !part.is_empty()).collect();
         let parts = if parts.is_empty() { vec![Vec::new()] } else { parts };
@@ -144,7 +145,7 @@ impl Brain<'_> {
         let ends = Nanos(self.observed.lasts().0.div_ceil(BUCKET.0) * BUCKET.0);
         let to = Nanos(stretch.to * WINDOW.0).min(ends);
         let events = events(self.observed, from, to).collect::<anyhow::Result<Vec<Event>>>()?;
-        // Time begins with the second of the first event, not hours before.
+        // Shifts the events so that time begins in the second of the first one, not hours earlier.
         let base = events.first().map_or(from, |event| Nanos(event.at().0 / WINDOW.0 * WINDOW.0).min(from));
         let (mut recording, mut slots) = (Recording::new(), ScoreBuckets::new());
         for event in events.iter().map(|event| earlier(event, base)) {
@@ -196,10 +197,10 @@ fn earlier(event: &Event, by: Nanos) -> Event {
     }
 }
 
-/// What a device is fitted to: blocks of neighbouring requests, spread over the recording, and all flushes.
+/// The requests to fit a device to: blocks of consecutive requests, spread over the recording, and all flushes.
 ///
 /// # Errors
-/// Requests that did not fit into memory cannot be read.
+/// The temporary file of the requests cannot be read.
 pub fn fitted_to(observed: &Observed) -> anyhow::Result<Vec<ObservedRequest>> {
     const BLOCKS: usize = 8;
     const BLOCK: usize = 4_000;
@@ -212,8 +213,8 @@ pub fn fitted_to(observed: &Observed) -> anyhow::Result<Vec<ObservedRequest>> {
     (0..BLOCKS).flat_map(|block| requests.from(block * apart).take(BLOCK)).chain(flushes).collect()
 }
 
-/// Promises of several samples of a phase, in the order of the first: the mean of those that are in all of them, with the larger error of
-/// the samples' own and their spread.
+/// Combines the predictions of the samples of a phase: means over settings predicted in every sample, with an error that combines the
+/// samples' errors and their spread. Sorted by [`Prediction::surest_first`].
 pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Prediction> {
     let count = samples.len() as f64;
     let promises = |setting: &Setting| -> Option<Vec<&Prediction>> {
@@ -231,7 +232,7 @@ pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Prediction> {
             response_s: mean(|promise| promise.response_s),
             p99_by_bound: all.iter().map(|promise| promise.p99_by_bound).fold(0.0, f64::max),
             gain,
-            // It is no better than itself, however wrong the twin is.
+            // By definition: the active setting is compared with itself.
             error: if promise.setting == *active { 0.0 } else { error },
         })
     };
@@ -240,7 +241,8 @@ pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Prediction> {
     phase
 }
 
-/// Promises of phases, each with its share of the time. The errors are those of one device and one method, so they do not cancel out.
+/// Combines the predictions of phases, each weighted by its length, for settings predicted in every phase. Errors are averaged, not
+/// reduced: all come from the same device model and method. Sorted by [`Prediction::surest_first`].
 pub fn of_all(phases: &[(f64, &[Prediction])]) -> Vec<Prediction> {
     let whole: f64 = phases.iter().map(|(share, _)| share).sum();
     let mut found: BTreeMap<String, (usize, Prediction)> = BTreeMap::new();

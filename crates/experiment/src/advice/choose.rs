@@ -1,4 +1,4 @@
-//! What to choose, from the predictions and the runs.
+//! Chooses a setting from predictions and full runs.
 
 use control::Setting;
 use control::controller::Prediction;
@@ -14,26 +14,26 @@ use super::linux;
 use super::observed::Observed;
 use super::text::{leave_alone, text_of, text_with_error};
 
-/// The nearest to an aim is worth a change if it comes nearer than the active setting by this factor, as a logarithm: a tenth.
+/// A setting that misses an aim is worth a change if its shortfall, a logarithm, is smaller than that of the active setting by this: a
+/// tenth.
 const NEARER: f64 = 0.1;
 
-/// What to choose, from promises and runs.
+/// The choice of a setting, from predictions and runs.
 pub(super) struct Choice<'a> {
     pub(super) active: &'a Setting,
     pub(super) observed: &'a Observed,
     pub(super) judgement: &'a Judgement,
     pub(super) runs: &'a [ConfirmedRun],
-    /// What was not run is not chosen where things are run.
+    /// Whether candidates were run. If so, only these are chosen.
     pub(super) is_run: bool,
-    /// What streams are to get, before anything else.
+    /// Aims of single streams, which come first.
     pub(super) aims: &'a [ResolvedAim<'a>],
 }
 
-/// The part of a forecast's error that is a candidate's own: what is wrong with the device or the load, which all of them meet, is wrong for
-/// all alike.
+/// Share of a prediction's error that is the candidate's own. The rest, wrong device or load, affects all candidates alike.
 const OWN_ERROR: f64 = 0.5;
 
-/// How much has to be changed: the scheduler first, then the number of tunables.
+/// Amount of change, for ordering: whether the scheduler changes, then the number of tunables that do.
 fn changes(setting: &Setting, active: &Setting) -> (bool, usize) {
     let is_other = setting.spec.name != active.spec.name;
     let from = if is_other { setting.spec.defaults() } else { active.values.clone() };
@@ -46,11 +46,11 @@ fn changes(setting: &Setting, active: &Setting) -> (bool, usize) {
 struct Candidate<'a> {
     setting: &'a Setting,
     gain: f64,
-    /// Gains that differ by less are not told apart.
+    /// Gains closer than this to each other count as equal.
     slack: f64,
-    /// Whether it is better than the active setting as a whole, surely.
+    /// Whether it is significantly better than the active setting as a whole.
     is_better: bool,
-    /// By how much it misses the aims.
+    /// By how much it misses the aims; 0 if it meets them.
     shortfall: f64,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Choice<'a> {
         self.best_of(|_| true)
     }
 
-    /// The same among what Linux has.
+    /// As [`best`](Choice::best), limited to schedulers of mainline Linux.
     pub(super) fn best_of_linux(&self) -> Option<&'a Setting> {
         self.best_of(linux::has)
     }
@@ -77,8 +77,8 @@ impl<'a> Choice<'a> {
         met.or_else(|| nearer.iter().min_by(|a, b| a.shortfall.total_cmp(&b.shortfall)).map(|one| one.setting))
     }
 
-    /// Of those that are as good as the best, as far as that can be told, the one that changes least: so that the same load gets the same
-    /// answer, however chance orders what is alike.
+    /// Of the settings that are as good as the best, within the error, the one that changes least. This keeps the answer stable where
+    /// chance decides the order of equals.
     fn least_change(&self, candidates: Vec<Candidate<'a>>) -> Option<&'a Setting> {
         let best = candidates.iter().max_by(|a, b| a.gain.total_cmp(&b.gain))?;
         let alike = candidates.iter().filter(|one| best.gain - one.gain <= best.slack);
@@ -99,7 +99,7 @@ impl<'a> Choice<'a> {
             };
             return runs.iter().filter(|run| !run.starves()).map(of_run).collect();
         }
-        // What promises most for sure is the best, not what promises most.
+        // Ranked by the gain less its error, not by the expected gain.
         let of_promise = |promise: &'a Prediction| Candidate {
             setting: &promise.setting,
             gain: promise.sure_gain(),
@@ -110,7 +110,7 @@ impl<'a> Choice<'a> {
         judgement.others(active).map(of_promise).collect()
     }
 
-    /// By how much the active setting misses the aims.
+    /// By how much the active setting misses the aims; 0 if it meets them.
     fn missed(&self) -> f64 {
         shortfall(self.aims.iter().map(|aim| (aim.aim, aim.observed(self.observed))))
     }
@@ -119,7 +119,7 @@ impl<'a> Choice<'a> {
         shortfall(self.aims.iter().map(|aim| (aim.aim, self.value(aim, setting))))
     }
 
-    /// The value of an aim's quantity under a setting; not a number where nothing tells it.
+    /// The value of an aim's quantity under a setting: as run, else as forecast; infinity if there is neither.
     fn value(&self, aim: &ResolvedAim, setting: &Setting) -> f64 {
         if setting == self.active {
             return aim.observed(self.observed);
@@ -130,7 +130,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// What becomes of the aims.
+    /// The values of the aims under the active and the recommended setting.
     pub(super) fn aimed(&self) -> Vec<Aimed> {
         let to_use = self.best().unwrap_or(self.active);
         let one = |aim: &ResolvedAim| {
@@ -146,7 +146,7 @@ impl<'a> Choice<'a> {
         self.aims.iter().map(one).collect()
     }
 
-    /// What is best, or comes nearest to being so.
+    /// The setting to report on: the best, else the first that was run, else the best prediction.
     pub(super) fn shown(&self) -> Option<&'a Setting> {
         let run = || self.runs.first().map(|confirmed| &confirmed.setting);
         let promised = || self.judgement.others(self.active).next().map(|promise| &promise.setting);

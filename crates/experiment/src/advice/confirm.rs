@@ -1,4 +1,4 @@
-//! The best candidates run in full, and what these runs measured.
+//! Full runs of the best candidates, and their results.
 
 use std::collections::BTreeMap;
 
@@ -23,10 +23,10 @@ use crate::comparison::{percent, service};
 use crate::load::Load;
 use crate::world::World;
 
-/// Two runs whose lengths differ by less, as a share, are compared second by second.
+/// Two runs are compared second by second if their lengths differ by at most this share.
 pub(super) const ALIKE: f64 = 0.05;
 
-/// A full run of a candidate, without its requests: of many runs these would not fit into memory.
+/// Result of a full run of a candidate. Requests are not kept: those of many runs would not fit into memory.
 pub(super) struct FullRun {
     seconds: Seconds,
     streams: BTreeMap<StreamId, StreamMeasure>,
@@ -40,7 +40,7 @@ impl FullRun {
     /// # Errors
     /// The run failed or was interrupted.
     pub(super) fn simulated(load: &dyn Load, world: &World, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<FullRun> {
-        // A trace has no process calls, and its requests need not be stored for sorting.
+        // The requests of a trace need not be stored for sorting, as it has no process calls.
         if load.expected_requests().is_some() {
             let mut recorder = SecondsRecorder(RunSeconds::new());
             let outcome = observed::run(load, world, setting, monitor, &mut recorder)?;
@@ -54,7 +54,7 @@ impl FullRun {
     }
 }
 
-/// Records the seconds of a run.
+/// Records the per-second results of a run.
 struct SecondsRecorder(RunSeconds);
 
 impl Pilot for SecondsRecorder {
@@ -64,7 +64,7 @@ impl Pilot for SecondsRecorder {
                 ServerEvent::Issued(issue) => self.0.issued(issue.arrival),
                 ServerEvent::Finished(_) => {
                     if let Event::Completed { request, dispatched, at } = twin::event(event) {
-                        // As a trace has it, which is what other runs are read from.
+                        // Through the trace format, as requests of the other runs are.
                         let seen = in_trace(&ObservedRequest { request, dispatched, completed: at });
                         self.0.completed(ObservedRequest::recorded(&seen, seen.response.unwrap_or_default()));
                     }
@@ -78,7 +78,7 @@ impl Pilot for SecondsRecorder {
 /// A candidate that was run in full, with its result.
 pub(super) struct ConfirmedRun {
     pub(super) setting: Setting,
-    /// What was predicted, if anything was.
+    /// The prediction; `None` if there is none.
     pub(super) promise: Option<Prediction>,
     run: FullRun,
     pub(super) gain: f64,
@@ -86,7 +86,7 @@ pub(super) struct ConfirmedRun {
 }
 
 impl Judgement {
-    /// What came of running a setting.
+    /// Evaluates the run of a setting.
     pub(super) fn confirmed(
         &self,
         before: &Observed,
@@ -98,7 +98,7 @@ impl Judgement {
         let p99_by_bound = merit::max_wait_ratio(&tails(run.streams.iter()), &tails(before.streams.iter()));
         let promise = self.overall.iter().find(|promise| promise.setting == setting).cloned();
         let mut confirmed = ConfirmedRun { setting, promise, run, gain: 0.0, p99_by_bound };
-        // As the promise is added up, where both runs do the same at the same time.
+        // Weighted like the predictions, over the phases in which both runs do the same at the same time.
         let (mut sum, mut whole) = (0.0, 0.0);
         for (_, phase) in phases.iter().enumerate().filter(|(number, _)| self.is_answered(*number)) {
             if let Some(gain) = confirmed.gain_in(before, seconds_before, phase, preference) {
@@ -113,22 +113,22 @@ impl Judgement {
 }
 
 impl ConfirmedRun {
-    /// Whether a stream starves.
+    /// Whether a stream starves: its p99 response time exceeds the bound.
     pub(super) fn starves(&self) -> bool {
         self.p99_by_bound > 1.0
     }
 
-    /// Whether it gains and no stream starves.
+    /// Whether the gain exceeds the tolerance and no stream starves.
     pub(super) fn is_better(&self) -> bool {
         self.gain > TOLERANCE && !self.starves()
     }
 
-    /// What these streams got.
+    /// Service of these streams together.
     pub(super) fn service(&self, streams: &[StreamId]) -> ServiceFigures {
         service(streams.iter().filter_map(|stream| self.run.streams.get(stream)))
     }
 
-    /// By how much it serves a phase better, where both runs do the same at the same time.
+    /// Gain in a phase. `None` if the lengths of the runs differ too much for the same seconds to hold the same load.
     pub(super) fn gain_in(&self, before: &Observed, seconds: &Seconds, phase: &Phase, preference: &Preference) -> Option<f64> {
         let (was, is) = (before.lasts().as_secs_f64(), self.run.lasts.as_secs_f64());
         if (is - was).abs() > ALIKE * was {

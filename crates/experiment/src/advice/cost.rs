@@ -1,15 +1,15 @@
-//! What a change costs: figures of the whole load that become worse.
+//! Cost of a change: figures of the whole load that get worse.
 
 use control::Setting;
 use report::advice::Verdict;
 
 use super::judgement::Judgement;
 
-/// A wait that grows by less is no cost.
+/// Factor by which the longest p99 response time must grow to count as a cost.
 const PAYS: f64 = 1.1;
 
 impl Judgement {
-    /// Who pays for the change.
+    /// The figures that get worse with the change, as sentences; one that says so if there are none.
     pub(super) fn cost(&self, verdict: &Verdict, active: &Setting) -> Vec<String> {
         let of = |setting: &str| self.overall.iter().find(|promise| promise.setting.to_string() == setting);
         let (Some(to), Some(from)) = (of(&verdict.setting), of(&active.to_string())) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Advice where no request was seen: from counters alone, with errors as wide as what they leave open.
+//! Advice from counters alone, without requests: errors cover every load and device that fit the counters.
 
 use control::Setting;
 use observe::Preference;
@@ -11,23 +11,23 @@ use super::text::{leave_alone, nothing_known, text_with_error};
 use crate::comparison::{percent, promise as on_record};
 use progress::monitor::Monitor;
 
-/// What is to be judged.
+/// Input of [`advise`].
 pub struct CounterAdviceRequest<'a> {
-    /// What the device is called.
+    /// Name of the device.
     pub name: String,
-    /// Looks at its counters.
+    /// Samples of its counters.
     pub samples: &'a [Sample],
-    /// What else is known of it.
+    /// What sysfs says of the device.
     pub known: &'a Known,
     /// The active setting.
     pub active: &'a Setting,
-    /// What there is to choose from.
+    /// The settings to choose from.
     pub candidates: &'a [Setting],
-    /// What counts.
+    /// Weights for the score.
     pub preference: Preference,
 }
 
-/// Judges it, on all cores.
+/// Recommends a setting, or to keep the active one. Uses all cores.
 ///
 /// # Errors
 /// The work was interrupted.
@@ -97,7 +97,7 @@ fn judge(advice: &mut Advice, judgement: &Judgement, active: &Setting) {
     };
 }
 
-/// What was counted, in a sentence.
+/// The counters as a sentence.
 fn said(counted: &Counted) -> String {
     let Counted { read, write, .. } = counted;
     let side = |name: &str, side: &twin::counters::Side| {

@@ -1,4 +1,4 @@
-//! What settings mean for single streams: measured where they were run, else forecast by the twin.
+//! Effects of settings on single streams: measured where they were run, else forecast by the twin.
 
 use block::{Op, StreamId};
 use control::Setting;
@@ -11,7 +11,7 @@ use super::confirm::ConfirmedRun;
 use super::judgement::Judgement;
 use super::observed::Observed;
 
-/// By which factors a setting changes what streams get of reads or writes, by the twin.
+/// Factors by which a setting changes the service of reads or of writes, according to the twin.
 #[derive(Clone, Copy, Debug)]
 struct Factors {
     mean: f64,
@@ -20,7 +20,7 @@ struct Factors {
 }
 
 impl Judgement {
-    /// From all samples, weighted by requests; `None` where the twin served none of these under one of the two.
+    /// From all samples, weighted by requests; `None` if the twin served no such request under one of the settings.
     fn factors(&self, setting: &Setting, active: &Setting, streams: &[StreamId], op: Op) -> Option<Factors> {
         let (mut is, mut was) = ([0.0; 4], [0.0; 4]);
         for judged in self.answers.iter().flatten() {
@@ -41,7 +41,7 @@ impl Judgement {
         [factors.mean, factors.p99, factors.throughput].iter().all(|factor| factor.is_finite()).then_some(factors)
     }
 
-    /// What these streams would get under a setting: what they got, changed as the twin says. `None` where it does not say.
+    /// Forecast service of these streams under a setting: the observed one, scaled as in the twin. `None` without a forecast.
     pub(super) fn forecast(
         &self,
         setting: &Setting,
@@ -65,7 +65,7 @@ impl Judgement {
     }
 }
 
-/// Both directions together: the mean of both, and the longer p99.
+/// Reads and writes together: sums and means of both, and the longer p99.
 fn together(got: &DirectionFigures, parts: [Option<&DirectionFigures>; 2]) -> DirectionFigures {
     let mut all = got.clone();
     let sum = |of: &dyn Fn(&DirectionFigures) -> f64| parts.iter().flatten().map(|part| of(part)).sum::<f64>();
@@ -81,7 +81,8 @@ fn figures(one: &DirectionFigures) -> EffectFigures {
     EffectFigures { throughput_mb_s: one.throughput_mb_s, mean_ms: one.response.mean_ms, p99_ms: one.response.p99_ms }
 }
 
-/// What the recommended setting means for each stream and kind of request, and which of the runs serves it soonest.
+/// Effect of the recommended setting on each stream and kind of request, and the run with the shortest mean response time if that is
+/// another.
 pub(super) fn effects(
     observed: &Observed,
     judgement: &Judgement,
@@ -102,7 +103,7 @@ pub(super) fn effects(
             runs.iter().filter(|run| run.p99_by_bound <= 1.0).map(|run| (&run.setting, run.service(streams))).collect();
         for kind in Kind::ALL {
             let (Some(was), Some(is)) = (kind.of(&was), kind.of(&is)) else { continue };
-            // Of few reads or writes the times are by chance; a single fsync may block a user.
+            // Times of few reads or writes are random; but a single fsync may block a user.
             if kind != Kind::Fsync && was.response.requests < merit::LEAST_REQUESTS {
                 continue;
             }
@@ -125,24 +126,24 @@ pub(super) fn effects(
 }
 
 impl ResolvedAim<'_> {
-    /// The value in what was observed.
+    /// The value under the active setting, as observed.
     pub(super) fn observed(&self, observed: &Observed) -> f64 {
         self.aim.value(&observed.service(&self.streams))
     }
 
-    /// The value in a run.
+    /// The value in a full run.
     pub(super) fn in_run(&self, run: &ConfirmedRun) -> f64 {
         self.aim.value(&run.service(&self.streams))
     }
 
-    /// The value that the twin forecasts; `None` where it does not.
+    /// The value that the twin forecasts; `None` without a forecast.
     pub(super) fn forecast(&self, judgement: &Judgement, setting: &Setting, active: &Setting, observed: &Observed) -> Option<f64> {
         let got = observed.service(&self.streams);
         Some(self.aim.value(&judgement.forecast(setting, active, &self.streams, &got)?))
     }
 }
 
-/// By how much values miss their aims, all together; 0 if every one is met.
+/// Sum of the shortfalls of all aims; 0 if every one is met.
 pub(super) fn shortfall<'a>(values: impl IntoIterator<Item = (&'a Aim, f64)>) -> f64 {
     values.into_iter().map(|(aim, value)| aim.shortfall(value).max(0.0)).sum()
 }

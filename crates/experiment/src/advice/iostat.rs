@@ -1,11 +1,11 @@
-//! What `iostat -x` printed, as samples of counters.
+//! Output of `iostat -x` as samples of counters.
 //!
 //! ```text
 //! Device   r/s   rkB/s  rrqm/s  %rrqm r_await rareq-sz  w/s ...   f/s f_await  aqu-sz  %util
 //! sda   1234.0 98765.0     0.0   0.00   78.50    80.04  2.0 ...  0.00    0.00   96.78  99.20
 //! ```
-//! Columns go by their names, as sysstat 10 to 12 have them. With several reports the first, a mean since the machine was started, is left
-//! out. How long each counted is not printed: [`REPORT`] is assumed, and only means are used.
+//! Columns are found by name, as in sysstat 10 to 12. Of several reports the first is skipped: it is a mean since boot. The interval of
+//! reports is not printed: [`REPORT`] is assumed, and only means are used.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -24,20 +24,20 @@ use twin::counters::Known;
 use super::counted::{CounterAdviceRequest, advise};
 use crate::comparison::regime;
 
-/// The time that a report is taken to have counted.
+/// Assumed interval of a report.
 const REPORT: Nanos = Nanos::from_millis(60_000);
-/// The largest file that is read, and how much of it is enough to recognise it.
+/// Maximum size of a file, and the size of the head in which the format is recognised.
 const MAX_BYTES: u64 = 16 << 20;
 const HEAD_BYTES: u64 = 64 << 10;
-/// The size of the device that is assumed, in sectors: 1 TiB.
+/// Assumed size of the device, in sectors: 1 TiB.
 const CAPACITY: u64 = 1 << 31;
 
-/// The reports about one device.
+/// The reports about the busiest device.
 #[derive(Debug)]
 pub struct Iostat {
     device: String,
     reports: Vec<Report>,
-    /// The first report is a mean since the start of the machine, and the only one.
+    /// Whether there is only one report, which is a mean since boot.
     is_since_boot: bool,
     others: usize,
 }
@@ -57,7 +57,7 @@ struct Rates {
     await_ms: f64,
 }
 
-/// Of each kind the columns of requests, of merged ones, of kB, MB and sectors, and of the mean response time in ms.
+/// By kind, the columns for requests, merged requests, kB, MB and sectors, and the mean response time in ms.
 const COLUMNS: [[&str; 6]; 4] = [
     ["r/s", "rrqm/s", "rkB/s", "rMB/s", "rsec/s", "r_await"],
     ["w/s", "wrqm/s", "wkB/s", "wMB/s", "wsec/s", "w_await"],
@@ -66,10 +66,10 @@ const COLUMNS: [[&str; 6]; 4] = [
 ];
 
 impl Iostat {
-    /// Reads it; `None` if the file is something else.
+    /// Reads a file; `None` if it is not output of iostat.
     ///
     /// # Errors
-    /// It is iostat's output, and a number in it cannot be read or a column is missing.
+    /// It is output of iostat, but a number is malformed or a column is missing.
     pub fn read(path: &Path) -> anyhow::Result<Option<Iostat>> {
         let is_file = std::fs::metadata(path).is_ok_and(|about| about.is_file());
         let Some(file) = is_file.then(|| File::open(path).ok()).flatten() else { return Ok(None) };
@@ -86,10 +86,10 @@ impl Iostat {
         parse(&String::from_utf8_lossy(&bytes)).map(Some).with_context(|| path.display().to_string())
     }
 
-    /// What these counters tell of the best setting, under the active one.
+    /// Recommends a setting, or to keep the active one, from these counters.
     ///
     /// # Errors
-    /// The work was interrupted.
+    /// A candidate has host tunables, or the work was interrupted.
     pub fn advise(
         &self,
         active: Option<Setting>,
@@ -128,7 +128,7 @@ impl Iostat {
         Ok(advice)
     }
 
-    /// Counters that have these rates.
+    /// Counters with these rates.
     fn samples(&self) -> Vec<Sample> {
         let mut samples = vec![Sample::default()];
         for report in &self.reports {
@@ -168,7 +168,7 @@ fn is_heading(line: &str) -> bool {
 }
 
 fn parse(text: &str) -> anyhow::Result<Iostat> {
-    // Of each report its devices.
+    // The devices of each report.
     let mut reports: Vec<Vec<(String, Report)>> = Vec::new();
     let mut heading: Option<Vec<&str>> = None;
     for (number, line) in text.lines().enumerate() {
@@ -202,7 +202,7 @@ fn parse(text: &str) -> anyhow::Result<Iostat> {
     Ok(Iostat { device, reports, is_since_boot, others })
 }
 
-/// A device's line.
+/// Parses the line of a device.
 fn row(heading: &[&str], line: &str) -> anyhow::Result<(String, Report)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     ensure!(fields.len() == heading.len(), "has {} fields, the heading {}: paste it whole", fields.len(), heading.len());
@@ -214,7 +214,7 @@ fn row(heading: &[&str], line: &str) -> anyhow::Result<(String, Report)> {
         value.map(Some).with_context(|| format!("{name} is {:?}, not a number from 0 to 10^12", fields[at]))
     };
     let mut report = Report::default();
-    // Versions before 12 have flushes in no column, and some one response time for all.
+    // Versions before 12 have no columns for flushes, and some have one response time for reads and writes.
     let of_all = number("await")?;
     for (rates, [requests, merged, kib, mib, sectors, response]) in report.kinds.iter_mut().zip(COLUMNS) {
         rates.requests = number(requests)?.unwrap_or_default();

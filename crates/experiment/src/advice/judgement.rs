@@ -1,4 +1,4 @@
-//! What the twin says of every phase, and of the whole load.
+//! Forecasts for every phase, and for the whole load.
 
 use control::Setting;
 use control::controller::Prediction;
@@ -14,23 +14,23 @@ use super::phases::{Phase, Seconds};
 use crate::comparison::{percent, promise as on_record};
 use crate::pool::Workers;
 
-/// Streams of a phase that are shown.
+/// Maximum number of streams listed for a phase.
 pub(super) const MOST_STREAMS: usize = 3;
 
-/// Schedulers that are run where there is a simulator.
+/// Maximum number of schedulers that are simulated in full after the forecast.
 pub(super) const MOST_RUN: usize = 3;
 
-/// Phases that are asked about, the longest.
+/// Maximum number of phases that are forecast, the longest first.
 pub(super) const MOST_PHASES: usize = 8;
 
-/// What the twin says of every phase, and of all.
+/// Forecasts for every phase, and for the whole load.
 pub(super) struct Judgement {
     pub(super) samples: Vec<Sample>,
     pub(super) answers: Vec<Result<Judged, twin::ForecastError>>,
-    /// By phase; empty where there is no answer.
+    /// By phase; empty without a forecast.
     pub(super) by_phase: Vec<Vec<Prediction>>,
     pub(super) overall: Vec<Prediction>,
-    /// Why nothing was asked, where nothing was.
+    /// The reason if no forecast was attempted.
     unanswered: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Judgement {
         Ok(Judgement { samples, answers, by_phase, overall, unanswered: None })
     }
 
-    /// Why there is no answer, of the first sample without one, where there is none at all.
+    /// Why no phase has a forecast, from the first sample that failed; `None` if any has one.
     pub(super) fn reason(&self) -> Option<String> {
         if !self.overall.is_empty() {
             return None;
@@ -70,7 +70,8 @@ impl Judgement {
         self.overall.iter().filter(move |promise| promise.setting != *active && !promise.starves())
     }
 
-    /// Of each of the best schedulers the setting that promises most, sure or not; and what Linux has, with its defaults.
+    /// Settings to simulate in full: the best of each of the best schedulers, even if the gain is not significant, and Linux's schedulers
+    /// with their defaults.
     pub(super) fn worth_a_run(&self, active: &Setting) -> Vec<Setting> {
         let mut worth: Vec<&Prediction> = Vec::new();
         for promise in self.others(active).filter(|promise| promise.gain > 0.0) {
@@ -79,14 +80,14 @@ impl Judgement {
                 worth.push(promise);
             }
         }
-        // What a person would set on Linux, even if it promises nothing.
+        // What a user would set on Linux, even if no gain is predicted.
         let plain = |promise: &&Prediction| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
         let of_linux: Vec<&Prediction> = self.others(active).filter(plain).filter(|promise| !worth.contains(promise)).collect();
         worth.extend(of_linux);
         worth.into_iter().map(|promise| promise.setting.clone()).collect()
     }
 
-    /// Without any answer, and why.
+    /// No forecast, for the given reason.
     pub(super) fn unanswered(phases: &[Phase], reason: String) -> Judgement {
         let by_phase = vec![Vec::new(); phases.len()];
         Judgement { samples: Vec::new(), answers: Vec::new(), by_phase, overall: Vec::new(), unanswered: Some(reason) }

@@ -1,11 +1,11 @@
-//! A setting as a rule for udev.
+//! A setting as a udev rule.
 
 use control::Setting;
 
-/// Where such a rule goes.
+/// Path of the rule.
 const FILE: &str = "/etc/udev/rules.d/60-seekwise.rules";
 
-/// Where tunables of the memory go.
+/// Path for tunables of memory management.
 const SYSCTL_FILE: &str = "/etc/sysctl.d/60-seekwise.conf";
 
 /// Whether only the kernels of some distributions have it.
@@ -13,12 +13,12 @@ fn is_out_of_tree(setting: &Setting) -> bool {
     block::OUT_OF_TREE.iter().any(|spec| spec.name == setting.spec.name)
 }
 
-/// Whether a present mainline Linux has it.
+/// Whether current mainline Linux has it.
 pub fn has(setting: &Setting) -> bool {
     block::linux_name(setting.spec.name).is_some() && !is_out_of_tree(setting)
 }
 
-/// The rule's lines. `instead` is the best that Linux has, if that is better than the active setting.
+/// Lines of the rule. `instead` is the best setting that Linux has, if it is better than the active one.
 pub fn rule(use_it: &Setting, active: &Setting, instead: Option<&Setting>) -> Vec<String> {
     if use_it == active {
         return vec!["# Nothing is to be changed: no rule for udev is needed.".to_owned()];
@@ -64,7 +64,7 @@ fn lines(setting: &Setting) -> Vec<String> {
     }
     let mut lines = vec![format!("# {FILE}, with the disk's name for sdX:"), rule];
     if !of_memory.is_empty() {
-        // As comments, so that all of it can be written into the rules.
+        // As comments, so that the whole output can be pasted into the rules file.
         lines.push(format!("# and into {SYSCTL_FILE}, for all disks:"));
         lines.extend(of_memory.into_iter().map(|(name, value)| format!("# vm.{name} = {value}")));
     }

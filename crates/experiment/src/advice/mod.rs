@@ -1,10 +1,10 @@
-//! Advice for a whole load: the setting to use, what it would bring, and how sure that is.
+//! Advice for a whole load: the setting to use, its predicted effect and the error of the prediction.
 //!
 //! ```text
 //! recording, or a run in the simulator ─▶ observed ─┬─▶ phases ─▶ samples ─┐
 //!                                                   └─▶ device ────────────┴─▶ twin: every candidate ─▶ one for all ─▶ run, where simulated
 //! ```
-//! The brain is that of the controller `seekwise`; here it has the whole recording and no budget.
+//! The forecasts are those of the controller `seekwise`, made from the whole recording and without a limit on CPU time.
 
 mod aim;
 mod asked;
@@ -51,33 +51,33 @@ use phases::{Phase, Seconds};
 use progress::Monitor;
 use text::{leave_alone, nothing_known};
 
-/// The tunable of the host that is judged.
+/// The only host tunable that is judged for a recording.
 const READ_AHEAD: &str = "read_ahead_kb";
-/// Streams that an error names.
+/// Maximum number of streams that an error lists.
 const MOST_NAMED: usize = 12;
-/// The share of the requests that the fit which is judged goes by.
+/// Share of the accesses to which the device is fitted for judging the fit on the rest.
 const JUDGED_BEHIND: f64 = 2.0 / 3.0;
 
-/// What is to be judged.
+/// Input of [`advise`].
 pub struct AdviceRequest {
-    /// The load, and on what it is run if it is run.
+    /// The load, with the world to simulate it in.
     pub experiment: Experiment,
-    /// Whether a disk was named: else a trace is taken as it was recorded.
+    /// Whether a disk was named. If not, a trace is judged as recorded.
     pub names_disk: bool,
-    /// Of several devices in a recording, this one.
+    /// Number of the device to judge in a recording of several; `None` takes the one with the most requests.
     pub device: Option<u32>,
-    /// The active setting; `None` takes what the recording says, else the default of Linux.
+    /// The active setting; `None` takes that of the recording, or else Linux's default.
     pub active: Option<Setting>,
-    /// What single streams are to get, before the load as a whole is looked at.
+    /// Goals for single streams, which take precedence over the load as a whole.
     pub aims: Vec<Aim>,
-    /// Tunables of the host with the values that are tried of each, as `--vary` gives them.
+    /// Host tunables with the values to try, in the syntax of `--vary`.
     pub varied: Vec<String>,
 }
 
-/// Judges it.
+/// Recommends a setting, or to keep the active one.
 ///
 /// # Errors
-/// Something of the input is wrong, a file cannot be read, or the work was interrupted.
+/// Part of the input is invalid, a file cannot be read, or the work was interrupted.
 pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advice> {
     let AdviceRequest { experiment, .. } = request;
     let preference = experiment.preference.unwrap_or_default();
@@ -96,7 +96,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     advice.requests = observed.requests.len() as u64;
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
     advice.notes.clone_from(&observed.notes);
-    // Tunables of the host and what single streams get are not the twin's to judge: then every candidate is run.
+    // The twin cannot judge host tunables and goals of single streams: with these every candidate is simulated in full.
     let must_run = run.is_some() && (!aims.is_empty() || candidates.iter().any(|setting| !setting.host.is_empty()));
     let judgement = match judged(&mut advice, (&observed, &phases, &seconds), (active, &candidates, preference), workers)? {
         Ok(judgement) => judgement,
@@ -140,7 +140,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     advice.phases = judgement.phases(&phases, &seconds, shown, &observed, confirmed, &preference);
     advice.measured = runs.iter().map(|confirmed| confirmed.measured(&observed)).collect();
     if must_run {
-        // The best first, as there may be many.
+        // There may be many: the best first.
         advice
             .measured
             .sort_by(|a, b| (a.p99_by_bound > 1.0).cmp(&(b.p99_by_bound > 1.0)).then(b.gain_percent.total_cmp(&a.gain_percent)));
@@ -149,8 +149,8 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     Ok(advice)
 }
 
-/// What the twin says of the candidates; why it says nothing otherwise. The advice gets what there is to say of the device and of the
-/// errors.
+/// Forecasts every candidate with the twin, and adds what was found of the device and the replay error to the advice. The inner `Err` is
+/// the reason why no forecast is possible.
 fn judged(
     advice: &mut Advice,
     (observed, phases, seconds): (&Observed, &[Phase], &Seconds),
@@ -174,7 +174,7 @@ fn judged(
     let basis = |one: &Finding| if one.is_told() { one.rests_on() } else { NOT_TOLD.to_owned() };
     advice.device = fitted.findings.iter().map(|one| (one.name.to_owned(), one.text(), basis(one))).collect();
     let device = fitted.profile();
-    // Of a recording a larger read-ahead can be told; of a run everything of the host is run.
+    // For a recording, a larger read-ahead can be forecast. In the simulator, host tunables are run instead.
     let asked: Vec<Setting> =
         candidates.iter().filter(|setting| !advice.is_simulated || setting.host.is_empty()).cloned().collect();
     let brain = Brain { observed, device: &device, turn: fitted.turn(), active, candidates: &asked, preference };
@@ -184,11 +184,11 @@ fn judged(
     Ok(Ok(judgement))
 }
 
-/// A load, and on what it is run.
+/// A load and the world to simulate it in.
 type RunOn = (Box<dyn Load>, World);
 
 impl AdviceRequest {
-    /// What there is to judge by: the recording, or a run under the active setting.
+    /// The requests to judge by: the recording, or a run under the active setting.
     fn observe(&self, workers: Workers) -> anyhow::Result<(Observed, Option<RunOn>)> {
         let AdviceRequest { experiment, .. } = self;
         if !self.names_disk && experiment.job_text()?.is_none() {
@@ -206,8 +206,8 @@ impl AdviceRequest {
         Ok((observed?, Some((load, world))))
     }
 
-    /// What there is to choose from. In the simulator every tunable of the host can be tried; of a recording a larger read-ahead can be
-    /// judged, where it shows what was read ahead.
+    /// The settings to choose from. A simulation can vary every host tunable; for a recording only read-ahead is judged, and only if the
+    /// recording marks read-ahead requests.
     fn candidates(&self, observed: &Observed, run: Option<&RunOn>) -> anyhow::Result<Vec<Setting>> {
         let mut candidates = regime::varied(self.experiment.candidates()?, &self.varied)?;
         if let Some((load, world)) = run {
@@ -248,7 +248,7 @@ impl AdviceRequest {
         aim::resolve(&self.aims, observed, &|name| load.streams_of(name), &load.names())
     }
 
-    /// The active setting, where the recording says this.
+    /// The active setting: as given, else as recorded, else Linux's default.
     fn active(&self, recorded: Option<&str>) -> anyhow::Result<Setting> {
         let said = |text: &str| {
             let of = || format!("{}: {SCHEDULER_KEY} {text:?}; --scheduler says what it was", self.experiment.load.display());
@@ -261,7 +261,7 @@ impl AdviceRequest {
         }
     }
 
-    /// Refuses what only a run heeds.
+    /// Rejects options that apply only to simulations.
     fn expect_recording(&self) -> anyhow::Result<()> {
         let Experiment { replay, queue_depth, queue_policy, host, .. } = &self.experiment;
         let of_replay =
@@ -278,7 +278,7 @@ impl AdviceRequest {
     }
 }
 
-/// Names of the host's tunables that a run can change.
+/// Names of the host tunables that a run can change.
 fn settable(load: &dyn Load, world: &World) -> Vec<String> {
     load.replay(world).host.into_iter().map(|(name, _)| name).collect()
 }
@@ -292,15 +292,15 @@ fn name(Experiment { load: path, replay, .. }: &Experiment) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// How the requests of a recording were served.
+/// Performance of a recording.
 pub struct ServedIn {
-    /// All of them.
+    /// Over all requests.
     pub served: Performance,
-    /// How long its streams waited, each with its program's name, in the order of their numbers.
+    /// Response time tail of each stream with its program's name, ordered by stream number.
     pub tails: Vec<(String, Tail)>,
 }
 
-/// How the requests of a recording were served; `None` if no second has enough of them to judge by.
+/// Measures how the requests of a recording were served; `None` if no second has enough requests to judge.
 ///
 /// # Errors
 /// As for [`advise`].

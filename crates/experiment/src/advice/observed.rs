@@ -1,4 +1,4 @@
-//! What there is to judge by: requests with their times, from a recording or from a run in the simulator.
+//! Observed requests with their times, from a recording or a run in the simulator.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,41 +30,41 @@ use report::record::ServiceFigures;
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
 
-/// Requests after which a bar moves and Ctrl-C is looked for.
+/// Requests between updates of the progress bar and checks for Ctrl-C.
 pub const CHECKED: u64 = 4096;
-/// Requests of a run that are sorted in memory at once: 10 MB.
+/// Requests of a run sorted in memory at once: 10 MB.
 const SORTED: usize = 1 << 17;
-/// Flushes and calls of a run that are looked at: more have to fit into memory.
+/// Maximum number of flushes and calls of a run, which are kept in memory.
 const MOST_CALLS: usize = 2_000_000;
 
-/// How often a bar is drawn.
+/// Interval at which the progress bar is drawn.
 const DRAWN: Duration = Duration::from_millis(20);
 
-/// What was observed.
+/// An observed load.
 pub struct Observed {
-    /// Requests in the order of their arrival.
+    /// In order of arrival.
     pub requests: Requests,
-    /// Flushes in the order in which they were done; none where the trace does not tell of them.
+    /// Flushes in order of completion; empty if the trace has none.
     pub flushes: Vec<ObservedRequest>,
-    /// Calls in the order of their returns; none where calls cannot be seen.
+    /// Process calls in order of return; empty if they cannot be observed.
     pub calls: Vec<Call>,
-    /// What the device and its queue allow.
+    /// Limits of the device and its queue.
     pub bounds: Bounds,
-    /// Whether the device's size is known, and not only where the last request ends.
+    /// Whether the size of the device is known. If not, it is assumed to end with the last request.
     pub knows_capacity: bool,
-    /// The active scheduler, if the recording says it.
+    /// The active scheduler, if recorded.
     pub scheduler: Option<String>,
-    /// What each stream got.
+    /// Service of each stream.
     pub streams: BTreeMap<StreamId, StreamMeasure>,
     /// Throughput in 10^6 bytes per second, and mean response time in ms, as [`compare`](crate::comparison) has them.
     pub whole: (f64, f64),
-    /// Streams as they are reported: those of a job together, in the load's order.
+    /// Rows of the report: the streams of a job together, in the order of the load.
     pub rows: Vec<(String, Vec<StreamId>)>,
-    /// The streams' names, where they have any.
+    /// Names of streams that have one.
     pub names: BTreeMap<StreamId, String>,
-    /// If not all requests are judged: how many are, and of how many.
+    /// If not all requests are judged: the number of those that are, and of all.
     pub judged_of: Option<(u64, u64)>,
-    /// What the reader should know.
+    /// Remarks for the user.
     pub notes: Vec<String>,
 }
 
@@ -74,10 +74,10 @@ impl Observed {
         self.requests.lasts()
     }
 
-    /// How long each stream waited for its requests.
+    /// Number of requests and p99 response time of each stream.
     ///
     /// # Errors
-    /// Requests that did not fit into memory cannot be read.
+    /// The temporary file of the requests cannot be read.
     pub fn tails(&self) -> anyhow::Result<Tails> {
         let mut waited: BTreeMap<StreamId, Vec<Nanos>> = BTreeMap::new();
         for seen in self.requests.from(0) {
@@ -92,18 +92,18 @@ impl Observed {
         Ok(waited.into_iter().map(|(stream, waited)| (stream, tail(waited))).collect())
     }
 
-    /// What these streams got together.
+    /// Service of these streams together.
     pub fn service(&self, streams: &[StreamId]) -> ServiceFigures {
         service(streams.iter().filter_map(|stream| self.streams.get(stream)))
     }
 
-    /// The stream's number, with its name if it has one.
+    /// Number of the stream, with its name if it has one.
     pub fn name(&self, stream: StreamId) -> String {
         self.names.get(&stream).map_or_else(|| stream.to_string(), |name| format!("{stream} ({name})"))
     }
 
-    /// The requests of a trace whose answers were recorded. `device` is the number of one within the trace; else the one with the most
-    /// requests is meant.
+    /// Reads the requests of a trace with response times. `device` is a number within the trace; `None` takes the device with the most
+    /// requests.
     ///
     /// # Errors
     /// The trace cannot be read, its requests have no response times, it has no such device, or the work was interrupted.
@@ -141,12 +141,12 @@ impl Observed {
         notes.extend(opened.reader.warnings().iter().map(|warning| format!("The trace: {warning}.")));
         let (requests, streams) = of_device(read, chosen, monitor)?;
         let queue = QueueSettings::default();
-        // A recording that tells of its device is of one.
+        // A device recorded in the trace applies only if there is no other.
         let RecordedDevice { capacity_sectors, scheduler, read_ahead_kib } =
             opened.reader.recorded_device().filter(|_| is_only).cloned().unwrap_or_default();
         let knows_capacity = capacity_sectors.is_some();
         let capacity_sectors = capacity_sectors.unwrap_or(0).max(requests.end());
-        // The default of Linux.
+        // Linux's default.
         let read_ahead_kib = read_ahead_kib.or(Some(READ_AHEAD_SECTORS / 2));
         let bounds = Bounds { capacity_sectors, limits: queue.limits(), nr_requests: queue.nr_requests, read_ahead_kib };
         let named = streams.keys().filter_map(|&stream| Some((stream, opened.reader.stream_name(stream)?.to_owned())));
@@ -206,7 +206,7 @@ impl Observed {
 /// Maximum number of streams reported one by one where a load has no jobs.
 const FOLLOWED: usize = 200;
 
-/// The busiest streams one by one, by name or number.
+/// The busiest streams one by one, by name or number. Streams with the same name share a row.
 fn rows(streams: &BTreeMap<StreamId, StreamMeasure>, names: &BTreeMap<StreamId, String>) -> Vec<(String, Vec<StreamId>)> {
     let mut by_name: BTreeMap<String, (u64, Vec<StreamId>)> = BTreeMap::new();
     for (stream, measure) in streams {
@@ -221,9 +221,9 @@ fn rows(streams: &BTreeMap<StreamId, StreamMeasure>, names: &BTreeMap<StreamId, 
     rows.into_iter().map(|(name, (_, streams))| (name, streams)).collect()
 }
 
-/// The requests of a trace that say when they were done; the first of them arrives at time zero.
+/// The requests of a trace that have a response time, shifted so that the first one arrives at time zero.
 struct Timed {
-    /// By the device's number within the trace, how many.
+    /// Number of requests by device number.
     devices: BTreeMap<u32, u64>,
     /// Requests that were read, those without a response time included.
     all: u64,
@@ -253,7 +253,7 @@ impl Timed {
     }
 }
 
-/// The requests of one device, the first at time zero, and what each stream got.
+/// The requests of one device, the first at time zero, and the service of each stream.
 fn of_device(timed: Timed, device: u32, monitor: &dyn Monitor) -> anyhow::Result<(Requests, BTreeMap<StreamId, StreamMeasure>)> {
     let Timed { devices, timed, .. } = timed;
     let (mut requests, mut streams) = (Requests::default(), BTreeMap::<StreamId, StreamMeasure>::new());
@@ -269,7 +269,7 @@ fn of_device(timed: Timed, device: u32, monitor: &dyn Monitor) -> anyhow::Result
         let seen = ObservedRequest::recorded(&request, response);
         let bytes = u64::from(request.sectors) * SECTOR_BYTES;
         streams.entry(request.stream).or_default().record(request.op, request.arrival, seen.completed, bytes);
-        // Those of the only device are kept already, and begin at zero.
+        // Those of the only device are stored already, beginning at time zero.
         if is_only { requests.note(&seen) } else { requests.push(&seen)? }
     }
     streams.values_mut().for_each(StreamMeasure::finish);
@@ -295,7 +295,7 @@ pub(super) fn whole(measure: &Measure) -> (f64, f64) {
     (rate(bytes, measure.duration().as_secs_f64()) / 1e6, measure.all.mean().as_millis_f64())
 }
 
-/// Runs `work`, and shows how far it is.
+/// Runs `work` while showing its progress.
 fn watched<T>(monitor: &dyn Monitor, work: impl FnOnce(&Watch) -> Result<T, RunError>) -> anyhow::Result<T> {
     let (completed, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let done = std::thread::scope(|scope| {
@@ -315,12 +315,12 @@ fn watched<T>(monitor: &dyn Monitor, work: impl FnOnce(&Watch) -> Result<T, RunE
     }
 }
 
-/// Takes down what is served in a run.
+/// Records the requests, flushes and calls of a run.
 struct Recorder {
-    /// They come in the order in which they complete.
+    /// For sorting by arrival: requests are recorded when they complete.
     sorter: Sorter,
     first: Nanos,
-    /// Why requests are missing.
+    /// First error of the sorter.
     failed: Option<TraceError>,
     flushes: Vec<ObservedRequest>,
     calls: Vec<Call>,
@@ -378,7 +378,7 @@ impl Pilot for Recorder {
     }
 }
 
-/// The requests of a run in the order of their arrival.
+/// The requests of a run in order of arrival.
 fn sorted(sorter: Sorter, first: Nanos, failed: Option<TraceError>) -> anyhow::Result<Requests> {
     if let Some(error) = failed {
         return Err(error.into());
@@ -387,14 +387,14 @@ fn sorted(sorter: Sorter, first: Nanos, failed: Option<TraceError>) -> anyhow::R
     let mut requests = Requests::default();
     while let Some(request) = sorted.next_request() {
         let mut request = request?;
-        // The sorter begins at zero, a run's clock does not.
+        // The sorter starts at time zero, the clock of a run does not.
         request.arrival += first;
         requests.push(&ObservedRequest::recorded(&request, request.response.unwrap_or_default()))?;
     }
     Ok(requests)
 }
 
-/// A trace without names or requests of its own.
+/// An empty trace, for a sorter without input of its own.
 struct Nameless;
 
 impl TraceReader for Nameless {

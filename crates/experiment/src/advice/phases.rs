@@ -1,12 +1,12 @@
-//! A recording cut where its load changes.
+//! Splits a recording into phases where its load changes.
 //!
 //! ```text
 //! seconds    ▁▁▆▆▆▆▆▆▁▁▁▂▂▂▂▂▂▆▆▆▆▁▁   those with too few requests are idle
 //! stretches    └─ A ──┘  └─B─┘└A ┘     alike from second to second
 //! phases       A: two stretches, B: one
 //! ```
-//! Two seconds in a row that are not like the stretch begin another one, as for the controller `seekwise`. Stretches that are alike are
-//! one phase; one too short to be judged by itself goes to the phase that is nearest.
+//! A stretch ends before two consecutive seconds that differ from it, as in the controller `seekwise`. Similar stretches form a phase; one
+//! that is too short for a phase of its own joins the nearest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -27,7 +27,7 @@ use twin::ObservedRequest;
 
 use super::observed::{CHECKED, Observed};
 
-/// A stretch of fewer seconds is no phase by itself.
+/// Minimum length of a stretch that becomes a phase of its own.
 const LEAST_S: u64 = 4;
 /// Idle seconds that end a stretch.
 const PAUSE_S: u64 = 3;
@@ -60,13 +60,13 @@ impl Outcome {
 /// The seconds in which anything happened, by their number.
 #[derive(Clone, Debug, Default)]
 pub struct Seconds {
-    /// In order.
+    /// Numbers of the seconds, ascending.
     numbers: Vec<u64>,
     outcomes: Vec<Outcome>,
 }
 
 impl Seconds {
-    /// Requests completed per second.
+    /// Requests completed in this second.
     pub fn requests(&self, second: u64) -> u64 {
         self.numbers.binary_search(&second).map_or(0, |place| self.outcomes[place].requests)
     }
@@ -111,8 +111,8 @@ impl Seconds {
     }
 }
 
-/// The events of what was observed between these times, in order of time; at the same time in the order of the requests' arrival, flushes
-/// and calls last.
+/// The events observed between these times, ordered by time. At equal times they are in the order of the requests' arrival, followed by
+/// flushes and calls.
 pub fn events(observed: &Observed, from: Nanos, to: Nanos) -> Events<impl Iterator<Item = Result<ObservedRequest>>> {
     let mut others = Vec::new();
     for flush in observed.flushes.iter().filter(|flush| flush.completed >= from && flush.request.arrival < to) {
@@ -134,7 +134,7 @@ pub fn events(observed: &Observed, from: Nanos, to: Nanos) -> Events<impl Iterat
     Events { requests: requests.peekable(), queued: 0, under_way: BTreeMap::new(), others: others.into_iter().peekable() }
 }
 
-/// See [`events`].
+/// Iterator returned by [`events`].
 pub struct Events<R: Iterator<Item = Result<ObservedRequest>>> {
     /// In order of arrival.
     requests: Peekable<R>,
@@ -174,7 +174,7 @@ impl<R: Iterator<Item = Result<ObservedRequest>>> Iterator for Events<R> {
 /// Analyses each second with an event and skips idle ones. Phases are ordered by length, the longest first.
 ///
 /// # Errors
-/// Requests that did not fit into memory cannot be read, or the work was interrupted.
+/// The temporary file of the requests cannot be read, or the work was interrupted.
 pub fn seconds(observed: &Observed, monitor: &dyn Monitor) -> Result<(Seconds, Vec<Phase>)> {
     let columns = Columns::described();
     let (mut seconds, mut cutter) = (Seconds::default(), Cutter::default());
@@ -192,7 +192,7 @@ pub fn seconds(observed: &Observed, monitor: &dyn Monitor) -> Result<(Seconds, V
 /// Like [`seconds`], without phases.
 ///
 /// # Errors
-/// Those of [`seconds`].
+/// As for [`seconds`].
 pub fn outcomes(observed: &Observed, monitor: &dyn Monitor) -> Result<Seconds> {
     let mut seconds = Seconds::default();
     each_second(observed, monitor, None, |number, _, outcome| seconds.push(number, &outcome))?;
@@ -360,7 +360,7 @@ impl RunSeconds {
         self.passed_on += 1;
     }
 
-    /// Completions before this time and number.
+    /// Emits the completions before this time and number.
     fn complete(&mut self, before: (Nanos, u64)) {
         while self.under_way.peek().is_some_and(|Reverse(first)| first.key < before) {
             let Some(Reverse(Ordered { seen, .. })) = self.under_way.pop() else { return };
@@ -385,43 +385,43 @@ impl RunSeconds {
     }
 }
 
-/// Seconds in a row, from one to before another.
+/// A half-open range of seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// The first second.
+    /// First second.
     pub from: u64,
-    /// The one behind the last.
+    /// The second after the last.
     pub to: u64,
 }
 
 impl Stretch {
-    /// How long it is.
+    /// Length in seconds.
     pub fn seconds(&self) -> u64 {
         self.to - self.from
     }
 }
 
-/// A load that is the same throughout.
+/// A part of the recording, not necessarily contiguous, with the same load throughout.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// Where it is found, in order of time.
+    /// Its stretches, ordered by time.
     pub stretches: Vec<Stretch>,
     point: Point,
 }
 
 impl Phase {
-    /// How long it lasts in all.
+    /// Total length in seconds.
     pub fn seconds(&self) -> u64 {
         self.stretches.iter().map(Stretch::seconds).sum()
     }
 
-    /// Requests done in it.
+    /// Requests completed in it.
     pub fn requests(&self, seconds: &Seconds) -> u64 {
         self.stretches.iter().map(|stretch| seconds.requests_in(*stretch)).sum()
     }
 }
 
-/// A mean of points, value by value as far as there are any.
+/// Weighted mean of points. Missing values do not count.
 #[derive(Clone, Copy)]
 struct Mean {
     point: Point,
@@ -439,9 +439,9 @@ impl Mean {
     }
 }
 
-/// The phases, the longest first.
+/// Groups stretches into phases, the longest first.
 fn phases(mut stretches: Vec<(Stretch, Point)>) -> Vec<Phase> {
-    // The long ones make the phases; the short ones join them.
+    // Long stretches first: they form the phases, which the short ones join.
     stretches.sort_by_key(|(stretch, _)| (Reverse(stretch.seconds()), stretch.from));
     let mut phases: Vec<(Phase, f64)> = Vec::new();
     for (stretch, point) in stretches {
@@ -482,7 +482,7 @@ impl Cutter {
             return;
         };
         if number >= stretch.to + PAUSE_S {
-            // What was strange at the end of a stretch is its end.
+            // A differing second at the end of a stretch belongs to it.
             *strange = None;
             done.push((*stretch, mean.point));
             *current = Some(begun(number, &point));
@@ -526,7 +526,7 @@ fn begun(number: u64, point: &Point) -> (Stretch, Mean) {
 mod tests {
     use super::*;
 
-    /// A load of its own for each letter, idle where there is a dot.
+    /// A different load for each letter; a dot is an idle second.
     fn cut(letters: &str) -> Vec<Vec<(u64, u64)>> {
         let mut cutter = Cutter::default();
         for (number, letter) in letters.chars().enumerate().filter(|(_, letter)| *letter != '.') {

@@ -1,4 +1,4 @@
-//! Observed requests, in order of their arrival and in bounded memory: many are in a temporary file.
+//! Observed requests in order of arrival, in bounded memory: most are kept in a temporary file.
 
 use anyhow::Result;
 use block::Nanos;
@@ -17,7 +17,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Adds a request, which arrives no earlier than the one before.
+    /// Adds a request, which must not arrive earlier than the previous one.
     ///
     /// # Errors
     /// The temporary file cannot be written.
@@ -26,12 +26,12 @@ impl Requests {
         Ok(self.all.push(in_trace(seen))?)
     }
 
-    /// Those of a trace, each of which was [noted](Requests::note).
+    /// Takes over the requests of a trace, each of which was [noted](Requests::note).
     pub fn noted(self, all: Numbered) -> Requests {
         Requests { all, ..self }
     }
 
-    /// Looks at a request without keeping it.
+    /// Updates the statistics with a request, without storing it.
     pub fn note(&mut self, seen: &ObservedRequest) {
         self.longest = self.longest.max(seen.response());
         self.lasts = self.lasts.max(seen.completed);
@@ -39,39 +39,39 @@ impl Requests {
         self.has_read_ahead |= seen.request.is_read_ahead();
     }
 
-    /// How many there are.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// The last completion; zero if there are none.
+    /// Time of the last completion; zero without requests.
     pub fn lasts(&self) -> Nanos {
         self.lasts
     }
 
-    /// The sector behind the last one of all; zero if there are none.
+    /// The sector after the last one accessed; zero without requests.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether one of them is read-ahead.
+    /// Whether any is read-ahead.
     pub fn has_read_ahead(&self) -> bool {
         self.has_read_ahead
     }
 
-    /// Those from this number on, in order. Fails where the temporary file cannot be read.
+    /// Requests from this number on, in order. Items are errors if the temporary file cannot be read.
     pub fn from(&self, number: usize) -> impl Iterator<Item = Result<ObservedRequest>> {
         self.all.from(number).map(|request| Ok(observed(&request?)))
     }
 
-    /// Those under way at any time between these, and some before.
+    /// Requests in flight at any time in this range, and some that completed before it.
     pub fn between(&self, from: Nanos, to: Nanos) -> impl Iterator<Item = Result<ObservedRequest>> {
         let requests = self.all.since(from - self.longest).map(|request| Ok(observed(&request?)));
         requests.take_while(move |seen: &Result<ObservedRequest>| seen.as_ref().map_or(true, |seen| seen.request.arrival < to))
     }
 }
 
-/// As a trace has it.
+/// Converts to the format of traces.
 pub fn in_trace(seen: &ObservedRequest) -> TraceRequest {
     let ObservedRequest { request, dispatched, completed } = seen;
     TraceRequest {

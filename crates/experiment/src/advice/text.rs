@@ -1,4 +1,4 @@
-//! Advice in words.
+//! Texts of advice.
 
 use control::Setting;
 use control::controller::Prediction;

@@ -1,4 +1,4 @@
-//! The jobs of an fio job file as a load: processes that ask, wait and think.
+//! The jobs of an fio job file as a load: processes that issue requests, wait for them and think.
 
 use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
@@ -17,13 +17,13 @@ use crate::load::{Build, Draws, Load, Row};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
 
-/// What the record calls the format.
+/// Name of the format in records.
 const FORMAT: &str = "fio job file";
 
 /// How long after a process fio starts the next one: measured with fio 3.33, by the first requests of four processes in four runs.
 const FIO_STARTS: RangeInclusive<Nanos> = Nanos::from_micros(150)..=Nanos::from_micros(550);
 
-/// A job file whose files have their places on the disk.
+/// A job file whose files have been placed on the disk.
 pub struct JobsLoad {
     name: String,
     sha256: String,
@@ -33,14 +33,14 @@ pub struct JobsLoad {
 }
 
 impl JobsLoad {
-    /// Reads a job file's text and lays its files out on the disk.
+    /// Parses the text of a job file and places its files on the disk.
     pub fn new(text: &str, source: &str, seed: u64, world: &World) -> anyhow::Result<JobsLoad> {
         let workload = shipped::parse(text, source)?;
         let capacity = world.profile.capacity_sectors();
         let swap = world.host.swap_mib.unsigned_abs() * 2048;
         ensure!(swap < capacity, "--set swap_mib={}: {} holds {} MiB", world.host.swap_mib, world.profile.name(), capacity / 2048);
         let placed = workload.place(capacity - swap, seed).with_context(|| format!("on {}", world.profile.name()))?;
-        // Whether there can be such a host is known once it is built: better now than in the middle of the work.
+        // Invalid host settings show only when the host is built: checked here rather than in the middle of the work.
         Host::new(world.queue(world.scheduler(&regime::scheduler(ALONE)?)), placed.files(), world.host).context("--set")?;
         Ok(JobsLoad {
             name: source.to_owned(),
@@ -51,30 +51,30 @@ impl JobsLoad {
         })
     }
 
-    /// The same, where processes begin one after the other, as fio starts them on a real machine.
+    /// Starts the processes one after the other, as fio does on a real machine, and not all at once.
     pub fn with_staggered_starts(self) -> JobsLoad {
         let placed = self.placed.with_staggered_starts(FIO_STARTS, self.seed);
         JobsLoad { placed, ..self }
     }
 
-    /// The same jobs on the same files, with other requests where those are drawn.
+    /// The same jobs on the same files, with other random draws.
     fn redrawn(&self) -> JobsLoad {
         let (name, sha256, host, seed) = (self.name.clone(), self.sha256.clone(), self.host, self.seed);
         JobsLoad { name, sha256, placed: self.placed.clone().redrawn(), host, seed }
     }
 
-    /// When each stream may begin at the earliest, in seconds.
+    /// Earliest start of each stream, in seconds.
     pub fn starts_s(&self) -> impl Iterator<Item = (StreamId, f64)> {
         let start = |job: &Job| job.options().start_delay.0.as_secs_f64();
         self.placed.jobs().iter().map(move |job| (job.stream(), start(job)))
     }
 
-    /// Successive jobs as rows; a job begins one unless it `joins` the one before.
+    /// Groups successive jobs into rows; a job starts a new one unless it `joins` the previous job.
     fn rows(&self, joins: impl Fn(&Job, &Job) -> bool) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         let mut previous: Option<&Job> = None;
         for job in self.placed.jobs() {
-            // Of the clones `a.0`, `a.1` together the row is `a`.
+            // The row of the clones `a.0` and `a.1` is called `a`.
             let clone = if job.options().clones > 1 && job.clone_number() == 1 { ".0" } else { "" };
             match rows.last_mut() {
                 Some(row) if previous.is_some_and(|previous| joins(previous, job)) => {
@@ -88,10 +88,10 @@ impl JobsLoad {
         rows
     }
 
-    /// Runs only these streams, on the places that they have beside the others.
+    /// Runs only these streams; the files of all jobs keep their places.
     ///
     /// # Errors
-    /// The host cannot be built, or it was interrupted.
+    /// The host cannot be built, or the run was interrupted.
     pub fn run_streams(
         &self,
         streams: &[StreamId],
@@ -114,7 +114,7 @@ impl JobsLoad {
         pilot: Option<&mut dyn Pilot>,
     ) -> Result<RunSummary, RunError> {
         let mut host = host;
-        // All of them, for the totals of their groups.
+        // All streams are followed, for the totals of their groups.
         let all = self.placed.jobs().iter().map(|job| job.stream());
         let followed = all.filter(|&stream| only.is_none_or(|only| only.contains(&(stream as usize))));
         let measure = Measure::new(followed).by_tenant(roster, Owner::Stream);
@@ -123,7 +123,7 @@ impl JobsLoad {
     }
 }
 
-/// What the clones of a job are called together: of `a.0`, `a.1` it is `a`.
+/// Common name of the clones of a job: `a` for `a.0` and `a.1`.
 fn family(job: &Job) -> &str {
     let name = job.name();
     if job.options().clones == 1 { name } else { name.rsplit_once('.').map_or(name, |(family, _)| family) }
@@ -149,7 +149,7 @@ impl Load for JobsLoad {
         None
     }
 
-    /// Phases follow one another, and each lasts as long as its longest job, if all have a time at which they end.
+    /// Phases follow one another, each as long as its longest job; `None` if a job has no time limit.
     fn expected_end(&self) -> Option<Nanos> {
         let mut phases: BTreeMap<u32, Nanos> = BTreeMap::new();
         for job in self.placed.jobs() {
@@ -236,7 +236,7 @@ impl Load for JobsLoad {
             let message = format!("tenant {name}: its files take {needs} MiB, and its reference disk holds {has} MiB");
             return Err(RunError::failed(WorkloadError { source_name: self.name.clone(), line: None, message }));
         }
-        // Pages without an owner are not on its disk.
+        // Pages without an owner are not on the tenant's disk.
         let settings = HostSettings { swap_mib: 0, anonymous_mib: 0, ..self.host };
         let host = Host::new(queue, files, settings)?;
         match draws {

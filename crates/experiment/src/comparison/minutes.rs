@@ -11,10 +11,10 @@ use report::record;
 /// still the same.
 const JUDGED_WINDOWS: usize = 4;
 
-/// Decisions kept in a record. Of more, those that changed nothing are left out first.
+/// Maximum number of decisions in a record. If there are more, only changes and refused decisions are kept.
 const DECISIONS: usize = 10_000;
 
-/// The minutes of a run; `brief` is its controller's input.
+/// Record of a controller's decisions; `brief` is its input.
 pub fn minutes(steering: &ControlLoop, brief: &ControllerInput) -> record::ControlRecord {
     let (decided, windows) = (steering.decisions(), steering.windows());
     let kept = decided.iter().filter(|one| one.window.is_some() && !one.is_change() && one.refused.is_none()).count();
@@ -58,7 +58,7 @@ fn evidence(evidence: &Evidence) -> record::Evidence {
     }
 }
 
-/// For the record.
+/// Converts a prediction to the units of records.
 pub fn promise(promise: &Prediction) -> record::PredictionFigures {
     record::PredictionFigures {
         setting: promise.setting.to_string(),
@@ -70,14 +70,14 @@ pub fn promise(promise: &Prediction) -> record::PredictionFigures {
     }
 }
 
-/// By how much the windows after the change are better than those before it, as a difference of scores: on each side the nearest
-/// ones, as far as nothing else was changed between. `None` of what is no change.
+/// Measured gain of a change, as a difference of scores: of the nearest windows after it and before it, up to the neighbouring changes.
+/// `None` if the decision changed nothing, or without windows to compare.
 pub fn measured_gain(decided: &[DecisionRecord], i: usize, windows: &[Window], preference: &Preference) -> Option<f64> {
     let is_change = |one: &&DecisionRecord| one.is_change();
     if !decided[i].is_change() {
         return None;
     }
-    // The number of the first window behind a decision.
+    // Index of the first window after a decision.
     let behind = |one: &DecisionRecord| one.window.map_or(0, |window| window as usize + 1);
     let here = behind(&decided[i]);
     let from = decided[..i].iter().rev().find(is_change).map_or(0, behind);
@@ -88,7 +88,7 @@ pub fn measured_gain(decided: &[DecisionRecord], i: usize, windows: &[Window], p
     Comparison::of_scores(&before, &after, preference).map(|comparison| comparison.gain.mean)
 }
 
-/// A difference of scores, which are logarithms.
+/// Converts a difference of scores, which are logarithms, to percent.
 pub fn percent(difference: f64) -> f64 {
     difference.exp_m1() * 100.0
 }
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// A window of a second with this throughput in MB, each request in its second.
+    /// A window of one second in which this many MB are transferred.
     fn window(number: u64, megabytes: u64) -> Window {
         let duration = Nanos::from_millis(1000);
         let setting = Arc::new(Setting::parse("noop").unwrap());
@@ -144,7 +144,7 @@ mod tests {
         let gain = |i: usize| measured_gain(&decided, i, &windows, &preference).map(percent);
         // A third of the preference is throughput: 27 MB count three times as much as 1 MB, and 8 MB twice.
         assert!((gain(2).unwrap() - (3.0 / 2f64.sqrt() - 1.0) * 100.0).abs() < 1e-9, "{:?}", gain(2));
-        // The window in which nothing was done says nothing.
+        // The idle window does not count.
         assert!((gain(6).unwrap() - (1.0 / 3.0 - 1.0) * 100.0).abs() < 1e-9, "{:?}", gain(6));
         assert_eq!(gain(8), None, "nothing came after it");
         assert_eq!(gain(0), None, "nothing came before it");

@@ -1,4 +1,4 @@
-//! A comparison: one load on one disk under schedulers and controllers, and the records that come of it.
+//! Comparisons: one load on one disk under several schedulers and controllers, and the records of the runs.
 
 mod jobs;
 mod minutes;
@@ -39,47 +39,46 @@ use progress::monitor::Monitor;
 use regime::Regime;
 use runs::Plan;
 
-/// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is none to be
-/// fair to.
+/// Scheduler for running streams alone, as the baseline of their slowdown: with one stream fairness does not matter.
 const ALONE: &str = "noop";
 
-/// What is run, and on what.
+/// A load, the disk to run it on, and how.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// A trace, an fio job file, or the name of a workload that comes with the program.
+    /// A trace, an fio job file, or the name of a shipped workload.
     pub load: PathBuf,
-    /// How a trace is replayed.
+    /// Replay of a trace.
     pub replay: ReplayOptions,
-    /// What the jobs of a job file draw from.
+    /// Seed for the random draws of a job file.
     pub seed: u64,
-    /// The processes of a job file begin one after the other, as on a real machine, and not all at once.
+    /// Whether the processes of a job file start one after the other, as on a real machine, rather than all at once.
     pub begin_apart: bool,
-    /// A profile's name or file, or an array in a line.
+    /// Name or file of a profile, or an array as text.
     pub disk: String,
-    /// Requests the disk takes at once; `None` leaves the profile's.
+    /// Queue depth of the disk; `None` takes the profile's.
     pub queue_depth: Option<u32>,
-    /// The order in which the disk serves them; `None` leaves the profile's.
+    /// Order in which the disk serves its queue; `None` takes the profile's.
     pub queue_policy: Option<QueuePolicy>,
-    /// Tunables of the host, each as `key=value`.
+    /// Host tunables, each as `key=value`.
     pub host: Vec<String>,
-    /// What controllers choose among, as `--candidates` says it; empty for the default.
+    /// Settings for controllers to choose from, in the syntax of `--candidates`; empty for the default.
     pub candidates: Vec<String>,
-    /// What a controller shall care for.
+    /// Preference for controllers; `None` for the default.
     pub preference: Option<Preference>,
-    /// What controllers learn from; `None` is what comes with the program.
+    /// Experience for controllers; `None` takes what is shipped.
     pub experience: Option<PathBuf>,
-    /// A knowledge base to learn from and to add to.
+    /// Knowledge base to learn from and to add the runs to.
     pub knowledge_base: Option<PathBuf>,
-    /// Who shares the disk, and what each was promised; `None`: whom the job file's comments name, if any.
+    /// Contract of the tenants that share the disk; `None` takes the comments of the job file, if any.
     pub tenants: Option<PathBuf>,
-    /// A folder that gets a record of each run.
+    /// Folder for a record of each run.
     pub record: Option<PathBuf>,
-    /// Whether the processor time of schedulers and controllers is measured, the one figure that differs from run to run.
+    /// Whether to measure the CPU time of schedulers and controllers, the only figure that varies from run to run.
     pub measures_cpu: bool,
 }
 
 impl Experiment {
-    /// The jobs of a file on a disk, with everything as usual.
+    /// The jobs of a file on a disk, with defaults for everything else.
     pub fn of_jobs(file: &Path, disk: &str) -> Experiment {
         Experiment {
             load: file.to_owned(),
@@ -100,7 +99,7 @@ impl Experiment {
         }
     }
 
-    /// The input of every controller but its experience.
+    /// The input of every controller, except its experience.
     fn brief(&self) -> anyhow::Result<ControllerInput> {
         let candidates = self.candidates()?;
         Ok(ControllerInput {
@@ -113,15 +112,15 @@ impl Experiment {
         })
     }
 
-    /// What there is to choose from.
+    /// The settings to choose from.
     ///
     /// # Errors
-    /// One of them is no setting.
+    /// One of them is malformed.
     pub fn candidates(&self) -> anyhow::Result<Vec<Setting>> {
         regime::candidates(&self.candidates)
     }
 
-    /// What controllers are to learn from: what is shipped or named, and what the knowledge base has seen.
+    /// Experience for controllers: the named or shipped one, together with that of the knowledge base.
     fn lessons(&self, remembered: Option<&Remembered>) -> anyhow::Result<Arc<Experience>> {
         let experience = experience::load(self.experience.as_deref())?;
         match remembered.and_then(Remembered::experience).filter(|lived| !lived.cases.is_empty() || !lived.pools.is_empty()) {
@@ -130,7 +129,7 @@ impl Experiment {
         }
     }
 
-    /// Refuses what only controllers heed.
+    /// Rejects options that apply only to controllers.
     fn expect_controller(&self) -> anyhow::Result<()> {
         let given = [
             (!self.candidates.is_empty(), "--candidates"),
@@ -142,19 +141,19 @@ impl Experiment {
         given.map_or(Ok(()), |(_, name)| Err(anyhow::anyhow!("{name}: is for controllers, and no --controller is given")))
     }
 
-    /// Runs the load under each of the regimes; `alone` also runs its streams one by one, so that slowdown and fairness can be told.
-    /// Writes the records if a folder for them is named.
+    /// Runs the load under each regime. With `alone`, also runs its streams one by one, which slowdown and fairness require. Writes the
+    /// records if `record` names a folder.
     ///
     /// # Errors
-    /// Something of the input is wrong, a file cannot be read or written, or the work was interrupted.
+    /// Part of the input is invalid, a file cannot be read or written, or the work was interrupted.
     pub fn records(&self, regimes: Vec<Regime>, alone: bool, workers: Workers) -> anyhow::Result<Vec<Record>> {
         self.records_observed(regimes, alone, workers, None)
     }
 
-    /// As [`records`](Experiment::records); each request of the runs under the regimes is shown to the observer when it completes.
+    /// As [`records`](Experiment::records); passes each completed request of the runs under the regimes to the observer.
     ///
     /// # Errors
-    /// As of that.
+    /// As for `records`.
     pub fn records_observed(
         &self,
         regimes: Vec<Regime>,
@@ -218,10 +217,10 @@ impl Experiment {
         })
     }
 
-    /// The tenants that share the disk, if a contract names them.
+    /// Contract of the tenants that share the disk; `None` without one.
     ///
     /// # Errors
-    /// What says so is not as it should be.
+    /// The contract is invalid or cannot be read.
     pub fn contract(&self) -> anyhow::Result<Option<Contract>> {
         if let Some(path) = &self.tenants {
             return Contract::read(path).map(Some).context("--tenants");
@@ -232,7 +231,7 @@ impl Experiment {
         }
     }
 
-    /// The text of the load's job file and its name in messages; `None` for a trace.
+    /// Text of the load's job file, with its name for messages; `None` for a trace.
     ///
     /// # Errors
     /// There is no such load, or it cannot be read.
@@ -240,20 +239,20 @@ impl Experiment {
         if self.replay.memory.is_some() { Ok(None) } else { shipped::job_text(&self.load) }
     }
 
-    /// On what it is run.
+    /// The disk and host to run on.
     ///
     /// # Errors
-    /// There is no such disk, or a tunable of the host is wrong.
+    /// There is no such disk, or a host tunable is invalid.
     pub fn world(&self) -> anyhow::Result<World> {
         let mut world = World::new(&self.disk, self.queue_depth, self.queue_policy)?;
         world.host = HostSettings::parse(&self.host.join(",")).context("--set")?;
         Ok(world)
     }
 
-    /// What is run on it.
+    /// The load, placed on the disk.
     ///
     /// # Errors
-    /// It cannot be read, or does not fit on the disk.
+    /// It cannot be read, or does not fit the disk.
     pub fn load(&self, world: &World, monitor: &dyn Monitor) -> anyhow::Result<Box<dyn Load>> {
         Ok(match self.job_text()? {
             Some((text, source)) => {
@@ -268,7 +267,7 @@ impl Experiment {
     }
 }
 
-/// Refuses a folder that records could not be written into, before any work is done for them.
+/// Checks, before any work is done, that records can be written to a folder.
 fn check_folder(folder: &Path) -> anyhow::Result<()> {
     let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     ensure!(existing.is_dir(), "{} is a file; a folder is wanted", existing.display());

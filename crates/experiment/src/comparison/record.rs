@@ -1,4 +1,4 @@
-//! A replay's outcome as a record, and its figures as the record names them.
+//! The outcome of a run as a record.
 
 use crate::figures::{rate, response_figures};
 use std::collections::BTreeMap;
@@ -14,21 +14,21 @@ use sim::run::{Measure, Responses, STRETCH, StreamMeasure};
 use crate::load::{Load, Row};
 use crate::world::World;
 
-/// Fairness is judged by streams with at least this many requests: of fewer, one lucky cache hit or one unlucky seek decides.
+/// Minimum number of requests for a stream to count in fairness: with fewer, one cache hit or seek may decide.
 const JUDGED_REQUESTS: u64 = 100;
 
-/// What each stream got when it ran alone, against which its slowdown is measured.
+/// Results of streams that ran alone, the baseline of their slowdown.
 pub type Alone = BTreeMap<StreamId, StreamMeasure>;
 
-/// The streams by whose slowdown fairness is judged: those that had enough requests here or alone, so that a starved one is judged, too; all, if
-/// those are fewer than two.
+/// Streams that count in fairness: those with enough requests in this run or alone, so that a starved one counts; all streams if these are
+/// fewer than two.
 pub fn judged<'a>(streams: &'a [StreamFigures], alone: Option<&Alone>) -> Vec<&'a StreamFigures> {
     let has_enough = |stream: &&StreamFigures| stream.requests.max(requests_alone(stream, alone)) >= JUDGED_REQUESTS;
     let enough: Vec<_> = streams.iter().filter(has_enough).collect();
     if enough.len() < 2 { streams.iter().collect() } else { enough }
 }
 
-/// The progress of a stream, as a share of that when it is alone: 1 where it is not slowed down, 0 where it got nothing here.
+/// Speed of a stream relative to running alone, at most 1; 0 if it completed requests only when alone. `None` without a baseline.
 fn progress(stream: &StreamFigures, alone: Option<&Alone>) -> Option<f64> {
     match stream.slowdown {
         Some(slowdown) => Some((1.0 / slowdown).min(1.0)),
@@ -36,12 +36,12 @@ fn progress(stream: &StreamFigures, alone: Option<&Alone>) -> Option<f64> {
     }
 }
 
-/// The requests that a stream had when it ran alone.
+/// Requests that the stream completed when alone; 0 without a baseline.
 fn requests_alone(stream: &StreamFigures, alone: Option<&Alone>) -> u64 {
     alone.and_then(|alone| alone.get(&stream.stream)).map_or(0, |alone| alone.responses.count())
 }
 
-/// The table's figures.
+/// The figures of the summary table.
 pub fn figures(
     outcome: &RunSummary,
     disks: usize,
@@ -82,7 +82,7 @@ pub fn figures(
     }
 }
 
-/// The figures of a single run, without the baselines of its streams running alone.
+/// The figures of a single run, without baselines of streams running alone.
 pub fn figures_of(load: &dyn Load, outcome: &RunSummary, world: &World) -> Figures {
     let streams = streams(load, outcome, None);
     figures(outcome, world.profile.disks(), (&streams, None), None)
@@ -98,7 +98,7 @@ fn flash_figures(flash: &FlashTally) -> FlashFigures {
     }
 }
 
-/// None if everything went past the memory.
+/// `None` if no request used the page cache or swap.
 fn memory_figures(host: &HostTally) -> Option<MemoryFigures> {
     let used = host.hits + host.misses + host.dirtied + host.swapped_in + host.swapped_out > 0;
     used.then(|| MemoryFigures {
@@ -112,8 +112,8 @@ fn memory_figures(host: &HostTally) -> Option<MemoryFigures> {
     })
 }
 
-/// Jain's index, (sum x)² / (n · sum x²), of at least two streams' progress. A stream that others help (their read-ahead fills the
-/// cache for it) counts as not slowed down, no more: its luck costs no other stream anything.
+/// Jain's index, (sum x)² / (n · sum x²); `None` for fewer than two streams. A stream that runs faster than alone, for example because the
+/// read-ahead of others fills the cache, counts as 1: it costs the others nothing.
 fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for x in progress {
@@ -124,7 +124,7 @@ fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
     (count >= 2.0 && squares > 0.0).then(|| sum * sum / (count * squares))
 }
 
-/// What streams got together, in the time from the first request to the last completion.
+/// Service of streams together, from the first request to the last completion.
 pub fn service<'a>(measures: impl IntoIterator<Item = &'a StreamMeasure>) -> ServiceFigures {
     let mut measures = measures.into_iter();
     let mut measure = measures.next().cloned().unwrap_or_default();
@@ -147,7 +147,7 @@ pub fn service<'a>(measures: impl IntoIterator<Item = &'a StreamMeasure>) -> Ser
     }
 }
 
-/// The followed streams, busiest first, with their slowdown against being `alone` where that was run.
+/// The followed streams, busiest first, with their slowdown compared with `alone` if that was run.
 pub fn streams(load: &dyn Load, outcome: &RunSummary, alone: Option<&Alone>) -> Vec<StreamFigures> {
     let one = |(&stream, here): (&StreamId, &StreamMeasure)| {
         let mean = here.responses.mean();
@@ -172,7 +172,7 @@ pub fn streams(load: &dyn Load, outcome: &RunSummary, alone: Option<&Alone>) -> 
     streams
 }
 
-/// Rows of a report: each a stream or several taken together.
+/// Rows of a report; those without a measured stream are left out.
 pub fn rows(rows: Vec<Row>, outcome: &RunSummary) -> Vec<JobsFigures> {
     let one = |Row { name, group, streams }: Row| {
         let measures = || streams.iter().filter_map(|stream| outcome.measure.streams.get(stream));
@@ -182,7 +182,7 @@ pub fn rows(rows: Vec<Row>, outcome: &RunSummary) -> Vec<JobsFigures> {
     rows.into_iter().filter_map(one).collect()
 }
 
-/// The curves of the page.
+/// The curves of the report page.
 pub fn curves(measure: &Measure) -> Curves {
     let used = measure.last_completion.0 / measure.bin.0 + 1;
     let bins = &measure.bins[..measure.bins.len().min(used as usize)];
@@ -211,5 +211,5 @@ pub fn curves(measure: &Measure) -> Curves {
     }
 }
 
-/// The page looks for the stretches that the runs were sampled in.
+/// The page relies on the stretches of the sample.
 const _: () = assert!(STRETCH == report::record::STRETCH);

@@ -1,4 +1,4 @@
-//! Under what a load is run: one scheduler from beginning to end, or a controller that chooses.
+//! Regimes of a run: a fixed scheduler, or a controller.
 
 use anyhow::{Context, ensure};
 use block::Unit;
@@ -6,16 +6,16 @@ use control::Setting;
 use control::controller::{ControllerChoice, ControllerSpec};
 use report::record::{SchedulerSetting, Value};
 
-/// What a controller finds when it begins, if nothing else is said: what Linux gives a disk.
+/// Setting with which a controller starts by default: Linux's for a disk.
 pub const FOUND: &str = "mq-deadline";
 
-/// Under what the load is run.
+/// What chooses the setting of a run.
 pub enum Regime {
-    /// This from beginning to end.
+    /// A fixed setting.
     Scheduler(Setting),
-    /// Whatever the controller says.
+    /// A controller.
     Controller {
-        /// Which, and how it is set.
+        /// The controller with its tunables.
         chosen: ControllerChoice,
         /// The active setting before its first decision.
         begins_with: Setting,
@@ -23,7 +23,7 @@ pub enum Regime {
 }
 
 impl Regime {
-    /// The name, and the tunables that are not at their defaults: enough to tell any two apart.
+    /// Name and non-default tunables: unique within a comparison.
     pub fn label(&self) -> String {
         match self {
             Regime::Scheduler(setting) => setting.to_string(),
@@ -31,12 +31,12 @@ impl Regime {
         }
     }
 
-    /// Whether a controller chooses.
+    /// Whether it is a controller.
     pub fn is_steered(&self) -> bool {
         matches!(self, Regime::Controller { .. })
     }
 
-    /// The setting that is active at the beginning.
+    /// The setting at the start of the run.
     pub fn begins_with(&self) -> &Setting {
         match self {
             Regime::Scheduler(setting) => setting,
@@ -44,7 +44,7 @@ impl Regime {
         }
     }
 
-    /// For the record.
+    /// Converts to the format of records.
     pub fn record(&self) -> SchedulerSetting {
         let (name, tunables, values, host) = match self {
             Regime::Scheduler(setting) => (setting.spec.name, setting.spec.tunables, &setting.values, setting.host.clone()),
@@ -62,15 +62,15 @@ impl Regime {
     }
 }
 
-/// Reads what `--scheduler` says.
+/// Parses the argument of `--scheduler`.
 pub fn scheduler(text: &str) -> anyhow::Result<Setting> {
     Setting::parse(text).with_context(|| format!("--scheduler {text}"))
 }
 
-/// The set of schedulers that is compared if none is named.
+/// The set of schedulers that is compared by default.
 pub const USUAL: &str = "kernel";
 
-/// Reads what `--scheduler` says where a set of schedulers may be named as well.
+/// Parses the argument of `--scheduler`, which may also name a set of schedulers.
 pub fn schedulers(text: &str) -> anyhow::Result<Vec<Setting>> {
     let specs: Vec<_> = match text {
         "kernel" => block::KERNEL.to_vec(),
@@ -81,13 +81,13 @@ pub fn schedulers(text: &str) -> anyhow::Result<Vec<Setting>> {
     Ok(specs.into_iter().map(Setting::of).collect())
 }
 
-/// Reads what `--candidates` says, each time that it is given.
+/// Parses the arguments of `--candidates`.
 pub fn candidates(texts: &[String]) -> anyhow::Result<Vec<Setting>> {
     let candidates = control::candidates::parse(texts.iter().map(String::as_str));
     candidates.with_context(|| format!("--candidates {}", texts.join(";")))
 }
 
-/// These, and what a controller finds.
+/// Adds the setting with which a controller starts, if it is missing.
 pub fn with_found(mut settings: Vec<Setting>) -> anyhow::Result<Vec<Setting>> {
     let found = scheduler(FOUND)?;
     if !settings.contains(&found) {
@@ -96,12 +96,12 @@ pub fn with_found(mut settings: Vec<Setting>) -> anyhow::Result<Vec<Setting>> {
     Ok(settings)
 }
 
-/// Reads what `--controller` says: one of `known`, optionally with tunables.
+/// Parses the argument of `--controller`: one of `known`, optionally with tunables.
 pub fn controller(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<ControllerChoice> {
     ControllerChoice::parse_among(known.iter().copied(), text).with_context(|| format!("--controller {text}"))
 }
 
-/// Refuses two of the same label: their rows could not be told apart.
+/// Rejects duplicate labels, as their rows could not be told apart.
 pub fn expect_different(regimes: &[Regime]) -> anyhow::Result<()> {
     let labels: Vec<String> = regimes.iter().map(Regime::label).collect();
     for (i, (label, regime)) in labels.iter().zip(regimes).enumerate() {

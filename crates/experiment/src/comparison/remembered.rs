@@ -16,35 +16,35 @@ use crate::request_log::RequestLog;
 use crate::steered::Steered;
 use progress::monitor::{Interrupted, Monitor};
 
-/// All of a run is one transaction: it is there wholly or not at all, whenever the program is killed.
+/// A run is one transaction: it is stored completely or not at all, even if the program is killed.
 const WHOLE_RUNS: Pace = Pace { rows: usize::MAX, time: Nanos(u64::MAX) };
 
-/// What `--kb` names.
+/// An open knowledge base.
 pub struct Remembered<'a> {
     path: &'a Path,
-    /// `None` once it could not be read or written.
+    /// Experience of earlier runs; `None` if it could not be read.
     lived: Option<Experience>,
 }
 
-/// A run, to be kept.
+/// A run to store.
 pub struct RunHistory<'a> {
-    /// The workload or trace: what is called the same is the same.
+    /// Name of the workload or trace, by which runs of the same load are recognised.
     pub source: &'a str,
-    /// What was drawn from.
+    /// Seed of the run.
     pub seed: u64,
     /// The scheduler or controller with its tunables.
     pub under: String,
-    /// What gains are measured by.
+    /// Preference by which gains are measured.
     pub preference: &'a Preference,
-    /// Windows, decisions and requests.
+    /// Windows, decisions and requests of the run.
     pub steered: &'a Steered,
 }
 
 impl<'a> Remembered<'a> {
-    /// Reads what was lived through before. What only stands in the way for now is a warning, and the knowledge base is done without.
+    /// Reads the experience of earlier runs. If the file is locked, full or damaged, it warns and goes on without the knowledge base.
     ///
     /// # Errors
-    /// It is no knowledge base, or one of a later version, or can never be written.
+    /// The file is no knowledge base, has a later version, or can never be written.
     pub fn open(path: &'a Path, monitor: &dyn Monitor) -> anyhow::Result<Remembered<'a>> {
         let opened = Knowledge::open_if_there(path);
         let lived = opened.and_then(|knowledge| knowledge.map_or_else(|| Ok(Experience::default()), |it| it.experience()));
@@ -59,12 +59,12 @@ impl<'a> Remembered<'a> {
         }
     }
 
-    /// What was lived through before.
+    /// Experience of earlier runs; `None` if it could not be read.
     pub fn experience(&self) -> Option<&Experience> {
         self.lived.as_ref()
     }
 
-    /// Writes the runs in their order and forgets what is too old. A failure is a warning; the comparison goes on.
+    /// Stores the runs in order and deletes expired ones. Only warns if this fails.
     pub fn keep<'b>(&self, runs: impl IntoIterator<Item = RunHistory<'b>>, monitor: &dyn Monitor) {
         if self.lived.is_none() {
             return;
@@ -84,7 +84,7 @@ impl<'a> Remembered<'a> {
     }
 }
 
-/// Who runs a comparison may do without the knowledge base, but not without noticing that another file was named.
+/// Whether a comparison can do without the knowledge base. Other errors, such as a file of another kind, are reported.
 fn is_passing(error: &KnowledgeError) -> bool {
     matches!(error.problem, Problem::Busy | Problem::Full(_) | Problem::Damaged(_) | Problem::Sqlite(_))
 }
@@ -94,10 +94,10 @@ fn warn(monitor: &dyn Monitor, reason: &str, so: &str) {
 }
 
 impl RunHistory<'_> {
-    /// Adds it to the knowledge base in this file, which need not be there yet.
+    /// Adds the run to the knowledge base, and creates the file if there is none.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let steering = self.steered.steering();
         let (decided, windows) = (steering.decisions(), steering.windows());
@@ -114,12 +114,12 @@ impl RunHistory<'_> {
         writer.finish()
     }
 
-    /// The run. Its name comes from all that happened in it: the same again is known already, and not kept twice.
+    /// The run. Its id is a hash of all its rows, so that an identical run is not stored twice.
     fn run(&self, rows: &[Row]) -> Run {
         let identity = self.steered.identity();
         let mut run = Run {
             id: RunId([0; 16]),
-            // By no clock: the same runs shall leave the same bytes.
+            // No timestamps: identical runs must give identical bytes.
             began_s: 0,
             plant: identity.plant,
             device: identity.device,
@@ -134,13 +134,13 @@ impl RunHistory<'_> {
         run
     }
 
-    /// What a genetic search keeps of the loads that it met.
+    /// Gene pools of a genetic search for the loads it has met.
     fn pools(&self, run: &Run) -> Result<Vec<ModelRow>, String> {
         let pools = self.steered.steering().controller().gene_pools(&run.device);
         pools.iter().map(|pool| ModelRow::try_from(pool).map_err(|error| error.to_string())).collect()
     }
 
-    /// The model that the controller went by in the end.
+    /// The controller's model at the end of the run.
     fn model(&self, run: &Run) -> Option<ModelRow> {
         let model = self.steered.steering().controller().model()?;
         Some(ModelRow {
@@ -153,7 +153,7 @@ impl RunHistory<'_> {
     }
 }
 
-/// The requests that are kept of the run.
+/// The recorded requests of the run; empty if none were recorded.
 fn kept_requests(steered: &Steered) -> Vec<RequestRow> {
     steered.kept_requests().map_or_else(Vec::new, RequestLog::rows)
 }

@@ -1,4 +1,4 @@
-//! The runs of a comparison: each regime's, and the streams alone; and the records of them.
+//! The runs of a comparison, one for each regime and those of streams alone, and their records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,29 +25,29 @@ use crate::timed::Stopwatch;
 use crate::world::World;
 use progress::monitor::{Interrupted, Monitor};
 
-/// Everything that will be run.
+/// All runs of a comparison.
 pub struct Plan {
     pub load: Box<dyn Load>,
     pub world: World,
-    /// Who shares the disk, which the world's roster says to the schedulers.
+    /// Contract of the tenants that share the disk. Schedulers get it as the roster of `world`.
     pub contract: Option<Contract>,
     pub regimes: Vec<Regime>,
     /// The input of every controller.
     pub brief: ControllerInput,
-    /// What was lived through is wanted when all is over.
+    /// Whether the runs are recorded for a knowledge base.
     pub remembers: bool,
-    /// Under what each stream is also run alone, so that slowdown and fairness can be told.
+    /// Scheduler under which streams also run alone, as required for slowdown and fairness; `None` skips these runs.
     pub alone: Option<Setting>,
     pub measures_cpu: bool,
     pub threads: usize,
-    /// Is shown the requests of the runs under the regimes.
+    /// Receives the requests of the runs under regimes.
     pub observer: Option<RequestObserver>,
 }
 
-/// Is shown each read, write and discard of a run at the device's queue when it completes, in that order.
+/// Called with each read, write and discard of a run when it completes at the device's queue, in that order.
 pub type RequestObserver = Arc<dyn Fn(&Transferred) + Send + Sync>;
 
-/// A pilot, if there is one, beside an observer of requests.
+/// Passes events on to an observer of requests and to the pilot, if there is one.
 struct Observed<'a> {
     pilot: Option<&'a mut dyn Pilot>,
     observer: &'a RequestObserver,
@@ -80,16 +80,16 @@ impl Pilot for Observed<'_> {
     }
 }
 
-/// What single streams got.
+/// Results by stream.
 type Streams = BTreeMap<StreamId, StreamMeasure>;
 
-/// A piece of the work that one core does.
+/// A unit of work for one core.
 enum Task<'a> {
-    /// The load under the regime of this number.
+    /// Runs the load under the regime with this index.
     Under(usize),
-    /// Each of these streams alone.
+    /// Runs each of these streams alone.
     Alone(&'a Setting, Vec<StreamId>),
-    /// The tenant of this number alone, on its reference disk and here.
+    /// Runs the tenant with this index alone, on its reference disk and on this one.
     Tenant(usize, &'a Reference, &'a Roster),
 }
 
@@ -99,26 +99,26 @@ enum Done {
     Tenant(usize, Box<tenants::Alone>),
 }
 
-/// What a run under a regime gives.
+/// Result of a run under a regime.
 pub struct Ran {
     outcome: RunSummary,
-    /// Processor time of schedulers and controller.
+    /// CPU time of schedulers and controller in nanoseconds, if measured.
     cpu_ns: Option<u64>,
-    /// What was seen and done, under a controller and where it is to be remembered.
+    /// Windows and decisions, if a controller ran or the run is stored in a knowledge base.
     steered: Option<Steered>,
 }
 
-/// What the runs give: each regime's, and the streams alone.
+/// Results of all runs.
 pub struct Results {
     runs: Vec<Ran>,
     alone: Option<Streams>,
-    /// What tenants with a reference disk get alone.
+    /// Results of tenants with a reference disk, run alone, by index.
     tenants: BTreeMap<usize, tenants::Alone>,
 }
 
 impl Plan {
-    /// The longest pieces first, so that no core is left with one at the end: schedulers are listed with the simple ones at the top
-    /// and controllers behind them, and the streams alone can be parted.
+    /// The longest tasks first, so that no core is left with one at the end: later regimes are more complex, controllers last, and the runs
+    /// of streams alone can be divided.
     fn tasks(&self) -> Vec<Task<'_>> {
         let schedulers = (0..self.regimes.len()).rev().map(Task::Under);
         let alone = self
@@ -146,10 +146,10 @@ impl Plan {
         }
     }
 
-    /// Does everything, with one progress bar for all.
+    /// Runs all tasks, with one progress bar.
     ///
     /// # Errors
-    /// That of the first task that failed, in their order; or the work was interrupted.
+    /// That of the first task that failed, in the order of tasks, or the work was interrupted.
     pub fn run(&self, workers: Workers) -> anyhow::Result<Results> {
         let tasks: Vec<(Task, Progress)> = self.tasks().into_iter().map(|task| (task, Progress::default())).collect();
         let length = match (self.load.expected_requests(), self.load.expected_end()) {
@@ -159,7 +159,7 @@ impl Plan {
         };
         let all_done = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
-            // Whatever becomes of the work: the thread that shows it must end.
+            // The thread that shows the progress must end even if the work panics.
             let _ends = SetAtEnd(&all_done);
             scope.spawn(|| show_progress(workers.monitor, length, &tasks, &all_done));
             workers.each(&tasks, |(task, progress)| {
@@ -181,7 +181,7 @@ impl Plan {
         let queue = world.queue(timed(world.scheduler(regime.begins_with()), &stopwatch));
         let device = world.device();
         let mut steered = match regime {
-            // Nothing is steered, but it is to be remembered how it went.
+            // No controller, but the run is recorded.
             Regime::Scheduler(setting) => self.remembers.then(|| {
                 let watcher = Box::new(Fixed::new(setting.clone(), WINDOW));
                 Steered::new(watcher, setting, &device, None)
@@ -201,7 +201,7 @@ impl Plan {
         Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steered })
     }
 
-    /// Writes what was lived through into the knowledge base.
+    /// Stores the runs in the knowledge base.
     pub fn keep(&self, results: &Results, remembered: &Remembered, monitor: &dyn Monitor) {
         let source = source(&*self.load, &self.world);
         let lived = self.regimes.iter().zip(&results.runs).filter_map(|(regime, ran)| {
@@ -216,7 +216,7 @@ impl Plan {
         remembered.keep(lived, monitor);
     }
 
-    /// A record of each regime's run.
+    /// The record of each regime's run.
     pub fn records(&self, results: &Results) -> Vec<Record> {
         let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
         let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief);
@@ -253,7 +253,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// What tenants were promised and got, if there are any.
+    /// Guarantees of the tenants and their results; `None` without a contract.
     fn tenancy(&self, outcome: &RunSummary, results: &Results) -> Option<Tenancy> {
         let contract = self.contract.as_ref()?;
         let alone: Vec<_> = (0..contract.promises.len()).map(|number| results.tenants.get(&number)).collect();
@@ -261,7 +261,7 @@ impl Plan {
     }
 }
 
-/// The load with all that tells it from others, but for its disk and its seed: what has the same name there is the same.
+/// Identifies the load with its replay and host settings, but without disk and seed. Runs with the same string have the same load.
 pub fn source(load: &dyn Load, world: &World) -> String {
     let (digest, replay) = (load.digest(), load.replay(world));
     let mut source = format!("{} {}", digest.name, &digest.sha256[..8]);
@@ -276,7 +276,7 @@ pub fn source(load: &dyn Load, world: &World) -> String {
     source
 }
 
-/// How far a task is.
+/// Progress of a task.
 #[derive(Default)]
 struct Progress {
     completed: AtomicU64,
@@ -284,17 +284,17 @@ struct Progress {
     is_done: AtomicBool,
 }
 
-/// How much a task has to do.
+/// Expected length of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Length {
     /// A number of requests.
     Requests(u64),
-    /// It ends at about this time of its own.
+    /// Simulated time at which it is expected to end.
     Time(Nanos),
     Unknown,
 }
 
-/// Steps in which a task that ends by time is shown.
+/// Steps of the progress bar for a task that ends by time.
 const STEPS: u64 = 1000;
 
 impl Length {
@@ -307,19 +307,19 @@ impl Length {
         }
     }
 
-    /// How many of them are done.
+    /// Number of steps done.
     fn done(self, progress: &Progress) -> u64 {
         let Length::Time(end) = self else { return progress.completed.load(Ordering::Relaxed) };
         if progress.is_done.load(Ordering::Relaxed) {
             return STEPS;
         }
         let share = progress.reached.load(Ordering::Relaxed) as f64 / end.0 as f64;
-        // What is still in flight at the end takes longer.
+        // Requests in flight at the expected end take longer.
         ((share * STEPS as f64) as u64).min(STEPS)
     }
 }
 
-/// Sets it when it goes out of scope, in a panic as well.
+/// Sets the flag when it is dropped, also in a panic.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -328,7 +328,7 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// Tells the monitor how far the tasks are, until all are done.
+/// Reports the progress of the tasks to the monitor until all are done.
 fn show_progress(monitor: &dyn Monitor, length: Length, tasks: &[(Task, Progress)], all_done: &AtomicBool) {
     let what = match length {
         Length::Requests(_) => "replaying",

@@ -17,26 +17,27 @@ use crate::load::{Build, Draws, Load};
 use crate::world::{World, hexadecimal};
 use progress::monitor::{Interrupted, Monitor};
 
-/// How a trace is replayed.
+/// Options for reading and replaying a trace.
 #[derive(Clone, Debug)]
 pub struct ReplayOptions {
-    /// The trace's format, if it shall not be recognised by content.
+    /// Format of the trace; `None` recognises it by content.
     pub format: Option<String>,
-    /// Which column of a CSV file is what, if its heading does not say it.
+    /// Meaning of the columns of a CSV file; `None` takes it from the heading.
     pub columns: Option<Columns>,
-    /// Damaged records are passed over and counted.
+    /// Whether damaged records are skipped and counted, rather than an error.
     pub skip_bad: bool,
-    /// Further traces, which are merged with it by time.
+    /// Further traces to merge with it by time.
     pub others: Vec<PathBuf>,
     /// Trace in memory, used instead of a file; the load's path is then only its name.
     pub memory: Option<Arc<dyn InMemory>>,
-    /// Devices and streams of the same name are the same in all of them.
+    /// Whether devices and streams of the same name in several traces are the same.
     pub same_devices: bool,
-    /// Each stream waits for its answer before it thinks and asks again; else requests come at the trace's times.
+    /// Closed loop: each stream issues its next request after the completion of the previous one and its think time. Otherwise requests
+    /// arrive at the times of the trace.
     pub closed: bool,
-    /// The trace's times are divided by this, one of [`SPEEDS`].
+    /// Speed-up: the times of the trace are divided by this, a value in [`SPEEDS`].
     pub speed: f64,
-    /// What to do with a trace that reaches beyond the disk's end.
+    /// What to do if the trace exceeds the disk.
     pub fit: Fit,
 }
 
@@ -57,7 +58,7 @@ impl Default for ReplayOptions {
 }
 
 impl ReplayOptions {
-    /// The first argument that differs from the default: none of them says anything to jobs.
+    /// The first argument that differs from its default; `None` if all are. Job files do not accept any.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             (self.format.is_some(), "--format"),
@@ -71,7 +72,7 @@ impl ReplayOptions {
         given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
     }
 
-    /// How the trace is opened.
+    /// Options for opening the trace.
     pub fn open(&self) -> OpenOptions {
         let identity = if self.same_devices { Identity::ByName } else { Identity::OfEachTrace };
         OpenOptions {
@@ -86,17 +87,17 @@ impl ReplayOptions {
     }
 }
 
-/// The host's tunables that a block trace meets.
+/// Host tunables that affect a block trace.
 pub const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges", "wbt_lat_usec", "scheduler_switch_ms"];
 
-/// What `--speed` takes.
+/// Valid speeds.
 pub const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
 
-/// Longer replays are refused: the clock of 64 bits ends after 584 years, and a disk that falls behind needs some of them.
+/// Maximum length of a replay: the 64-bit clock ends after 584 years, and a disk that falls behind needs some of them.
 pub const LONGEST_REPLAY_S: f64 = 100.0 * 365.25 * 86_400.0;
 
-/// Where a volume is on its reference disk if it is to be elsewhere: some dozen tracks, and no whole number of them, so that every request
-/// waits for another part of a rotation.
+/// Distance by which a volume is shifted on a disk to draw other places: some dozen tracks, not a whole number, so that every request has
+/// another rotational delay.
 const SHIFT_SECTORS: u64 = 40_968;
 
 /// A trace that was read completely once, for concurrent replays on any number of disks.
@@ -106,7 +107,7 @@ pub struct SurveyedTrace {
     format: &'static str,
     sha256: String,
     survey: Survey,
-    /// Its requests, if it is not too long.
+    /// Its requests, if they fit in memory.
     kept: Option<Arc<Kept>>,
 }
 
@@ -121,7 +122,7 @@ impl SurveyedTrace {
         let Surveyed { survey, kept, format, sha256 } = survey(path, &options, kept_bytes, monitor)?;
         Ok(SurveyedTrace {
             path: path.to_owned(),
-            // Of several each has its own.
+            // Several traces may have different formats.
             options: if options.others.is_empty() { OpenOptions { format: Some(format.to_owned()), ..options } } else { options },
             format,
             sha256,
@@ -148,7 +149,7 @@ impl TraceLoad {
     /// Reads the trace and places it.
     ///
     /// # Errors
-    /// Those of [`SurveyedTrace::read`] and [`placed`](TraceLoad::placed).
+    /// As for [`SurveyedTrace::read`] and [`placed`](TraceLoad::placed).
     pub fn new(path: &Path, args: &ReplayOptions, world: &World, monitor: &dyn Monitor) -> anyhow::Result<TraceLoad> {
         let trace = SurveyedTrace::read(path, args, Keeping::DEFAULT_BYTES, monitor)?;
         TraceLoad::placed(Arc::new(trace), args, world)
@@ -173,7 +174,7 @@ impl TraceLoad {
             "{name}: lasts {:.0} years at --speed {}; a replay may last 100 years: give --speed {:.1e} or faster",
             lasts_s / LONGEST_REPLAY_S * 100.0,
             args.speed,
-            // A little more, for the rounding.
+            // Slightly more, to allow for rounding.
             args.speed * lasts_s / LONGEST_REPLAY_S * 1.1
         );
         let placement = Placement::new(survey, world.profile.capacity_sectors(), args.fit)
@@ -191,7 +192,7 @@ impl TraceLoad {
         TraceLoad { placement: self.placement.shifted(shift as u64), ..self }
     }
 
-    /// Its name, without the folder.
+    /// Name without the folder.
     fn name(&self) -> String {
         self.trace.options.name(self.trace.path.file_name().map_or(&*self.trace.path, Path::new))
     }
@@ -204,8 +205,8 @@ impl TraceLoad {
     }
 }
 
-/// Refuses what can be read only once, before it is opened: opening a pipe would wait for a writer. What is
-/// missing, or a folder, is left to whoever reads it.
+/// Rejects files that can be read only once, before they are opened: opening a pipe would wait for a writer. Missing files and folders are
+/// left to the reader's own errors.
 fn expect_regular(files: &[PathBuf]) -> anyhow::Result<()> {
     for path in files {
         let special = path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
@@ -214,7 +215,7 @@ fn expect_regular(files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What one pass over a trace gives.
+/// Result of one pass over a trace.
 struct Surveyed {
     survey: Survey,
     kept: Option<Arc<Kept>>,
@@ -222,7 +223,7 @@ struct Surveyed {
     sha256: String,
 }
 
-/// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
+/// Reads a trace to its end to learn its size and streams, and to check that it is readable.
 fn survey(path: &Path, options: &OpenOptions, kept_bytes: usize, monitor: &dyn Monitor) -> anyhow::Result<Surveyed> {
     let files = options.files(path);
     expect_regular(&files)?;
@@ -249,7 +250,7 @@ fn survey(path: &Path, options: &OpenOptions, kept_bytes: usize, monitor: &dyn M
     Ok(Surveyed { survey, kept: keeping.kept(), format: opened.format.name, sha256 })
 }
 
-/// The digest of one file's bytes or several files', one after the other.
+/// SHA-256 of the contents of the files, concatenated.
 fn sha256(files: &[PathBuf], monitor: &dyn Monitor) -> anyhow::Result<String> {
     use sha2::Digest;
     let mut hasher = sha2::Sha256::new();
@@ -307,7 +308,7 @@ impl Load for TraceLoad {
         if !named.is_empty() {
             return named;
         }
-        // Of more streams than are followed not all are known, but each has its number.
+        // With more streams than are followed, only the numbers of the others are known.
         name.parse().ok().filter(|&stream| self.trace.survey.has_stream(stream)).into_iter().collect()
     }
 
@@ -320,8 +321,8 @@ impl Load for TraceLoad {
         names
     }
 
-    /// Each part goes through the whole trace again, so there are no more parts than threads; the busiest stream goes to the part with the least
-    /// work so far.
+    /// Each part replays the whole trace, so there are at most as many as threads. The busiest remaining stream goes to the part with the
+    /// least work.
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>> {
         let followed = self.trace.survey.followed();
         let mut parts = vec![(0, Vec::new()); threads.clamp(1, followed.len())];
@@ -376,10 +377,10 @@ impl Load for TraceLoad {
         let mut warnings = Vec::new();
         if let Some(speed) = self.sustainable_speed(outcome) {
             let offered = survey.requests as f64 / (outcome.measure.last_arrival - outcome.measure.first_arrival).as_secs_f64();
-            // Rounded down to two digits, so that the advice holds when followed.
+            // Rounded down to two digits, so that the suggested speed is slow enough.
             let step = 10f64.powf(speed.log10().floor() - 1.0);
             let speed = (speed / step).floor() * step;
-            // Of a burst that no speed there is would spread enough, only the closed replay is left.
+            // If no valid speed is slow enough for a burst, only a closed replay is left.
             let slower = if SPEEDS.contains(&speed) {
                 let decimals = (-step.log10().round()).max(0.0) as usize;
                 format!("it would take the load at --speed {speed:.decimals$} or slower, or replay with --closed")

@@ -1,4 +1,4 @@
-//! Runs cases. Traces are read once and shared by the runs that need them.
+//! Runs the cases of a sweep. Traces and loads are cached and shared by the runs that need them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,16 +17,16 @@ use crate::load::Load;
 use crate::shipped;
 use progress::monitor::{Interrupted, Monitor};
 
-/// Memory budget for traces in bytes, over all threads. Larger traces are streamed from their files in each run.
+/// Memory for cached traces in bytes, shared out among `threads + 1` traces. A larger trace is read from its file in each run.
 const TRACE_BYTES: usize = 256 << 20;
-/// Traces of up to this many bytes are always cached, whatever the number of threads.
+/// Minimum share of memory for a trace in bytes, whatever the number of threads.
 const LEAST_TRACE_BYTES: usize = 10 << 20;
 
 /// Runs the cases of a plan, on any number of threads.
 pub struct Runner {
     plan: Arc<Plan>,
     traces: Recent<usize, SurveyedTrace>,
-    /// Cache of loads, keyed by load, disk and seed.
+    /// Loads by the indices of load, disk and seed.
     loads: Recent<(usize, usize, usize), Box<dyn Load>>,
     trace_bytes: usize,
     simulating: Sum,
@@ -34,7 +34,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// A runner for `threads` threads.
+    /// A runner with caches for `threads` threads.
     pub fn new(plan: &Arc<Plan>, threads: usize) -> Runner {
         let at_once = threads + 1;
         Runner {
@@ -53,12 +53,12 @@ impl Runner {
         self.simulating.seconds()
     }
 
-    /// Time spent waiting for loads (for a file, or for another thread that reads it), in seconds, summed over threads.
+    /// Time in which threads waited for loads, for a file or for another thread that reads it, in seconds, summed over threads.
     pub fn waited_s(&self) -> f64 {
         self.waited.seconds()
     }
 
-    /// Runs the cases of a task in order and passes each row to `done` as soon as it is complete. Known rows are not recomputed.
+    /// Runs the cases of a task in order and passes each row to `done` as soon as it is complete. Cases with a known row are skipped.
     ///
     /// # Errors
     /// The work was interrupted, a file cannot be read, or `done` failed. A load that cannot run on a disk is reported in its row instead.
@@ -81,7 +81,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Runs a Bayesian search for one load and disk.
+    /// Runs a Bayesian search for one load and disk, beginning with the default setting.
     fn search(
         &self,
         task: u64,
@@ -145,7 +145,7 @@ impl Runner {
     /// Runs one case.
     ///
     /// # Errors
-    /// Those of [`run_task`](Runner::run_task).
+    /// The work was interrupted, or a file cannot be read. Other failures are reported in the row.
     pub fn run_case(&self, case: &Case, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Row> {
         monitor.check()?;
         let row = |sha256: String, outcome: Result<Vec<Option<f64>>, String>| {
@@ -206,7 +206,8 @@ impl Runner {
         })
     }
 
-    /// Estimates the processor time of a case in seconds by running it for at most `limit_s`. `None` if too little completed.
+    /// Estimates how long a case runs on one core, in seconds by the wall clock, by running it for at most `limit_s`. `None` if it cannot
+    /// be run, or if its progress is unknown.
     pub(super) fn estimate_s(&self, number: u64, limit_s: f64, monitor: &dyn Monitor) -> anyhow::Result<Option<f64>> {
         let case = self.plan.case(number);
         let setting = self.plan.settings.get(case.point).unwrap_or(&self.plan.default);
@@ -268,7 +269,7 @@ impl Monitor for Silent<'_> {
     }
 }
 
-/// A bounded cache of recently used values. Concurrent requests for one key compute it once.
+/// A cache of the most recently used values. Concurrent requests for one key compute it once.
 struct Recent<K, T> {
     room: usize,
     /// Most recent last.
@@ -282,7 +283,7 @@ impl<K: PartialEq, T> Recent<K, T> {
         Recent { room: room.max(1), slots: Mutex::default() }
     }
 
-    /// The value of a key, computed by the first caller.
+    /// The value of a key, computed by the first caller. Permanent errors are cached as well.
     fn get(&self, key: K, make: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<Result<Arc<T>, String>> {
         let slot = {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);

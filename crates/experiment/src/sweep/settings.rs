@@ -7,11 +7,11 @@ use control::search::ioperf::Pattern;
 use control::search::{Bayes, Genome, Search, Space, Start};
 use observe::Preference;
 
-/// Maximum dimensions of the Sobol sequence.
+/// Maximum number of dimensions of the Sobol sequence.
 const DIMENSIONS: usize = 256;
 /// Fixed seed of Sobol scrambling and of searches, so that every machine gets the same points.
 const SEED: u32 = 1;
-/// Sobol points drawn per new setting: schedulers without tunables repeat often.
+/// Maximum number of Sobol points drawn per requested setting: those of schedulers without tunables repeat often.
 const ATTEMPTS: usize = 64;
 
 /// The candidate values of a tunable.
@@ -23,17 +23,17 @@ pub struct Choice {
     pub tunable: &'static Tunable,
     /// Candidate values; empty means any in `range`.
     pub values: Vec<i64>,
-    /// Minimum and maximum.
+    /// Minimum and maximum of the values.
     pub range: (i64, i64),
 }
 
 impl Choice {
-    /// Any value in the tunable's range.
+    /// Allows any value in the tunable's range.
     pub fn whole(scheduler: Option<&'static str>, tunable: &'static Tunable) -> Choice {
         Choice { scheduler, tunable, values: Vec::new(), range: (tunable.min, tunable.max) }
     }
 
-    /// Name of the gene ([`Space::name`]) and of the column.
+    /// Name of the gene in [`Space::name`].
     fn gene(&self) -> String {
         match self.scheduler {
             Some(scheduler) => format!("{scheduler}:{}", self.tunable.name),
@@ -56,7 +56,7 @@ impl Searched {
     /// A space of the schedulers in `bases` and the candidate values of their tunables and the host's, plus `default`.
     ///
     /// # Errors
-    /// A tunable is both fixed and varied, or two bases share a scheduler whose tunables are varied.
+    /// A tunable is both set by a base and varied.
     pub fn new(bases: &[Setting], default: &Setting, choices: Vec<Choice>, points: usize) -> anyhow::Result<Searched> {
         for base in bases {
             for choice in &choices {
@@ -90,10 +90,10 @@ impl Searched {
         &self.choices
     }
 
-    /// The default, then every combination.
+    /// The default, then every combination, without duplicates.
     ///
     /// # Errors
-    /// There are more than `most` settings.
+    /// One of the bases has more than `most` combinations.
     pub fn grid(&self, most: usize) -> anyhow::Result<Vec<Setting>> {
         let mut settings = vec![self.default.clone()];
         for base in &self.bases {
@@ -112,7 +112,7 @@ impl Searched {
         Ok(distinct(settings))
     }
 
-    /// The default, then distinct Sobol points, up to the requested number or until the space is exhausted.
+    /// The default, then distinct Sobol points: `points` settings in all, fewer if 64 times as many points do not give enough.
     ///
     /// # Errors
     /// There are more tunables than Sobol dimensions, or a scheduler is listed twice.
@@ -187,7 +187,7 @@ impl Searched {
     }
 }
 
-/// The value of a tunable in a setting.
+/// The value of a tunable in a setting; its default if the setting does not have it.
 pub fn value_of(setting: &Setting, choice: &Choice) -> i64 {
     let name = choice.tunable.name;
     match choice.scheduler {
@@ -197,7 +197,7 @@ pub fn value_of(setting: &Setting, choice: &Choice) -> i64 {
     .unwrap_or(choice.tunable.default)
 }
 
-/// Sets a tunable; returns the setting unchanged if the tunable belongs to another scheduler.
+/// Sets a tunable. A setting whose scheduler has no tunable of this name is returned unchanged.
 fn with(setting: &Setting, choice: &Choice, value: i64) -> Setting {
     let mut setting = setting.clone();
     let name = choice.tunable.name;

@@ -1,4 +1,4 @@
-//! What the program does.
+//! The program's commands.
 
 pub mod plan;
 pub mod reload;
@@ -21,13 +21,13 @@ use crate::watch::Watch;
 use anyhow::Context as _;
 use serve::nbd::tls::{Files, Tls};
 
-/// How often the program looks whether it should end.
+/// Interval at which the program checks for a signal to stop.
 const LOOKS: Duration = Duration::from_millis(100);
 
-/// Serves until it is asked to end.
+/// Serves until a signal asks it to stop.
 ///
 /// # Errors
-/// The configuration is wrong, or a store, the catalog or a place where clients connect cannot be opened.
+/// The configuration is invalid, or a store, the catalog or a listener cannot be opened.
 pub fn run(path: &Path) -> anyhow::Result<()> {
     let configuration = Configuration::read(path)?;
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).without_time().with_target(false).init();

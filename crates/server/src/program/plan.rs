@@ -1,4 +1,4 @@
-//! `seekwise-serve plan`: which volumes should move.
+//! `seekwise-serve plan`: proposes moves between stores.
 
 use crate::control::{self, Carried, Command};
 use crate::planner::Advice;
@@ -25,7 +25,7 @@ pub struct Plan {
 /// Runs the command.
 ///
 /// # Errors
-/// No server answers, or it cannot make a plan.
+/// No server answers, or the plan cannot be made.
 pub fn run(plan: &Plan) -> anyhow::Result<()> {
     let apply = plan.apply.then_some(plan.pace);
     let Carried::Advice(advice) = control::ask(&plan.socket.control, &Command::Plan { apply })? else { return Ok(()) };

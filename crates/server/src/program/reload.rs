@@ -15,10 +15,10 @@ pub struct Reload {
     socket: Socket,
 }
 
-/// Asks the server.
+/// Sends the command to the server.
 ///
 /// # Errors
-/// No server answers, or its configuration is wrong.
+/// No server answers, or its configuration is invalid.
 pub fn run(reload: &Reload) -> anyhow::Result<()> {
     control::ask(&reload.socket.control, &control::Command::Reload).map(|_| ())
 }

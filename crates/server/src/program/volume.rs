@@ -132,7 +132,7 @@ pub struct Status_ {
 }
 
 impl Contract {
-    /// As TOML.
+    /// The contract as TOML.
     fn text(&self) -> String {
         self.promises.join("\n")
     }
@@ -141,7 +141,7 @@ impl Contract {
 /// Runs a command.
 ///
 /// # Errors
-/// No server answers, or it refuses.
+/// No server answers, or it rejects the command.
 pub fn run(command: &Command) -> anyhow::Result<()> {
     let (socket, asked, is_json) = match command {
         Command::Create(Create { name, size, store, thick, contract, socket }) => {
@@ -184,7 +184,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
             terminal::eprint_line(&note);
             return Ok(());
         }
-        // Not asked for.
+        // Only a reply to `plan`.
         Carried::Advice(_) => return Ok(()),
         Carried::Status(status) => status,
     };
@@ -192,7 +192,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// Stores and volumes in lines.
+/// The tables of stores and volumes.
 fn table(status: &Status) -> String {
     let gib = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 30));
     let mut text = format!("{:16} {:>10} {:>10} {:>9}  {}\n", "store", "GiB", "free GiB", "engine", "scheduler");
@@ -244,7 +244,7 @@ fn table(status: &Status) -> String {
     text
 }
 
-/// How far a move is, in a line.
+/// One line about the progress of a move.
 fn progress(volume: &str, moving: &Progress) -> String {
     let mib = |bytes: u64| bytes >> 20;
     let left = moving.left_seconds.map_or_else(String::new, |seconds| format!(", {} s", seconds));
@@ -256,7 +256,7 @@ fn progress(volume: &str, moving: &Progress) -> String {
     format!("{volume} moves to {}: {copied} MiB copied, {to_do} MiB left{left}, at most {pace} MiB/s{rounds}", moving.to)
 }
 
-/// Whether the promise is kept, where that is judged.
+/// State of the guarantee; empty if it is not judged.
 fn verdict(volume: &control::VolumeStatus) -> String {
     let Some((judged, late)) = volume.judged.zip(volume.late_by_others) else { return String::new() };
     match &volume.broken_since {

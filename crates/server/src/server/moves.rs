@@ -1,4 +1,4 @@
-//! Moves between stores, as the server begins, plans and ends them.
+//! Starting, resuming, cancelling and planning moves between stores.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -16,21 +16,22 @@ use crate::planner::{self, Advice, Place, Placed, World};
 use crate::store::StoreEntry;
 use crate::volume::Volume;
 
-/// The first stream of copiers: that of a volume's is this and the volume's number.
+/// Base of the copiers' stream numbers: the copier of a volume has this plus the volume's id.
 const COPIERS: StreamId = 1 << 30;
 
-/// How long a command waits for a copy that is cancelled: a store that stalls may hold it up for longer.
+/// How long a cancel command waits for the copier to end: a stalled store may delay it further.
 const CANCELS: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether moves should be made without being asked.
+/// Interval of the check for automatic moves.
 const LOOKS: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl Server {
-    /// Begins to move a volume to another store. Returns what its owner should know.
+    /// Starts to move a volume to another store. Returns a note for its owner, if any.
     ///
     /// # Errors
-    /// There is no such volume or store, it is being moved already, or the store has not enough room or cannot keep its promise.
+    /// There is no such volume or store, the volume is being moved already, the destination lacks space, or, unless `is_unchecked`, a store
+    /// could not keep its guarantees.
     pub fn begin_move(
         self: &Arc<Self>,
         name: &str,
@@ -51,21 +52,21 @@ impl Server {
         Ok(note)
     }
 
-    /// Refuses a move with which a store could not keep its promises, the copier's among them.
+    /// Admission control for a move: destination and source must keep their guarantees, that of the copier included.
     fn admit_move(&self, volume: &Volume, to: &StoreEntry, bytes_per_second: u64) -> anyhow::Result<Option<String>> {
         let (name, bytes, contract) = (&volume.name, volume.bytes(), volume.contract());
         let way_out = "with a copier at this pace (--pace asks for less, --unchecked for no check)";
         let note = self.admit_with(to, name, bytes, &contract, Some(bytes_per_second)).context(way_out)?;
         let from = volume.store();
         let Err(error) = self.admit_with(&from, name, bytes, &contract, Some(bytes_per_second)) else { return Ok(note) };
-        // What it cannot keep anyway is no reason against what may mend it.
+        // A source that breaks its guarantees anyway does not forbid a move that may help.
         if self.admit(&from, name, bytes, &contract).is_ok() {
             return Err(error.context(way_out));
         }
         Ok(note)
     }
 
-    /// Whether a volume fits on another store.
+    /// Checks that the destination is another store, has space, and supports the block size of the volume's clients.
     fn check_move(&self, volume: &Volume, to: &Arc<StoreEntry>) -> anyhow::Result<()> {
         let (name, from) = (&volume.name, volume.store());
         ensure!(!Arc::ptr_eq(&from, to), "volume {name}: is on store {} already", to.name);
@@ -81,7 +82,7 @@ impl Server {
         Ok(())
     }
 
-    /// Begins a move again that was under way when the server ended.
+    /// Resumes a move that was interrupted by the end of the server, or cancels it if it is no longer possible.
     pub(super) fn resume_move(self: &Arc<Self>, id: StreamId, to: &str, bytes_per_second: u64) -> anyhow::Result<()> {
         let volume = self.lock().volumes.values().find(|volume| volume.id == id).cloned();
         let volume = volume.context("catalog: a volume is being moved that is not there")?;
@@ -123,7 +124,7 @@ impl Server {
         })
     }
 
-    /// The copier has ended.
+    /// Cleans up after a copier: updates the catalog, the extents in use, and both schedulers.
     fn end_move(&self, moving: &Move, ended: Result<(), Ended>) {
         let (volume, to) = (moving.volume.name.as_str(), moving.to.name.as_str());
         let failure = match &ended {
@@ -131,7 +132,7 @@ impl Server {
                 tracing::info!(volume, to, "moved");
                 None
             }
-            // It is begun again when the server starts.
+            // The catalog keeps the move, which is resumed at the next start.
             Err(Ended::Stopped) => return,
             Err(Ended::Cancelled) => {
                 tracing::info!(volume, to, "the move is cancelled");
@@ -145,7 +146,7 @@ impl Server {
         if ended.is_err()
             && let Err(error) = self.catalog().cancel_move(moving.volume.id)
         {
-            // The move would be begun again at the next start: no harm is done.
+            // Harmless: the move is resumed at the next start.
             tracing::error!(volume, error = format!("{error:#}"), "the catalog cannot be written");
         }
         let mut state = self.lock();
@@ -164,7 +165,7 @@ impl Server {
         self.move_ended.notify_all();
     }
 
-    /// Cancels a move: the volume stays where it is. Returns what its owner should know.
+    /// Cancels a move, after which the volume stays on its store. Returns a note if that takes long or the volume has already been moved.
     ///
     /// # Errors
     /// There is no such volume, or it is not being moved.
@@ -183,13 +184,13 @@ impl Server {
         Ok(is_moved.then(|| format!("volume {name}: was on store {} already", moving.to.name)))
     }
 
-    /// How far the move of a volume is; else why the last one failed.
+    /// Progress of the move of a volume, and the reason why its last move failed.
     pub fn progress(&self, volume: &Volume) -> (Option<Progress>, Option<String>) {
         let state = self.lock();
         (state.moves.get(&volume.id).map(|moving| moving.progress()), state.failed_moves.get(&volume.id).cloned())
     }
 
-    /// What stores and volumes there are, or will be after the moves under way.
+    /// The stores and volumes as they will be after the current moves.
     fn world(&self) -> World {
         let volumes = self.volumes();
         let place = |store: &Arc<StoreEntry>| Place {
@@ -217,15 +218,15 @@ impl Server {
         World { places: self.stores.iter().map(place).collect(), volumes }
     }
 
-    /// Which volumes should move, so that every store can keep what it promised. Takes seconds, in which requests are served as before.
+    /// Plans moves with which every store can keep its guarantees. Takes seconds, during which requests are served as usual.
     ///
     /// # Errors
-    /// Something cannot be simulated.
+    /// A profile or contract cannot be simulated.
     pub fn plan(&self) -> anyhow::Result<Advice> {
         planner::plan(&self.world())
     }
 
-    /// Begins the moves of a plan; what could not be begun is added to its notes.
+    /// Starts the moves of a plan. Adds those that could not be started to its notes.
     pub fn apply(self: &Arc<Self>, advice: &mut Advice, bytes_per_second: u64) {
         for proposal in &advice.moves {
             if let Err(error) = self.begin_move(&proposal.volume, &proposal.to, bytes_per_second, false) {
@@ -234,10 +235,10 @@ impl Server {
         }
     }
 
-    /// Plans and applies without being asked, within limits, whenever volumes or promises have changed.
+    /// Starts a thread that plans and makes moves within limits, whenever volumes or contracts have changed.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// The thread cannot be started.
     pub fn plan_automatically(self: &Arc<Self>, limits: &Moves) -> std::io::Result<()> {
         let (server, limits) = (Arc::downgrade(self), limits.clone());
         thread::Builder::new().name("planner".to_owned()).spawn(move || {
@@ -256,7 +257,7 @@ impl Server {
         Ok(())
     }
 
-    /// Makes the first move of a plan, if something has changed since the last.
+    /// Starts the first move of a plan if volumes, contracts or placement have changed since the last plan.
     fn plan_once(self: &Arc<Self>, limits: &Moves, planned: &mut String, begun: &mut Vec<Instant>) {
         let world = self.world();
         let asked = world.volumes.iter().map(|volume| (&volume.asked, volume.on));
@@ -267,7 +268,7 @@ impl Server {
         *planned = now;
         let advice = planner::plan(&world);
         let advice = advice.inspect_err(|error| tracing::error!(error = format!("{error:#}"), "no plan"));
-        // One after the other: the next is planned when this one has been made.
+        // One move at a time: the next one is planned after this one.
         let Some(proposal) = advice.ok().and_then(|advice| advice.moves.into_iter().next()) else { return };
         let (volume, to, reason) = (&proposal.volume, &proposal.to, &proposal.reason);
         if proposal.bytes > limits.most_bytes() {
@@ -283,7 +284,7 @@ impl Server {
         }
     }
 
-    /// Ends copiers, which go on at the next start.
+    /// Stops the copiers. Their moves are resumed at the next start.
     pub fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
@@ -305,7 +306,7 @@ impl Host for Server {
     fn finish(&self, moving: &Move, extents: &[(u32, u32)]) -> anyhow::Result<()> {
         let mut catalog = self.catalog();
         let Err(error) = catalog.finish_move(moving.volume.id, &moving.to.name, extents) else { return Ok(()) };
-        // It is not known whether the change is on the disk. One after it that is not what it was decides that.
+        // A failed commit may still be durable. Another successful commit rules that out; otherwise the state of the volume is unknown.
         if catalog.cancel_move(moving.volume.id).is_err() {
             moving.volume.fail();
         }

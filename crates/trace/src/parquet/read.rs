@@ -1,4 +1,4 @@
-//! Reads Parquet, row group by row group, a few thousand rows at a time.
+//! Reads Parquet, one row group after the other, in batches of a few thousand rows.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,9 +24,9 @@ use super::{CAPACITY_KEY, CLASSES, PROGRAM_KEY, READ_AHEAD_KEY, SCHEDULER_KEY, V
 
 /// Number of rows decoded at once.
 const BATCH_ROWS: usize = 4096;
-/// Row groups of up to this many rows have all their arrivals decoded at once (8 MB).
+/// In files of this program, all arrivals of a row group with up to this many rows are decoded at once (8 MB).
 const MAX_GROUP_ROWS: usize = 1 << 20;
-/// The largest footer: a billion requests in row groups of 131,072 need about 12 MiB.
+/// Maximum size of the footer: a billion requests in row groups of 131,072 need about 12 MiB.
 const FOOTER_BYTES: u64 = 64 << 20;
 
 /// Opens a store.
@@ -53,7 +53,7 @@ pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceR
     compression(&metadata).map_err(|message| input.not_of_format(message))?;
     let device = recorded_device(&metadata).map_err(|message| input.not_of_format(message))?;
     let file = Arc::new(Chunk::new(file, about.len()));
-    // Where a first page lacks one, the library has nothing to check.
+    // Without checksums of this program, pages may have their own, which the library verifies.
     let first = metadata.row_groups().first();
     let is_unchecked = || first.is_some_and(|group| group.columns().iter().any(|column| !pages::has_checksum(&file, column)));
     let unchecked = checksums.missing().filter(|_| is_unchecked()).map(str::to_owned);
@@ -88,7 +88,7 @@ fn contain<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Strin
     }
 }
 
-/// The footer, and the byte at which it begins.
+/// The footer and its offset in the file.
 fn footer(file: &File, length: u64) -> Result<(ParquetMetaData, u64), ParquetError> {
     use std::os::unix::fs::FileExt;
     let mut end = [0; 8];
@@ -134,7 +134,7 @@ fn compression(metadata: &ParquetMetaData) -> Result<(), String> {
     Ok(())
 }
 
-/// The file's columns by meaning.
+/// Indices of the columns by meaning; `None` for optional columns that the file lacks.
 struct Columns {
     arrival: usize,
     lba: usize,
@@ -192,7 +192,7 @@ impl Columns {
 
 /// A column of the current row group: decoded in batches, or constant.
 struct Column<T: DataType> {
-    /// A constant value, which needs no reader.
+    /// The value if it is constant, where `Some(None)` is null; then there is no reader.
     same: Option<Option<T::T>>,
     /// Rows per batch.
     batch: usize,
@@ -222,7 +222,7 @@ impl<T: DataType> Column<T> {
         self.same.is_some()
     }
 
-    /// The value of the batch's next row.
+    /// The value of a row of the batch, `None` if it is null. Rows must be taken in order.
     #[inline]
     fn take(&mut self, row: usize) -> Option<&T::T> {
         if let Some(same) = &self.same {
@@ -257,7 +257,7 @@ impl Integers {
         }
     }
 
-    /// Number of consumed values of the batch.
+    /// Number of consumed values of the batch. Rows without a value do not count.
     fn next(&mut self) -> &mut usize {
         match self {
             Integers::Narrow(column) => &mut column.next,
@@ -265,7 +265,7 @@ impl Integers {
         }
     }
 
-    /// All values of a fully decoded row group; `None` if there are nulls or only a batch is decoded.
+    /// All values of the row group. `None` unless this is a required 64-bit column and the whole group has been decoded.
     fn all(&self, rows: usize) -> Option<&[i64]> {
         match self {
             Integers::Wide(column) if !column.nullable => {
@@ -275,7 +275,8 @@ impl Integers {
         }
     }
 
-    /// The row's number. Unsigned 64-bit values of 2^63 and more become negative, which no column allows.
+    /// The number in a row of the batch, `None` if it is null. Unsigned 64-bit values of 2^63 and more become negative, which no column
+    /// allows.
     fn take(&mut self, row: usize) -> Option<i64> {
         match self {
             Integers::Narrow(column) if column.unsigned => column.take(row).map(|&value| i64::from(value as u32)),
@@ -301,15 +302,15 @@ struct Group {
     priority_level: Option<Integers>,
     response: Option<Integers>,
     service: Option<Integers>,
-    /// Rows of the group, decoded rows, and decoded rows already read.
+    /// Rows of the group, of the current batch, and of the batch already read.
     all: usize,
     rows: usize,
     done: usize,
-    /// Arrivals are decoded for the whole group: its first row of the current batch.
+    /// If the arrivals of the whole group are decoded: index of the first row of the current batch. Otherwise 0.
     base: usize,
-    /// Arrivals never decrease, so the next row has the earliest remaining arrival of the group.
+    /// Whether arrivals are known never to decrease, so that the next row has the earliest remaining arrival of the group.
     is_in_order: bool,
-    /// The current batch has an invalid row or one that is no request, so rows are read one at a time.
+    /// Whether the current batch has an invalid row or one without sectors, so that rows are read one at a time.
     is_row_by_row: bool,
 }
 
@@ -322,8 +323,8 @@ impl Group {
     ) -> Result<Group, ParquetError> {
         let all = usize::try_from(metadata.row_group(group).num_rows())?;
         let opener = Opener { file, metadata, group, is_ours };
-        // Decoding all arrivals shows whether the group is sorted; if so, nothing is held back. They also count the rows, so they
-        // are read even if constant.
+        // Decoding all arrivals shows whether the group is sorted; if so, nothing is held back. Arrivals are read even if they are
+        // constant, because they count the rows.
         let mut arrival = Opener { is_ours: false, ..opener }
             .integers_by(columns.arrival, if is_ours && all <= MAX_GROUP_ROWS { all.max(1) } else { BATCH_ROWS })?;
         let decoded = if is_ours && all <= MAX_GROUP_ROWS { arrival.fill()? } else { Some(0) };
@@ -387,8 +388,8 @@ impl Group {
         }
     }
 
-    /// Reads the next `rows` rows of the current batch as requests, column by column, which is several times as fast as by row; `None` if
-    /// one of them is no request, in which case nothing is consumed. Arrivals must be in order.
+    /// Reads the next `rows` rows of the current batch as requests, column by column, which is several times as fast as row by row. `None`,
+    /// with nothing consumed, if one of them is invalid or has no sectors. All arrivals of the group must have been decoded.
     fn requests(&mut self, out: &mut Vec<TraceRequest>, rows: usize) -> Option<()> {
         let mut template = TraceRequest::ZERO;
         self.set(std::slice::from_mut(&mut template), true)?;
@@ -415,7 +416,7 @@ impl Group {
         valid
     }
 
-    /// Number of consumed values of each column except arrivals and names; columns that the file lacks are skipped.
+    /// Number of consumed values of each column except arrivals and names. Columns that the file lacks are left out.
     fn taken(&mut self) -> impl Iterator<Item = &mut usize> {
         let integers = [
             self.device.as_mut(),
@@ -430,13 +431,13 @@ impl Group {
         integers.chain(flags).chain(self.priority_class.as_mut().map(|column| &mut column.next))
     }
 
-    /// Records the names of the streams and devices of the next requests.
+    /// Records the names of the streams and devices of these requests, which are the next rows of the batch.
     fn learn(&mut self, requests: &[TraceRequest], streams: &mut NamesByNumber, devices: &mut NamesByNumber) {
         names(requests, self.done, self.stream.as_ref(), self.stream_name.as_mut(), streams, |request| request.stream);
         names(requests, self.done, self.device.as_ref(), self.device_name.as_mut(), devices, |request| request.device);
     }
 
-    /// Sets fields from the constant columns, or from the others. `None` if a value is invalid.
+    /// Sets the fields of the constant columns (`same`) or of all others. `None` if a value is invalid.
     fn set(&mut self, requests: &mut [TraceRequest], same: bool) -> Option<()> {
         let from = self.done;
         integers(requests, from, same, Some(&mut self.sectors), |request, value| {
@@ -510,7 +511,7 @@ impl Group {
     }
 }
 
-/// Columns except arrivals and names.
+/// Maximum number of columns without arrivals and names: see [`Group::taken`].
 const COLUMNS: usize = 11;
 
 /// Sets each request's field from a column, if the column is constant (`same`) or is not (`!same`).
@@ -533,7 +534,7 @@ fn integers(
     }
 }
 
-/// The same of any column.
+/// As [`integers`], for a column of any type.
 #[inline]
 fn values<T: DataType>(
     requests: &mut [TraceRequest],
@@ -549,7 +550,7 @@ fn values<T: DataType>(
     Some(())
 }
 
-/// Records a column of names under the numbers of their requests.
+/// Records the names in a column for the numbers of the same rows.
 fn names(
     requests: &[TraceRequest],
     from: usize,
@@ -587,7 +588,8 @@ impl Opener<'_> {
         self.column_by(at, BATCH_ROWS)
     }
 
-    /// The constant value of a column by its statistics; `None` if values differ or are unknown.
+    /// The constant value of a column according to its statistics, where `Some(None)` is null. `None` if the values differ or the
+    /// statistics are missing or not this program's.
     fn same<T: FromStatistics>(&self, at: usize) -> Option<Option<T>> {
         let group = self.metadata.row_group(self.group);
         let column = group.column(at);
@@ -610,7 +612,7 @@ impl Opener<'_> {
         let rows = usize::try_from(group.num_rows())?;
         let in_column = |error| ParquetError::General(format!("column {}: {error}", descriptor.path().string()));
         let nullable = descriptor.max_def_level() > 0;
-        // A required column has no null count.
+        // A required column has no nulls: statistics that say otherwise are not used.
         let same = self.same::<T::T>(at).filter(|same| nullable || same.is_some());
         let reader = if same.is_some() {
             None
@@ -639,7 +641,7 @@ impl Opener<'_> {
 
 /// A value type that statistics can show to be constant.
 trait FromStatistics: Sized {
-    /// The minimum, if it equals the maximum.
+    /// The minimum, if it equals the maximum; else `None`.
     fn same(statistics: &Statistics) -> Option<Self>;
 }
 
@@ -753,7 +755,7 @@ fn level(value: Option<i64>) -> Result<u8, String> {
     }
 }
 
-/// A span of time, if the column says one.
+/// Converts nanoseconds to a duration; `None` if the value is null.
 fn span(name: &str, value: Option<i64>) -> Result<Option<Nanos>, String> {
     match value {
         None => Ok(None),
@@ -769,13 +771,13 @@ fn within(column: &str, value: Option<i64>, max: i64) -> Result<i64, String> {
     }
 }
 
-/// The file's rows.
+/// The rows of a file.
 struct Rows {
     path: PathBuf,
     file: Arc<Chunk>,
     metadata: ParquetMetaData,
     checksums: Checksums,
-    /// Why damage may go unnoticed.
+    /// Why damage may go unnoticed; `None` if the file has checksums.
     unchecked: Option<String>,
     columns: Columns,
     device: Option<RecordedDevice>,
@@ -783,9 +785,9 @@ struct Rows {
     next_group: usize,
     /// Whether this program wrote the file.
     is_ours: bool,
-    /// See [`least_from`].
+    /// The result of [`least_from`]: the index is that of the first row group it covers.
     least: Vec<Option<i64>>,
-    /// The row last read, from 1.
+    /// Number of the last row read, from 1; 0 before the first.
     row: u64,
     streams: NamesByNumber,
     devices: NamesByNumber,
@@ -794,7 +796,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Whether there is a next row, which is decoded then.
+    /// Decodes the next row's batch if necessary; `false` at the end of the file.
     fn has_row(&mut self) -> Result<bool, TraceError> {
         self.fill().map_err(|message| {
             self.row += 1;
@@ -802,7 +804,7 @@ impl Rows {
         })
     }
 
-    /// Makes sure that the current batch has a next row; `false` at the end of the file.
+    /// As [`has_row`](Rows::has_row), with the error as text.
     fn fill(&mut self) -> Result<bool, String> {
         loop {
             if let Some(group) = &mut self.group {

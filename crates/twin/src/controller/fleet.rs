@@ -2,7 +2,7 @@
 //! first seconds of a load, before any forecast.
 //!
 //! The fleet decides which arm is tried; the arm stays only after its trial, like every other. A fleet that is not proven on this machine is first
-//! compared with the local expectation: if it contradicts that for most arms, no trial is spent on it.
+//! compared with the local expectation: if it contradicts that too much over all arms, no trial is spent on it.
 
 use std::sync::Arc;
 
@@ -49,12 +49,12 @@ impl Fleet {
         (self.said, self.judged, self.agreement, self.is_refuted) = (Vec::new(), Vec::new(), Trust::default(), false);
     }
 
-    /// The fleet's expectation for an arm, with the trust weight; `None` if there is none or it is not trusted.
+    /// The fleet's expectation for an arm, with the trust weight; `None` if there is none, or if the fleet is not trusted or refuted.
     fn believed(&self, arm: usize) -> Option<Estimate> {
         self.trust.with(&self.agreement).weighted(self.said.get(arm)?.as_ref()?).filter(|_| !self.is_refuted)
     }
 
-    /// Compares the fleet's expectations with the local ones.
+    /// Sets `agreement` by comparing the fleet's expectations with the local ones, given by arm.
     fn compare(&mut self, own: &[(usize, Estimate)]) {
         self.agreement = Trust::default();
         for (arm, own) in own {
@@ -67,7 +67,7 @@ impl Fleet {
 }
 
 impl TwinController {
-    /// Looks up the current load and uses the fleet's expectations until there is a forecast.
+    /// Looks up the current load. The trials go by the fleet's expectations until there is a forecast or a learned model.
     pub(super) fn ask_fleet(&mut self) {
         if self.fleet.knowledge.is_empty() {
             return;
@@ -116,7 +116,8 @@ impl TwinController {
         !is_judged && self.fleet.believed(self.active).is_some_and(|gain| gain.mean > TOLERANCE)
     }
 
-    /// Checks the fleet's expectation against the measured gain of `arm` over `from`, once per arm and load.
+    /// Checks the fleet's expectation against the measured gain of `arm` over `from`, once per arm and load, if `from` is the
+    /// original arm.
     pub(super) fn judge_fleet(&mut self, arm: usize, from: usize, measured: Option<f64>) {
         let is_judged = self.fleet.judged.get(arm).copied().unwrap_or(true);
         if from != self.original || is_judged {
@@ -134,7 +135,7 @@ impl TwinController {
         }
     }
 
-    /// The fleet's expectation for the setting with the highest gain, for display; `None` without a fleet.
+    /// The setting that the fleet expects to gain most, with this gain, for display; `None` without fleet knowledge.
     pub(super) fn fleet_says(&self) -> Option<String> {
         if self.fleet.knowledge.is_empty() {
             return None;
@@ -164,7 +165,7 @@ mod tests {
         Estimate { mean, error }
     }
 
-    /// What is believed of arm 1 where this is said of arms 1 to 3, and the forecast expects little of each.
+    /// The weighted expectation for arm 1, given the fleet's for arms 1 to 3 and a forecast of small gains for each.
     fn believed(said: [f64; 3], trust: Trust) -> Option<Estimate> {
         let said = std::iter::once(None).chain(said.map(|mean| Some(gain(mean, 0.1)))).collect();
         let mut fleet = Fleet { said, trust, ..Fleet::new(Arc::default()) };
