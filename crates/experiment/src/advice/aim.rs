@@ -169,8 +169,12 @@ impl Aim {
     /// The value in these figures. Without a request it is the worst: 0 for rates, infinity for times.
     pub fn value(&self, service: &ServiceFigures) -> f64 {
         let figures = self.kind.map_or(Some(&service.all), |kind| kind.of(service));
-        let worst = if self.quantity.is_rate() { 0.0 } else { f64::INFINITY };
-        figures.filter(|figures| figures.response.requests > 0).map_or(worst, |figures| self.quantity.of(figures))
+        figures.filter(|figures| figures.response.requests > 0).map_or(self.worst(), |figures| self.quantity.of(figures))
+    }
+
+    /// The worst value, which stands for an unknown one: 0 for rates, infinity for times.
+    pub fn worst(&self) -> f64 {
+        if self.quantity.is_rate() { 0.0 } else { f64::INFINITY }
     }
 
     /// Logarithm of the factor by which a value misses the bound; at most 0 if the aim is met.
@@ -245,6 +249,8 @@ mod tests {
         let aim = |text: &str| text.parse::<Aim>().unwrap();
         assert!(aim("a:p99=10ms").shortfall(9.0) < 0.0 && aim("a:p99=10ms").shortfall(20.0) > 0.69);
         assert!(aim("a:throughput=10MB/s").shortfall(20.0) < 0.0 && aim("a:iops=10").shortfall(5.0) > 0.69);
-        assert_eq!(aim("a:iops=10").shortfall(0.0), f64::INFINITY);
+        for unknown in [aim("a:iops=10"), aim("a:throughput=10MB/s"), aim("a:p99=10ms")] {
+            assert_eq!(unknown.shortfall(unknown.worst()), f64::INFINITY);
+        }
     }
 }

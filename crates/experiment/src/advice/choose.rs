@@ -119,14 +119,14 @@ impl<'a> Choice<'a> {
         shortfall(self.aims.iter().map(|aim| (aim.aim, self.value(aim, setting))))
     }
 
-    /// The value of an aim's quantity under a setting: as run, else as forecast; infinity if there is neither.
+    /// The value of an aim's quantity under a setting: as run, else as forecast; the worst if there is neither.
     fn value(&self, aim: &ResolvedAim, setting: &Setting) -> f64 {
         if setting == self.active {
             return aim.observed(self.observed);
         }
         match self.runs.iter().find(|run| run.setting == *setting) {
             Some(run) => aim.in_run(run),
-            None => aim.forecast(self.judgement, setting, self.active, self.observed).unwrap_or(f64::INFINITY),
+            None => aim.forecast(self.judgement, setting, self.active, self.observed).unwrap_or(aim.aim.worst()),
         }
     }
 

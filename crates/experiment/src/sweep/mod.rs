@@ -135,7 +135,7 @@ pub struct Estimate {
     pub cases: u64,
     /// Files of the data set.
     pub parts: u64,
-    /// Processor time in core seconds; `None` if no sample case could be run.
+    /// Estimated run time on one core, in seconds; `None` if no sample case could be run.
     pub core_s: Option<f64>,
 }
 
