@@ -6,6 +6,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow_array::cast::AsArray;
@@ -14,7 +15,7 @@ use arrow_array::types::{
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_buffer::ScalarBuffer;
+use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Schema, TimeUnit};
 use block::{Nanos, Op, Priority, PriorityClass, StreamId};
@@ -25,6 +26,10 @@ use crate::error::Invalid;
 
 /// Maximum rows converted at once; bounds the memory of conversions.
 const ROWS: usize = 1 << 18;
+/// Longest string that is whole in its view (Arrow columnar format, "Variable-size Binary View Layout").
+const INLINE_BYTES: u32 = 12;
+/// Distinct words for operations that are remembered; a column has two or three.
+const MAX_WORDS: usize = 16;
 /// Upper bound on sector numbers of any disk.
 const SECTORS: u64 = 1 << 55;
 
@@ -347,7 +352,21 @@ impl Import {
                         Invalid::of_row(base + row as u64, "op", name, problem)
                     })
                 };
-                (0..batch.num_rows()).map(of).collect()
+                // The view of a short word holds all of it, so that each word is looked up once.
+                let mut known: Vec<(u128, u8)> = Vec::new();
+                let kind_of = |(row, view): (usize, &u128)| {
+                    if let Some((_, kind)) = known.iter().find(|(known, _)| known == view)
+                        && words.is_valid(row)
+                    {
+                        return Ok(*kind);
+                    }
+                    let kind = of(row)?;
+                    if *view as u32 <= INLINE_BYTES && known.len() < MAX_WORDS {
+                        known.push((*view, kind));
+                    }
+                    Ok(kind)
+                };
+                words.views().iter().enumerate().map(kind_of).collect()
             }
         }
     }
@@ -514,21 +533,25 @@ fn times(array: &ArrayRef, unit_ns: i64, role: &str, name: &str, base: u64) -> R
 /// Non-negative integers; other values are `None`.
 struct Whole {
     values: ScalarBuffer<i64>,
-    array: ArrayRef,
+    nulls: Option<NullBuffer>,
     /// The original column: values beyond 2^63 are null in the converted one.
     given: ArrayRef,
 }
 
 impl Whole {
     fn get(&self, row: usize) -> Option<u64> {
-        if self.array.is_null(row) { None } else { u64::try_from(self.values[row]).ok() }
+        if self.is_null(row) { None } else { u64::try_from(self.values[row]).ok() }
+    }
+
+    fn is_null(&self, row: usize) -> bool {
+        self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
     fn text(&self, row: usize) -> String {
         let large = self.given.as_primitive_opt::<UInt64Type>().filter(|given| given.is_valid(row));
         match large {
             Some(large) => large.value(row).to_string(),
-            None if self.array.is_null(row) => "null".to_owned(),
+            None if self.is_null(row) => "null".to_owned(),
             None => self.values[row].to_string(),
         }
     }
@@ -542,7 +565,7 @@ fn whole(array: &ArrayRef, role: &str, name: &str) -> Result<Whole, Invalid> {
     }
     let given = array.clone();
     let array = if array.data_type() == &DataType::Int64 { array.clone() } else { converted(array, &DataType::Int64, role, name)? };
-    Ok(Whole { values: array.as_primitive::<Int64Type>().values().clone(), array, given })
+    Ok(Whole { values: array.as_primitive::<Int64Type>().values().clone(), nulls: array.nulls().cloned(), given })
 }
 
 /// Numbers of streams or devices. 32-bit integers are kept; strings and larger integers are numbered in order of appearance.
@@ -634,15 +657,29 @@ impl Chunk {
     #[inline]
     fn request(&self, row: usize, base_ns: i64) -> Option<TraceRequest> {
         let kind = self.kind[row];
-        if kind == NOTHING {
-            return None;
-        }
+        (kind != NOTHING).then(|| self.made_of(row, self.time[row], self.place[row], self.sectors[row], kind, base_ns))
+    }
+
+    /// Appends the requests of rows of which none has length 0.
+    fn append(&self, rows: Range<usize>, base_ns: i64, out: &mut Vec<TraceRequest>) {
+        let Range { start, end } = rows;
+        let columns = self.time[start..end].iter().zip(&self.place[start..end]);
+        let columns = columns.zip(&self.sectors[start..end]).zip(&self.kind[start..end]).enumerate();
+        out.extend(
+            columns.map(|(index, (((&time, &place), &sectors), &kind))| {
+                self.made_of(start + index, time, place, sectors, kind, base_ns)
+            }),
+        );
+    }
+
+    #[inline]
+    fn made_of(&self, row: usize, time: i64, place: i64, sectors: u32, kind: u8, base_ns: i64) -> TraceRequest {
         let span = |spans: &[i64]| spans.get(row).and_then(|span| u64::try_from(*span).ok()).map(Nanos);
-        Some(TraceRequest {
-            arrival: Nanos(self.time[row].wrapping_mul(self.time_ns).wrapping_sub(base_ns) as u64),
+        TraceRequest {
+            arrival: Nanos(time.wrapping_mul(self.time_ns).wrapping_sub(base_ns) as u64),
             device: self.device.get(row).copied().unwrap_or(0),
-            lba: (self.place[row] as u64).wrapping_mul(self.place_bytes) / 512,
-            sectors: self.sectors[row],
+            lba: (place as u64).wrapping_mul(self.place_bytes) / 512,
+            sectors,
             op: match kind & 3 {
                 0 => Op::Read,
                 1 => Op::Write,
@@ -653,7 +690,7 @@ impl Chunk {
             priority: self.priority.get(row).copied().unwrap_or(Priority::DEFAULT),
             response: span(&self.response),
             service: span(&self.service),
-        })
+        }
     }
 }
 
@@ -668,15 +705,28 @@ impl InMemory for Requests {
         let digest = || {
             let mut hasher = Sha256::new();
             let mut bytes = Vec::with_capacity(1 << 16);
+            let mut last = None;
             for chunk in &self.chunks {
                 for request in (0..chunk.kind.len()).filter_map(|row| chunk.request(row, self.first_ns)) {
-                    bytes.extend(request.arrival.0.to_le_bytes());
-                    bytes.extend(request.lba.to_le_bytes());
-                    bytes.extend(request.sectors.to_le_bytes());
-                    bytes.extend(request.stream.to_le_bytes());
-                    bytes.extend(request.device.to_le_bytes());
-                    bytes.push(request.op as u8 | request.sync.map_or(0, |sync| SYNC_KNOWN | u8::from(sync) << 3));
-                    bytes.extend(request.response.map_or(u64::MAX, |response| response.0).to_le_bytes());
+                    let issuer = Some((request.device, request.stream));
+                    // Flags, three fields of every request, and those that the flags announce.
+                    let mut record = [0; 21];
+                    record[0] = request.op as u8
+                        | request.sync.map_or(0, |sync| SYNC_KNOWN | u8::from(sync) << 3)
+                        | u8::from(issuer != last) << 4
+                        | u8::from(request.response.is_some()) << 5;
+                    record[1..9].copy_from_slice(&request.arrival.0.to_le_bytes());
+                    record[9..17].copy_from_slice(&request.lba.to_le_bytes());
+                    record[17..].copy_from_slice(&request.sectors.to_le_bytes());
+                    bytes.extend_from_slice(&record);
+                    if issuer != last {
+                        bytes.extend_from_slice(&request.device.to_le_bytes());
+                        bytes.extend_from_slice(&request.stream.to_le_bytes());
+                        last = issuer;
+                    }
+                    if let Some(response) = request.response {
+                        bytes.extend_from_slice(&response.0.to_le_bytes());
+                    }
                     if bytes.len() > 1 << 15 {
                         hasher.update(&bytes);
                         bytes.clear();
@@ -739,7 +789,11 @@ impl TraceReader for Reader {
                 (self.chunk, self.row) = (self.chunk + 1, 0);
             } else {
                 self.row = rows.end;
-                out.extend(rows.filter_map(|row| chunk.request(row, self.base_ns)));
+                if self.requests.omitted == 0 {
+                    chunk.append(rows, self.base_ns, out);
+                } else {
+                    out.extend(rows.filter_map(|row| chunk.request(row, self.base_ns)));
+                }
             }
         }
         Ok(out.len() > begin)

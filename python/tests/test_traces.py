@@ -186,6 +186,8 @@ def test_batches_of_any_length_and_requests_of_none_are_replayed_as_from_a_file(
     uneven = pa.concat_tables([whole.slice(row, 300) for row in range(0, 2100, 300)])
     assert uneven["ts"].num_chunks == 7
     trace = sw.Trace.from_arrow(uneven, **NAMED)
+    digest = lambda table: sw.simulate(sw.Trace.from_arrow(table, **NAMED), disk="sata7200", scheduler="clook").to_dict()["trace"]["sha256"]
+    assert digest(uneven) == digest(whole) != digest(pa.table({**columns, "pid": [*columns["pid"][:-10], 5, *columns["pid"][-9:]]}))
     trace.write(tmp_path / "uneven.parquet")
     of_frame = sw.simulate(trace, disk="sata7200", scheduler="clook").to_dict()
     of_file = sw.simulate(sw.read_trace(tmp_path / "uneven.parquet"), disk="sata7200", scheduler="clook").to_dict()
