@@ -1,4 +1,4 @@
-//! The paper's question on a block device of the real kernel: random workloads by the real fio, and every search steering the device itself.
+//! The paper's experiment on a block device of the real kernel: random workloads with fio, and every search tuning the device itself.
 //!
 //! ```text
 //! a workload ─▶ exhaustive search: every setting of a grid, there and back ─▶ the best of it ──┐
@@ -27,8 +27,8 @@ use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, PaperRequest};
 use experiment::pool::Workers;
 
-/// What the exhaustive search tries: Linux's schedulers, and of each that has any its main tunables at a few values, in all combinations that
-/// mean something.
+/// Settings for the exhaustive search: Linux's schedulers, and for those with tunables the main ones at a few values, in all meaningful
+/// combinations.
 const GRID: [&str; 15] = [
     "none",
     "mq-deadline",
@@ -47,17 +47,17 @@ const GRID: [&str; 15] = [
     "bfq:low_latency=0,timeout_sync=500",
 ];
 
-/// How near to the best of the exhaustive search five trials are to come, in percent of it.
+/// Minimum throughput after five trials, in percent of the best of the exhaustive search.
 const NEAR: f64 = 95.0;
 
-/// How much is run for each workload.
+/// Extent of the experiments per workload.
 struct Plan {
-    /// Controllers, as a person types them. The first has five trials, and is the one that bars are judged by.
+    /// Controllers as given on the command line. The first is limited to five trials; bars are judged by it.
     searches: &'static [&'static str],
     grid: &'static [&'static str],
-    /// A search may take so long, in seconds.
+    /// Time limit of a search, in seconds.
     search_s: f64,
-    /// Seconds that are measured of a run in turns, and rounds of these.
+    /// Measured seconds of a run, and rounds in which the settings are run in turns.
     seconds: f64,
     rounds: u32,
 }
@@ -88,13 +88,13 @@ const QUICK: Plan = Plan {
 /// The result of a workload.
 struct Ran {
     pattern: Pattern,
-    /// The best of the grid, and what each search ended with.
+    /// The best setting of the grid, and the final setting of each search.
     best: Setting,
     ends: Vec<Setting>,
-    /// What the first search took, in seconds, and whether it came to an end.
+    /// Duration of the first search in seconds, and whether it completed.
     took_s: f64,
     has_ended: bool,
-    /// What it said of that.
+    /// The first search's explanation.
     why: String,
     /// What was measured in turns: of the default, of the best of the grid, of what each search ended with.
     default: Overall,
@@ -110,7 +110,7 @@ impl Ran {
 }
 
 /// Repeats the paper on a device.
-///
+/// Repeats the experiment on a device.
 /// # Errors
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
 pub fn repeat(
@@ -285,7 +285,7 @@ fn setup(plan: &Plan, found: &Setting, on: &OnDevice, live: &dyn LiveDevice, wor
     live.facts().into_iter().chain(facts).collect()
 }
 
-/// What was set for each workload.
+/// The settings chosen for each workload.
 fn notes(all: &[Ran]) -> Vec<String> {
     let note = |ran: &Ran| {
         let mut text = format!("{}: the best of the exhaustive search is {}", ran.pattern, ran.best);

@@ -72,8 +72,8 @@ impl Matrix {
         taken(vsd) / (0..self.filled.len()).map(taken).sum::<f64>().max(f64::MIN_POSITIVE)
     }
 
-    /// The spare share of an array's time with VSDs on the arrays `on`. Counts full slots, as capacity is planned by the reference system: "actual
-    /// resource demand is bounded by the capability of the reference system".
+    /// The spare share of an array's time with VSDs on the arrays `on`. Counts full slots, as capacity is planned by the reference system:
+    /// "actual resource demand is bounded by the capability of the reference system".
     pub fn spare(&self, array: usize, on: &[usize]) -> f64 {
         1.0 - on.iter().enumerate().filter(|(_, host)| **host == array).map(|(vsd, _)| self.seconds[array][vsd]).sum::<f64>()
     }
