@@ -17,14 +17,14 @@ use experiment::pool::Workers;
 /// Readings of the paper where it leaves details open, or contradicts its own intention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// As printed: clearance factors are weights, equation 2 is the factor, and the monitor knows the pattern of its workload.
+    /// As printed: clearance factors are weights, equation 2 is the factor, and the monitor knows the workload's pattern.
     Printed,
-    /// A larger clearance factor lets a parameter differ more: the other reading of section 4.
+    /// A larger clearance factor lets a parameter differ more: the alternative reading of section 4.
     ClearanceDivides,
-    /// Without equation 2, which favours what the text wants to make up for.
+    /// Without equation 2, which favours what the text intends to compensate.
     WithoutFactor,
-    /// The two modes of the last section: the pattern is measured from requests under the default, and tested individuals are added to the population
-    /// (the text's inert chromosomes) and evaluated in learning mode.
+    /// The two modes of the last section: the pattern is measured from requests under the default, and tested individuals are added to the
+    /// population (the text's inert chromosomes) and evaluated in learning mode.
     Modes,
     /// No population: each test uses a random setting, as from a population without effect.
     Random,
@@ -51,7 +51,7 @@ impl Variant {
 pub struct Base {
     /// The workload.
     pub pattern: Pattern,
-    /// What its requests show under the default.
+    /// The pattern measured from its requests under the default.
     measured: Pattern,
     /// Result under the kernel's default: the paper's `IOBad`.
     pub default: Got,

@@ -103,14 +103,14 @@ struct Ran {
 }
 
 impl Ran {
-    /// The throughput with what five trials ended with, in percent of that under the best of the grid.
+    /// Throughput after five trials, in percent of that under the best of the grid.
     fn near_percent(&self) -> Option<f64> {
         Some(100.0 * self.of_ends.first()?.bytes_per_s / self.of_best.bytes_per_s)
     }
 }
 
-/// Repeats the paper on a device.
 /// Repeats the experiment on a device.
+///
 /// # Errors
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
 pub fn repeat(
@@ -171,7 +171,7 @@ fn run_one(
         clock.show(live.now());
     }
     let every = [vec![found.clone(), best.clone()], ends.clone()].concat();
-    // What several ended with is run once.
+    // A setting that several searches chose is run once.
     let mut distinct: Vec<Setting> = Vec::new();
     every.iter().for_each(|setting| {
         if !distinct.contains(setting) {
@@ -188,7 +188,7 @@ fn run_one(
     Ok(Ran { pattern: *pattern, best, ends, took_s, has_ended, why, default, of_best, of_ends })
 }
 
-/// As the searches in the simulator are shown.
+/// The results in the form of the simulator's searches.
 fn searched(all: &[Ran], plan: &Plan, found: &Setting) -> Searched {
     let got = |got: &Overall| Got {
         bytes_per_s: got.bytes_per_s,
@@ -207,7 +207,7 @@ fn searched(all: &[Ran], plan: &Plan, found: &Setting) -> Searched {
     }
 }
 
-/// The numbers of section 6 next to those of the search that bars are judged by.
+/// Adds the paper's numbers of section 6 to the row of the search by which bars are judged.
 fn with_the_papers(mut table: Table, stated: &Stated) -> Table {
     let columns = ["improved", "improvement", "faster", "reduction"];
     if let Some(row) = table.rows.first_mut() {
@@ -221,7 +221,7 @@ fn with_the_papers(mut table: Table, stated: &Stated) -> Table {
     table
 }
 
-/// How near five trials come to the best of the exhaustive search.
+/// Throughput after five trials relative to the best of the exhaustive search.
 fn near(all: &[Ran]) -> Table {
     let row = |ran: &Ran| {
         let mb_s = |got: &Overall| Some(got.bytes_per_s / 1e6);

@@ -64,7 +64,7 @@ pub enum Training {
     None,
     /// The workloads of Table 3 only.
     Offline,
-    /// Those and the runs after them ([`ONLINE`]); continues to learn while it runs.
+    /// Those and further workloads ([`ONLINE`](super::plan::ONLINE)); continues to learn while it runs.
     Online,
     /// As online, plus the workloads of Table 4 with other random numbers: every kind of load on which it is tested.
     Seen,
