@@ -6,7 +6,7 @@
 //!                                 ─▶ paper ──▶ figures      results compared with the papers' statements
 //! fio jobs on a real device ─▶ validation, field, live      comparison with the real kernel
 //! ```
-//! Nothing of the product depends on this crate.
+//! No other crate of the product depends on this one.
 
 pub mod controller;
 pub mod devices;

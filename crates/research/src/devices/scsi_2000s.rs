@@ -30,7 +30,7 @@ const CLASS: Class = Class {
     settle_ms: (0.15, 0.5),
     head_switch_ms: (0.3, 0.8),
     mappings: &[Mapping::Conventional, Mapping::SerpentinePerZone],
-    // Of Ultra2's 80, Ultra160's and Ultra320's.
+    // For Ultra2 with 80, Ultra160 and Ultra320.
     links_mb_s: &[70.0, 140.0, 270.0],
     overhead_ms: (0.1, 0.35),
     cache_kib: &[1024, 2048, 4096, 8192, 16_384],
