@@ -6,9 +6,9 @@ use block::Nanos;
 
 use crate::similarity::{ANOTHER, NOWHERE, Point, approach, load_distance};
 
-/// Windows of the mean position of a load.
+/// Maximum number of windows in the mean position of a load.
 const MEMORY: f64 = 60.0;
-/// Windows of the recent position, which is compared with that mean.
+/// Number of windows in the recent position, which is compared with that mean.
 const RECENT: usize = 3;
 
 /// The position of a load in the space of [similarity](crate::similarity), from windows under one setting.
