@@ -1,4 +1,4 @@
-//! Research on controllers: learners, learning controllers, papers, evaluation on drawn workloads and devices.
+//! Research on controllers: learners, learning controllers, papers, evaluation on random workloads and devices.
 //!
 //! ```text
 //! loads, devices (drawn, shipped) ─▶ gather ─▶ experience ─▶ model: learners ─▶ controller: feedback, two-layer, …

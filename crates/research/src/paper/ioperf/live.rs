@@ -5,7 +5,7 @@
 //!            ─▶ each search: watches, tries, verifies, ends with a setting ────────────────────┼─▶ in turns, fio's figures
 //!            ─▶ the default ───────────────────────────────────────────────────────────────────┘
 //! ```
-//! As many workloads are run as the time allows.
+//! The number of workloads is limited by the time.
 
 use std::fmt::Write as _;
 
@@ -96,7 +96,7 @@ struct Ran {
     has_ended: bool,
     /// The first search's explanation.
     why: String,
-    /// What was measured in turns: of the default, of the best of the grid, of what each search ended with.
+    /// Measured in turns: under the default, the best of the grid, and the final setting of each search.
     default: Overall,
     of_best: Overall,
     of_ends: Vec<Overall>,

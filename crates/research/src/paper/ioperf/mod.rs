@@ -93,8 +93,8 @@ impl Plan {
             variant_generations: 8,
             tests: 20,
             evaluation_s: EVALUATION_S,
-            // A full run must take at most 20 minutes on two processors, and simulated seconds are its cost. Tests are as long as evaluations; the part
-            // `lengths` shows the effect of ten times as long.
+            // A full run must take at most 20 minutes on two processors, and its cost is simulated seconds. Tests are as long as evaluations; the
+            // part `lengths` shows the effect of ten times as long.
             test_s: EVALUATION_S,
             long_tests: 12,
             constant_tests: 400,

@@ -203,7 +203,7 @@ fn example(stated: &Stated) -> Table {
 
 /// The columns of Table I.
 const TABLE_1: [&str; 4] = ["VSD 1", "VSD 2", "VSD 3", "VSD 4"];
-/// Where its VSDs are: 1 and 2 by its caption.
+/// The arrays of its VSDs; those of 1 and 2 are given by its caption.
 const TABLE_1_ON: [usize; 4] = [0, 2, 1, 1];
 
 fn table_1(stated: &Stated) -> (PrintedMatrix, [&'static str; 3]) {
