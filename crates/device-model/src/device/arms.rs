@@ -64,7 +64,7 @@ pub(super) struct Arms {
 pub(super) struct Plan {
     /// Number of disks involved.
     pub parts: usize,
-    /// On the disk that takes longest if all are idle: seek distance in cylinders, rotational latency in revolutions, transfer time, total.
+    /// For the slowest disk if all are idle: seek distance in cylinders, rotational latency in revolutions, transfer time, total.
     pub distance: u64,
     pub wait: f64,
     pub transfer_ns: f64,

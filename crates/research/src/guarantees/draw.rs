@@ -50,9 +50,9 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// Whether a tenant with such a load may have a guarantee. One that writes through the page cache has none: the guarantee covers the
-    /// disk and not the memory, which such a tenant has to itself on its reference disk and shares here. Beside another writer it got 70%
-    /// of the throughput with nearly no request at the disk.
+    /// Whether a tenant with such a load may have a guarantee. A load that writes through the page cache may not: the guarantee covers the
+    /// disk and not the memory, which such a tenant has to itself on its reference disk and shares here. Next to another writer it got 70%
+    /// of the throughput with nearly no requests at the disk.
     pub(super) fn may_have_guarantee(&self) -> bool {
         !self.is_flood && !self.is_buffered
     }

@@ -38,7 +38,7 @@ struct Paper {
     live: Option<OnKernel>,
 }
 
-/// How a paper is repeated on a block device of the real kernel.
+/// Support for repeating a paper on a block device of the real kernel.
 struct OnKernel {
     /// Host tunables that a search may set on the device.
     host: &'static [&'static str],

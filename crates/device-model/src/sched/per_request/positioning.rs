@@ -51,7 +51,7 @@ pub struct Positioning {
     turn_ns: Option<f64>,
     /// Whether the device has no platter.
     is_still: bool,
-    /// Its variance, as a share of it.
+    /// Relative variance of `turn_ns`.
     turn_variance: f64,
     regions: BTreeMap<u64, Region>,
     landmarks: BTreeMap<u64, f64>,

@@ -391,9 +391,9 @@ mod tests {
                 ("antic_expire", 3, 10)
             ]
         );
-        // Of 250 to 750 the width is 501, and 501 / 8 = 62: child 3 has 250 + 3 × 62 = 436. Of 3 to 10 it is 8, and 8 / 8 = 1: child 7 has 10.
+        // The range 250 to 750 has a width of 501, and 501 / 8 = 62: child 3 has 250 + 3 × 62 = 436. For 3 to 10 it is 8, and 8 / 8 = 1: child 7 has 10.
         assert_eq!((one.children[3][2], one.children[3][4], one.children[7][4]), (436, 6, 10));
-        // Of a flag it is 2, less than 8 children, and 8 / 2 = 4: the first four children have 0, the others 1.
+        // A flag has a width of 2, less than 8 children, and 8 / 2 = 4: the first four children have 0, the others 1.
         let flag = Gene { tunable: 0, min: 0, max: 1 };
         assert_eq!((0..8).map(|child| flag.spread(child)).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 1]);
         let two = phenotypes(&found, Variant::PRINTED);

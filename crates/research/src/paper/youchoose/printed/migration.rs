@@ -246,10 +246,10 @@ mod tests {
 
     #[test]
     fn table_2_moves_vsd_7_to_the_ssd_array_which_has_room() {
-        // As printed; that VSD 7 takes 8.4% of array B cannot be: the row has 79.4% in all, and 100% with the 29.0% of VSD 4.
+        // As printed; the share of VSD 7 on array B, 8.4%, is inconsistent: the row adds up to 79.4%, and to 100% with the 29.0% of VSD 4.
         let row = |films: f64, search: f64| vec![films, films, films, search, films, films, search];
         let percent = [row(7.6, 31.0), row(8.4, 29.0), row(14.2, 14.5)];
-        // In parts of an array's time of which each has enough to spare.
+        // Seconds per second of an array's time, low enough to leave spare capacity everywhere.
         let seconds = percent.iter().map(|row| row.iter().map(|percent| percent / 200.0).collect());
         let matrix = Matrix { seconds: seconds.collect(), filled: vec![1.0; 7] };
         let on = [0, 0, 2, 2, 1, 1, 0];
