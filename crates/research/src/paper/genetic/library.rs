@@ -391,7 +391,7 @@ mod tests {
                 ("antic_expire", 3, 10)
             ]
         );
-        // The range 250 to 750 has a width of 501, and 501 / 8 = 62: child 3 has 250 + 3 × 62 = 436. For 3 to 10 it is 8, and 8 / 8 = 1: child 7 has 10.
+        // The range 250 to 750 has a width of 501, 501 / 8 = 62: child 3 has 250 + 3 × 62 = 436. 3 to 10 has 8, 8 / 8 = 1: child 7 has 10.
         assert_eq!((one.children[3][2], one.children[3][4], one.children[7][4]), (436, 6, 10));
         // A flag has a width of 2, less than 8 children, and 8 / 2 = 4: the first four children have 0, the others 1.
         let flag = Gene { tunable: 0, min: 0, max: 1 };
