@@ -1,115 +1,115 @@
-//! Infers the angle of the platter from nothing but completion times.
+//! Infers the angle of the platter from completion times alone.
 //!
-//! A request that comes from the media ends when its last sector has passed under the head. So the times at which two requests ended
-//! differ by whole turns and by the angle between their last sectors, and between sectors of neighbouring tracks the angle grows
-//! evenly with the distance: 1/L turns for each sector, if a track and its skew take the time of L sectors. Both unknowns, the time
-//! of a turn T and the angle per sector f, are found as a spectral line is found. Over pairs of requests, with dt the time and d the
+//! A request served from the media completes when its last sector has passed under the head. So the completion times of two requests
+//! differ by whole revolutions and by the angle between their last sectors, and between sectors of neighbouring tracks the angle grows
+//! linearly with the distance: 1/L revolutions per sector, if a track and its skew take the time of L sectors. Both unknowns, the time
+//! of a revolution T and the angle per sector f, are found like a spectral line. Over pairs of requests, with dt the time and d the
 //! sectors between their ends,
 //!
 //! ```text
 //! C(f) = sum exp(2 pi i (dt / T - f d))          is large only at the right T and f
 //! ```
-//! One Fourier transform over d gives C for all f. As long as T is not known it is done for every speed that drives have, in steps so
-//! fine that no pair is out of step by more than [`SLIP`]. Distances lie unevenly: they are spread over a coarse grid by a smooth kernel,
-//! whose own transform is taken off again (Dutt and Rokhlin, Fast Fourier transforms for nonequispaced data, SIAM J. Sci. Comput. 14(6),
-//! 1993; the kernel is that of Barnett, Magland and af Klinteberg, SIAM J. Sci. Comput. 41(5), 2019). Only angles of tracks that there
-//! are count, so the grid needs to be no finer than half of the shortest track.
+//! One Fourier transform over d gives C for all f. While T is unknown this is done for every possible speed, in steps so
+//! fine that the phase error of each pair is at most [`SLIP`]. Distances are irregular: they are spread over a coarse grid by a smooth kernel,
+//! whose own transform is divided out again (Dutt and Rokhlin, Fast Fourier transforms for nonequispaced data, SIAM J. Sci. Comput. 14(6),
+//! 1993; the kernel is that of Barnett, Magland and af Klinteberg, SIAM J. Sci. Comput. 41(5), 2019). Only angles of existing track
+//! lengths matter, so half of the shortest track is a sufficient resolution of the grid.
 //!
 //! That a host can know the position of the head was shown with measured geometry by Lumb, Schindler and Ganger (Freeblock
 //! scheduling outside of disk firmware, FAST 2002) and by Yu and others (Trading capacity for performance in a disk array, OSDI
 //! 2000), with a table over distances by Popovici and others (Robust, portable I/O scheduling with the Disk Mimic, USENIX 2003,
-//! which the paper cites as [4]). Finding it as a spectral line in everyday traffic, without any test of the drive, is done here.
+//! which the paper cites as [4]). Finding it as a spectral line in everyday traffic, without any test of the drive, is new here.
 
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// Turns a second of the slowest drives that were sold: 3,600 a minute, and what they are off by.
+/// Revolutions per second of the slowest drives: 3,600 rpm, minus a tolerance.
 const SLOWEST: f64 = 59.5;
-/// The same of the fastest: 15,000 a minute.
+/// Revolutions per second of the fastest drives: 15,000 rpm, plus a tolerance.
 pub const FASTEST: f64 = 255.0;
 /// Maximum time between the ends of a pair while the speed is unknown, in nanoseconds: the number of speeds to try grows with it.
 const NEAR_NS: f64 = 0.8e9;
-/// The same when it is known: a turn's time is then good to 1 in 10,000, an error of half a turn in this time.
+/// The same when it is known: the time of a revolution is then accurate to 1 in 10,000, an error of half a revolution in this time.
 const FAR_NS: f64 = 60e9;
 /// Maximum phase error of a pair at the nearest speed tried, in revolutions; the pair still agrees by more than half.
 const SLIP: f64 = 0.15;
-/// Ends up to this many sectors apart make a pair. The grid is twice as long, so that no line falls between two of its values.
+/// Maximum distance between the ends of a pair in sectors. The grid is twice as long, so that no line falls between two of its values.
 const APART: u64 = 1 << 15;
-/// The shortest and the longest track, in sectors with skew: from drives of 1990 to today's of 2 MB a track, doubled.
+/// Minimum and maximum track length in sectors, including skew: from drives of 1990 to current ones with 2 MB per track, doubled.
 const TRACK: (f64, f64) = (64.0, 8_000.0);
-/// Turns per sector of the angle in the middle of those looked for.
+/// Revolutions per sector in the middle of the range of angles searched.
 const MIDDLE: f64 = 0.5 / TRACK.0;
-/// Sectors from a point of the grid to the next: twice as fine as angles up to `MIDDLE` from the middle need.
+/// Distance of grid points in sectors: half of what angles up to `MIDDLE` from the middle require.
 const GRID: f64 = TRACK.0 / 2.0;
-/// Points of the grid.
+/// Number of grid points.
 const LENGTH: usize = 2 * APART as usize / GRID as usize;
-/// From one value of the transform to the next, in turns per sector.
+/// Distance of the transform's values, in revolutions per sector.
 const RESOLUTION: f64 = 1.0 / (LENGTH as f64 * GRID);
-/// Points that a distance is spread over: what is wrong by it is below one in a thousand.
+/// Number of grid points over which a distance is spread; the error is below one in a thousand.
 const TAPS: usize = 4;
-/// Least number of pairs for a line.
+/// Minimum number of pairs for a line.
 pub const MIN_PAIRS: usize = 40;
 /// Maximum number of pairs: noise falls with their square root, to 2.6%.
 const MAX_PAIRS: usize = 1_500;
-/// The share of pairs that agree, at least; and how far it must stand out of what chance gives, in standard deviations: of the 500,000
-/// values looked at, one in a thousand searches has one so large by chance.
+/// Minimum agreement of the pairs; and its minimum excess over chance, in standard deviations: among the
+/// 500,000 values of a search, one in a thousand searches has such a large one by chance.
 const AGREEMENT: f64 = 0.3;
 const DEVIATIONS: f64 = 6.0;
-/// Of lines that can hardly be told apart the slowest speed and the longest track are meant: multiples of either agree as well. A line
-/// is as strong if its power is this share of the strongest one's; another speed tells against a line if it agrees so much less.
+/// Among lines of similar strength the lowest speed and the longest track are chosen, as multiples of either agree as well. A line
+/// is of similar strength at this fraction of the strongest one's power; another speed rules a line out unless it agrees clearly less.
 const NEARLY: f64 = 0.9;
 const CLEARLY: f64 = 0.6;
 
-/// A request that came from the media: the sector behind it, and when it ended, in nanoseconds.
+/// The end of a request that was served from the media.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct End {
-    /// The sector behind its last one.
+    /// The sector after its last one.
     pub lba: u64,
-    /// When it ended, in nanoseconds.
+    /// Completion time in nanoseconds.
     pub at_ns: f64,
 }
 
-/// The platter's turning and the tracks' length in a region.
+/// The speed of the platter and the length of tracks in a region.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// Time of a turn.
+    /// Time of a revolution.
     pub turn_ns: f64,
-    /// Turns per sector.
+    /// Revolutions per sector.
     pub per_sector: f64,
-    /// Share of pairs that agree: 1 all, 0 as many as by chance.
+    /// Agreement of the pairs: 1 for perfect, 0 as by chance.
     pub agreement: f64,
 }
 
-/// Finds lines. Keeps its tables, so that nothing is allocated again.
+/// Finds lines. Reuses its tables, so that searches do not allocate.
 pub struct Finder {
     transform: Arc<dyn Fft<f64>>,
     bins: Vec<Complex<f64>>,
     scratch: Vec<Complex<f64>>,
-    /// Attenuation of each value by the kernel, from the lowest angle on.
+    /// Attenuation of each value by the kernel, from the lowest angle.
     sharpness: Vec<f64>,
-    /// Distance in sectors, and time between.
+    /// Distance in sectors, and time between the ends.
     pairs: Vec<(f64, f64)>,
     spread: Vec<Spread>,
 }
 
 /// A pair on the grid.
 struct Spread {
-    /// The first point.
+    /// The first grid point.
     first: usize,
     weights: [f64; TAPS],
-    /// Its angle, and what that grows by from one speed to the next.
+    /// Its phase, and the increment of the phase per step of the speed.
     angle: Complex<f64>,
     step: Complex<f64>,
 }
 
-/// The kernel, of the part of half its width.
+/// The kernel, as a function of the position relative to half its width.
 fn kernel(part: f64) -> f64 {
     (2.3 * TAPS as f64 * ((1.0 - part * part).max(0.0).sqrt() - 1.0)).exp()
 }
 
-/// The kernel's transform at this many turns per point of the grid.
+/// The kernel's transform at this many revolutions per grid point.
 fn of_kernel(turns: f64) -> f64 {
     let (half, steps) = (TAPS as f64 / 2.0, 200);
     let value = |step: i32| {
@@ -126,7 +126,7 @@ impl Default for Finder {
 }
 
 impl Finder {
-    /// With its tables ready.
+    /// A finder with precomputed tables.
     pub fn new() -> Finder {
         let transform = FftPlanner::new().plan_fft_forward(LENGTH);
         Finder {
@@ -139,8 +139,8 @@ impl Finder {
         }
     }
 
-    /// The line in these ends; `turn_ns` is the time of a turn if it is known already. `None` if there is none, or too little to see
-    /// it.
+    /// The line in these ends; `turn_ns` is the time of a revolution if known. `None` if there is no line, or too few pairs to
+    /// detect it.
     pub fn find(&mut self, ends: &[End], turn_ns: Option<f64>) -> Option<Line> {
         self.pair(ends, APART, if turn_ns.is_some() { FAR_NS } else { NEAR_NS });
         if self.pairs.len() < MIN_PAIRS {
@@ -158,21 +158,21 @@ impl Finder {
         is_line.then(|| self.sharpen(ends, best, turn_ns.is_none()))
     }
 
-    /// The strongest line at any speed; `None` if other speeds do nearly as well: a stream in order agrees with all of them.
+    /// The strongest line at any speed; `None` if other speeds agree almost as well, as for a sequential stream, which agrees with all.
     fn strongest_of_all(&mut self) -> Option<Line> {
         let step = 2.0 * SLIP / (NEAR_NS / 1e9);
         let speeds = (0..).map(|number| SLOWEST + step * f64::from(number)).take_while(|&speed| speed < FASTEST);
         self.spread(SLOWEST, step);
         let of_each: Vec<(f64, Line)> = speeds.map(|speed| (speed, self.strongest(1e9 / speed))).collect();
         let strongest = of_each.iter().max_by(|a, b| a.1.agreement.total_cmp(&b.1.agreement))?;
-        // Twice the speed, or three times, agrees as well: the slowest is meant.
+        // Two or three times the speed agrees as well: prefer the lowest.
         let same = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
         let is_part = |&&(speed, line): &&(f64, Line)| {
             line.agreement >= NEARLY * strongest.1.agreement
                 && [2.0, 3.0, 4.0].iter().any(|&times| same(times * speed, strongest.0))
         };
         let best = of_each.iter().filter(is_part).max_by(|a, b| a.1.agreement.total_cmp(&b.1.agreement)).unwrap_or(strongest);
-        // How finely the ends tell speeds apart depends on the time that they span.
+        // The resolution of speeds depends on the time span of the pairs.
         let span_s = self.pairs.iter().fold(0.0, |most, &(_, between)| f64::max(most, between.abs())) / 1e9;
         let is_another = |&&(speed, _): &&(f64, Line)| {
             let times = (speed / best.0).round();
@@ -182,7 +182,7 @@ impl Finder {
         (second < CLEARLY * best.1.agreement).then_some(best.1)
     }
 
-    /// Collects pairs that are near enough to each other in place and time, at most [`MAX_PAIRS`] of them, taken evenly.
+    /// Collects pairs that are close enough in place and time, at most [`MAX_PAIRS`], sampled evenly.
     fn pair(&mut self, ends: &[End], far: u64, far_ns: f64) {
         self.pairs.clear();
         for (i, a) in ends.iter().enumerate() {
@@ -203,7 +203,7 @@ impl Finder {
         });
     }
 
-    /// Puts the pairs on the grid, with their angles at this speed, in turns a second, to grow by such steps.
+    /// Spreads the pairs over the grid, with their phases at this speed in revolutions per second, to be advanced in such steps.
     fn spread(&mut self, speed: f64, step: f64) {
         let polar = |turns: f64| Complex::from_polar(1.0, TAU * turns.fract());
         let spread = |&(distance, between): &(f64, f64)| {
@@ -221,7 +221,7 @@ impl Finder {
         self.spread.extend(self.pairs.iter().map(spread));
     }
 
-    /// The strongest line for this time of a turn, which the angles are at; they go on to the next speed.
+    /// The strongest line for this time of a revolution, to which the phases must correspond; advances them to the next speed.
     fn strongest(&mut self, turn_ns: f64) -> Line {
         self.bins.fill(Complex::ZERO);
         for pair in &mut self.spread {
@@ -231,13 +231,13 @@ impl Finder {
             pair.angle *= pair.step;
         }
         self.transform.process_with_scratch(&mut self.bins, &mut self.scratch);
-        // From the angle 0 on, with what the kernel took.
+        // Reorder from angle 0, and divide by the kernel's attenuation.
         self.bins.rotate_right(LENGTH / 4);
         self.bins.iter_mut().zip(&self.sharpness).for_each(|(bin, sharpness)| *bin = bin.unscale(*sharpness));
         let (highest, lowest) = ((1.0 / TRACK.0 / RESOLUTION) as usize, (1.0 / TRACK.1 / RESOLUTION) as usize);
         let strongest =
             (lowest..highest).max_by(|&a, &b| self.bins[a].norm_sqr().total_cmp(&self.bins[b].norm_sqr())).unwrap_or(lowest);
-        // Where all requests begin at multiples of a large size, other angles agree as well: the longest track is meant.
+        // If all requests begin at multiples of a large size, other angles agree as well: prefer the longest track.
         let nearly = NEARLY * self.bins[strongest].norm_sqr();
         let mut bin = (lowest..strongest).find(|&bin| self.bins[bin].norm_sqr() >= nearly).unwrap_or(strongest);
         while bin < strongest && self.bins[bin + 1].norm_sqr() > self.bins[bin].norm_sqr() {
@@ -247,13 +247,13 @@ impl Finder {
         Line { turn_ns, per_sector: bin as f64 * RESOLUTION, agreement }
     }
 
-    /// Share of the pairs that agree with a line.
+    /// Mean agreement of the pairs with a line.
     fn agreement(&self, turn_ns: f64, per_sector: f64) -> f64 {
         let agree = |&(distance, between): &(f64, f64)| (TAU * (between / turn_ns - per_sector * distance)).cos();
         self.pairs.iter().map(agree).sum::<f64>() / self.pairs.len().max(1) as f64
     }
 
-    /// Follows a line through pairs ever farther apart, in place and, as long as the time of a turn is new, in time.
+    /// Refines a line with pairs of growing distance, and also of growing time if the time of a revolution is new.
     fn sharpen(&mut self, ends: &[End], line: Line, in_time: bool) -> Line {
         let mut line = line;
         let mut width = 2.0 * RESOLUTION;
@@ -270,7 +270,7 @@ impl Finder {
                         self.best(line.turn_ns, turn_width, |finder, turn_ns| finder.agreement(turn_ns, line.per_sector));
                 }
                 line.per_sector = self.best(line.per_sector, width, |finder, f| finder.agreement(line.turn_ns, f));
-                // Four steps of the next time are one of this.
+                // Four steps of the next level equal one of this.
                 (width, turn_width) = (width / 3.0, turn_width / 3.0);
             }
             let agreement = self.agreement(line.turn_ns, line.per_sector);
@@ -297,7 +297,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    /// Ends of requests on a disk with `sectors` a track and a skew in turns, drawn from `span` sectors.
+    /// Ends of requests on a disk with `sectors` per track and a skew in revolutions, at random positions within `span` sectors.
     fn ends(rpm: f64, sectors: f64, skew: f64, span: u64, count: usize, jitter_ns: f64) -> Vec<End> {
         ends_at_multiples(8, rpm, sectors, skew, span, count, jitter_ns)
     }

@@ -36,8 +36,8 @@ pub(crate) fn missing(emulates: bool) -> Vec<&'static str> {
     needs.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect()
 }
 
-/// Host tunables that a setting may change: of the device's queue, and of the page cache of the machine. A limit in per cent comes before
-/// the one in bytes, which ends it when it is written.
+/// Host tunables that a setting may change: of the device's queue, and of the machine's page cache. Limits in percent precede those in
+/// bytes, which replace them when written.
 pub const LIVE: [&str; 8] = [
     "nr_requests",
     "read_ahead_kb",
@@ -49,14 +49,14 @@ pub const LIVE: [&str; 8] = [
     "dirty_writeback_centisecs",
 ];
 
-/// Those of the queue; the others are in `/proc/sys/vm`.
+/// Number of queue tunables at the start of [`LIVE`]; the others are in `/proc/sys/vm`.
 pub const OF_THE_QUEUE: usize = 2;
 
 /// A block device. Its settings, and those of the page cache, are restored on drop.
 pub struct BlockDevice {
     path: PathBuf,
     queue: Queue,
-    /// The scheduler and [`LIVE`] when it began, and the target of write-back throttling where the kernel has that.
+    /// The original scheduler and values of [`LIVE`], and below the target of write-back throttling if the kernel supports that.
     before: (String, [String; LIVE.len()]),
     throttled_at: Option<String>,
     memory_mib: u64,
@@ -106,19 +106,19 @@ impl BlockDevice {
         })
     }
 
-    /// Applies a scheduler and the named host tunables; all others get their original values.
+    /// Applies a scheduler and the given host tunables; all others get their original values.
     fn use_setting(&self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<()> {
         let changed = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
         let rounding = |tunable: &Tunable| if tunable.unit == Unit::Milliseconds { 10 } else { 0 };
         let changed = changed.map(|(tunable, value)| (tunable.name, *value, rounding(tunable)));
         self.queue.set_scheduler(setting.spec.name, changed)?;
-        // As Linux has it for this scheduler: what was ever set by hand stays on under bfq.
+        // Linux's default for this scheduler: a value that was ever set manually would stay active under bfq.
         if self.queue.get("wbt_lat_usec").is_ok() {
             self.queue.set("wbt_lat_usec", if setting.spec.name == "bfq" { "0" } else { "-1" })?;
         }
         for (number, name) in LIVE.iter().enumerate() {
             let wanted = host.iter().find(|(key, _)| key == name).map(|(_, value)| value.to_string());
-            // A switch of the scheduler has given it the number of requests that it begins with.
+            // Switching the scheduler has set its default number of requests.
             if wanted.is_none() && *name == "nr_requests" {
                 continue;
             }
@@ -185,7 +185,7 @@ impl RealDevice for BlockDevice {
         for name in ["max_sectors_kb", "nomerges"] {
             simulated.push(format!("{name}={}", self.queue.get(name)?));
         }
-        // A kernel without it throttles nothing.
+        // A kernel without the attribute does not throttle.
         simulated.push(format!("wbt_lat_usec={}", self.queue.get("wbt_lat_usec").unwrap_or_else(|_| "0".to_owned())));
         for (number, name) in LIVE.iter().enumerate() {
             // Of a limit in per cent and the one in bytes, the inactive one reads as 0.
@@ -223,7 +223,7 @@ impl RealDevice for BlockDevice {
 
 impl Drop for BlockDevice {
     fn drop(&mut self) {
-        // An emulated disk that is gone has nothing to put back, but the page cache is the machine's.
+        // A removed emulated disk needs no restoration, but the page cache is shared by the machine.
         let _ = self.queue.set_scheduler(&self.before.0, []);
         if let Some(value) = &self.throttled_at {
             let _ = self.queue.set("wbt_lat_usec", value);

@@ -100,7 +100,7 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.signal(Signal::SIGTERM);
         let _ = self.child.wait();
     }

@@ -151,7 +151,7 @@ pub struct ProcessorTimeArgs {
     seconds: u32,
 }
 
-/// Says what share of a core a controller takes.
+/// Measures a controller's processor time as a share of a core.
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
@@ -296,7 +296,7 @@ pub struct SharesArgs {
     threads: Option<u16>,
 }
 
-/// Measures shares of drawn tenants on drawn devices.
+/// Measures shares of random tenants on random devices.
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
@@ -308,7 +308,7 @@ pub fn shares(args: &SharesArgs) -> anyhow::Result<()> {
     Ok(terminal::print(&report.text())?)
 }
 
-/// Says what each group of settings is worth.
+/// Evaluates the gain of each group of settings.
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.

@@ -113,7 +113,7 @@ fn trials(args: &Args) -> anyhow::Result<Trials> {
     }
     for setting in &settings {
         expect_of_linux(setting)?;
-        // Devices run at once and share the page cache: a setting has no say in what is the machine's.
+        // Devices run concurrently and share the page cache, so settings must not include tunables of the machine.
         let settable: Vec<String> = LIVE[..OF_THE_QUEUE].iter().map(|&name| name.to_owned()).collect();
         regime::expect_settable("--scheduler", setting, &settable)?;
     }
@@ -127,7 +127,7 @@ fn devices(model: &Model, args: &Args, trials: &Trials) -> anyhow::Result<Device
         _ => model.name.clone(),
     };
     let device = |_| -> anyhow::Result<Box<dyn AgentDevice>> {
-        // An eighth more is enough for what the file system itself needs.
+        // An eighth more suffices for the file system's metadata.
         let (emulator, path) = Emulator::start(model, args.ext4.map_or(BYTES, |bytes| bytes + bytes / 8), 1.0)?;
         let mut device = BlockDevice::open(&path)?;
         device.emulator = Some(emulator);
@@ -184,7 +184,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // As a last resort the kernel removes it once it is unused.
+        // As a last resort, a lazy unmount: the kernel removes it once it is unused.
         let unmount = |lazily: &[&str]| Command::new("umount").args(lazily).arg(self.folder.path()).status();
         if !unmount(&[]).is_ok_and(|status| status.success()) {
             let _ = unmount(&["-l"]);
@@ -220,7 +220,7 @@ impl Plot {
 
     fn end(&mut self) -> anyhow::Result<()> {
         let Some(mut agent) = self.agent.take() else { return Ok(()) };
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = kill(nix::unistd::Pid::from_raw(agent.id() as i32), Signal::SIGTERM);
         let status = agent.wait().context("seekwise-agent")?;
         ensure!(status.success(), "the agent failed ({status}): {}", self.said().trim());
@@ -262,7 +262,7 @@ struct Entry {
 
 impl AgentDevice for Plot {
     fn start_agent(&mut self) -> anyhow::Result<()> {
-        // Each trial is the agent's first.
+        // Each trial begins without a history.
         let state = self.place.path().join("state");
         if state.exists() {
             fs::remove_dir_all(&state).with_context(|| state.display().to_string())?;

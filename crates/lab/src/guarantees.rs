@@ -1,4 +1,4 @@
-//! `seekwise-lab guarantees`: measures whether guarantees to tenants are kept on drawn hosts.
+//! `seekwise-lab guarantees`: measures whether guarantees to tenants are met on random hosts.
 
 use std::fmt::Write as _;
 
@@ -13,13 +13,13 @@ use terminal::Terminal;
 
 use crate::evaluate::WorldArgs;
 
-/// The part of a host that the guarantees of a drawn contract need at most.
+/// Maximum share of a host that the guarantees of a random contract need.
 const MOST_NEEDED: f64 = 0.7;
-/// A tenant alone gets this part of the throughput without a scheduler, and at most this many times the p99 response time.
+/// For a tenant alone: minimum throughput relative to no scheduler, and maximum p99 response time relative to it.
 const ALONE: (f64, f64) = (0.99, 1.05);
-/// All tenants together should get this part of the bytes without guarantees.
+/// Minimum bytes of all tenants together relative to those without guarantees.
 const BYTES: f64 = 0.85;
-/// Broken guarantees are listed if no more contracts than this are drawn.
+/// Maximum number of contracts for which broken guarantees are listed.
 const LISTED: u32 = 20;
 
 /// Arguments of `seekwise-lab guarantees`.

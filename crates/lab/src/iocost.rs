@@ -1,4 +1,4 @@
-//! `seekwise-lab iocost`: measures how right `seekwise learn iocost` is, on drawn devices.
+//! `seekwise-lab iocost`: measures the accuracy of `seekwise learn iocost` on random devices.
 
 use std::fmt::Write as _;
 
@@ -80,7 +80,7 @@ fn percent_off(value: f64, actual: f64) -> f64 {
     100.0 * (value / actual - 1.0)
 }
 
-/// Median and 90th percentile of how far figures are off.
+/// Median and 90th percentile of the figures' errors.
 fn summary(all: &[IoCostResult]) -> String {
     let mut text = format!(
         "\nabsolute errors in percent of {} devices\n{:10} {:>8} {:>8} {:>16} {:>8} {:>8}\n",

@@ -238,7 +238,7 @@ impl Drop for BlockDevice {
                     eprint_line(&format!("{}: {one}", one.device));
                 }
             }
-            // The applier itself puts everything back when it is started again, or `seekwise-agent restore`.
+            // The applier restores everything when it is started again, as does `seekwise-agent restore`.
             Err(error) => {
                 eprint_line(&format!("{}: could not be restored: {error}; run `seekwise-agent restore`", self.device.name))
             }

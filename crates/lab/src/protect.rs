@@ -1,4 +1,4 @@
-//! `seekwise-lab protect`: measures whether promises to cgroups are kept on drawn hosts.
+//! `seekwise-lab protect`: measures whether guarantees to cgroups are met on random hosts.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use terminal::Terminal;
 
 use crate::evaluate::WorldArgs;
 
-/// Neighbours should keep this part of what the oracle's fixed limit leaves them.
+/// Minimum throughput of neighbours relative to the oracle's fixed limit.
 const NEIGHBOURS: f64 = 0.7;
 
 /// Arguments of `seekwise-lab protect`.
@@ -135,7 +135,7 @@ fn summary(all: &[ProtectResult]) -> String {
     text
 }
 
-/// How far the forecasts of victims alone are off.
+/// Errors of the forecasts for victims alone.
 fn forecasts(all: &[ProtectResult]) -> String {
     let mut ratios: Vec<f64> = all.iter().filter_map(|result| Some(result.alone.1.as_ref().ok()? / result.alone.0)).collect();
     ratios.sort_by(f64::total_cmp);
@@ -150,7 +150,7 @@ fn forecasts(all: &[ProtectResult]) -> String {
     )
 }
 
-/// How many promises of each kind are kept by each.
+/// Number of guarantees of each kind that are met, by method.
 fn by_kind(all: &[ProtectResult]) -> String {
     let mut text = String::new();
     for (name, kind) in PromiseKind::ALL {

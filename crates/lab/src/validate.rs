@@ -1,4 +1,4 @@
-//! `seekwise-lab validate`: the same jobs by fio on the real kernel and in the simulator.
+//! `seekwise-lab validate`: the same jobs run by fio on the real kernel and in the simulator.
 
 use std::fs;
 use std::io::Write as _;
@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     match &args.device {
         Some(path) => {
             let mut device = BlockDevice::open(path)?;
-            // The fitted profile is there as long as its file.
+            // The fitted profile exists as long as its file.
             let (model, _file) = match (&args.emulated.disk, &models[0]) {
                 (Some(_), model) => (model.clone(), None),
                 (None, _) => fitted(&mut device, workers)?,

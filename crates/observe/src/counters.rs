@@ -1,11 +1,11 @@
-//! Counters of a device, for where single requests cannot be observed, and the rates between two samples.
+//! Counters of a device, for use if single requests cannot be observed, and the rates between two samples.
 //!
-//! They hold no streams, sectors or order, and only means of sizes and response times. Requests in the scheduler's queue and at the device
+//! They do not tell streams, sectors or order, and only means of sizes and response times. Requests in the scheduler's queue and at the device
 //! are one number (Linux `Documentation/block/stat.rst`).
 
 use block::Nanos;
 
-/// Requests of one kind that completed since the device was added.
+/// Requests of one kind completed since the device was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Completed requests, merged ones as one.
@@ -31,9 +31,9 @@ pub struct Sample {
     pub discard: Done,
     /// Flushes of the write cache, without sectors; 0 before Linux 5.5, which does not count them.
     pub flush: Done,
-    /// Requests that are queued or at the device now.
+    /// Requests queued or at the device at that time.
     pub under_way: u64,
-    /// Time during which there was any.
+    /// Time during which there were any.
     pub busy: Nanos,
 }
 
@@ -44,7 +44,7 @@ pub struct Rate {
     pub requests_per_s: f64,
     /// 10^6 bytes per second.
     pub mb_per_s: f64,
-    /// Share of the requests that was merged into others.
+    /// Share of the requests that were merged into others.
     pub merged_share: f64,
     /// The mean size in bytes; `None` without requests.
     pub mean_bytes: Option<f64>,
@@ -66,7 +66,7 @@ pub struct Rate {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rates {
-    /// From the first to the second.
+    /// Time between the samples.
     pub lasts: Nanos,
     /// Reads.
     pub read: Rate,
@@ -78,7 +78,7 @@ pub struct Rates {
     pub flush: Rate,
     /// Requests queued or at the device, on average.
     pub mean_under_way: f64,
-    /// Share of the time during which there was any. A device that serves several at once can be always busy and far from its limit.
+    /// Share of the time during which there were any. A device that serves several at once can be always busy and far from its limit.
     pub busy_share: f64,
 }
 

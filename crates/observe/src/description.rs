@@ -1,13 +1,13 @@
-//! Describes a window for learning, by numbers that carry over from device to device.
+//! Describes a window for learning, by numbers that are comparable between devices.
 //!
-//! A [feature](crate::window::FEATURES) in seconds, in requests a second or in bytes of a disk's span says as much of the device as of
-//! the load: a model that learned from it on one disk is lost on another. So times are divided by the device's own mean service time,
-//! rates multiplied by it, and distances measured against the span in which the load moves. Nothing here depends on the length of the
+//! A [feature](crate::window::FEATURES) in seconds, in requests per second or in bytes of a disk's span depends on the device as much as on
+//! the load: a model trained with it on one disk fails on another. So times are divided by the device's own mean service time,
+//! rates multiplied by it, and distances related to the span of the load. No value depends on the length of the
 //! window.
 
 use crate::window::{Features, WindowOutcome};
 
-/// Looks a feature up by name; NaN if there is none.
+/// Looks up a feature by name; NaN if there is none.
 type Get<'a> = &'a dyn Fn(&str) -> f64;
 
 /// A number that describes a window.
@@ -18,14 +18,14 @@ struct Row {
     value: fn(Get, &WindowOutcome) -> f64,
 }
 
-/// A feature as it is: a share, a ratio, a count of streams, a size.
+/// An unchanged feature that depends on the load only: a share, a ratio, a count of streams, a size.
 macro_rules! of_load {
     ($name:literal) => {
         Row { name: $name, is_of_load: true, value: |get, _| get($name) }
     };
 }
 
-/// The same of one that changes with how fast the device serves.
+/// An unchanged feature that depends on the device's speed.
 macro_rules! of_service {
     ($name:literal) => {
         Row { name: $name, is_of_load: false, value: |get, _| get($name) }
@@ -34,11 +34,11 @@ macro_rules! of_service {
 
 const SECTOR_BYTES: f64 = 512.0;
 
-/// A mean service time of less than this moves no arm, in seconds; of ten times as much it does. The settling of an arm alone takes
-/// about a millisecond (the shipped profiles: 0.8 to 2.6 ms for the next cylinder), a read from a drive's memory a tenth.
+/// Mean service time in seconds below which a device has no seeks; ten times as much indicates seeks. The settling of a head alone takes
+/// about a millisecond (the built-in profiles: 0.8 to 2.6 ms for the next cylinder), a read from a drive's cache a tenth.
 const NO_ARM_S: f64 = 1e-4;
 
-/// `log2` of the span in sectors less `log2` of a distance: how many halvings of the span.
+/// `log2` of the ratio of the span to a distance.
 fn below_span(get: Get, distance: &str) -> f64 {
     (1.0 + get("span_bytes") / SECTOR_BYTES).log2() - get(distance)
 }
@@ -94,7 +94,7 @@ pub fn is_of_load() -> impl Iterator<Item = bool> {
     ROWS.iter().map(|row| row.is_of_load)
 }
 
-/// A window as numbers in the order of [`names`]; NaN where there is no value.
+/// A window as numbers in the order of [`names`]; NaN for missing values.
 pub fn describe(features: &Features, outcome: &WindowOutcome) -> Vec<f64> {
     describe_named(&|name| features.get(name).unwrap_or(f64::NAN), outcome)
 }
@@ -117,7 +117,7 @@ mod tests {
         WindowOutcome { requests, mean_service_s, mean_response_s, ..crate::window::Tally::new().close(duration) }
     }
 
-    /// A load that spans this many bytes of a device with this mean service time.
+    /// A load with this span in bytes, on a device with this mean service time.
     fn row(service_s: f64, span_bytes: f64) -> Vec<f64> {
         let get = move |name: &str| match name {
             "think_mean_s" => 2.0 * service_s,

@@ -6,9 +6,9 @@ use block::Nanos;
 
 use crate::similarity::{ANOTHER, NOWHERE, Point, approach, load_distance};
 
-/// Windows of the mean position of a load.
+/// Maximum number of windows in the mean position of a load.
 const MEMORY: f64 = 60.0;
-/// Windows of the recent position, which is compared with that mean.
+/// Number of windows in the recent position, which is compared with that mean.
 const RECENT: usize = 3;
 
 /// The position of a load in the space of [similarity](crate::similarity), from windows under one setting.
@@ -55,7 +55,7 @@ impl LoadTracker {
             approach(&mut self.point, &point, 1.0, self.windows);
             self.spread += (load_distance(&self.point, &point) - self.spread) / self.windows;
         }
-        // The spread of a few windows about their own mean is too small.
+        // Bessel's correction: the spread of few windows around their own mean is too small.
         let spread = self.spread * self.windows / (self.windows - 1.0);
         let is_another = self.windows >= RECENT as f64 && load_distance(&self.point, &self.recent_point()) >= ANOTHER + spread;
         self.recent.front().filter(|_| is_another).map(|(from, _)| *from)

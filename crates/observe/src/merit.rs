@@ -1,4 +1,4 @@
-//! Merit: the one measure by which settings are compared, in trials, in experience, in exams and in papers' figures.
+//! Merit: the measure by which settings are compared in trials, experience, evaluations and papers' figures.
 //!
 //! *Score.* The paper's preference as weights of a geometric mean of throughput, the inverse of response time, and fairness
 //! ("Self-Learning Disk Scheduling", section 3.1). It is a logarithm: 0.01 more is one percent better, and no unit matters.
@@ -26,15 +26,15 @@ use crate::preference::Preference;
 
 /// The bound of a stream's p99 response time, as a multiple of that under the default scheduler.
 pub const BOUND_FACTOR: f64 = 4.0;
-/// Least bound in seconds: users of interactive programs accept about a second (Nielsen, Usability Engineering, 1993, section 5.5).
+/// Minimum bound in seconds: users of interactive programs accept about a second (Nielsen, Usability Engineering, 1993, section 5.5).
 pub const LEAST_BOUND_S: f64 = 1.0;
-/// Least number of requests under the default scheduler for a stream to be judged: with fewer, a 99th percentile means nothing.
+/// Minimum number of requests under the default scheduler for a stream to be judged: with fewer, a 99th percentile is meaningless.
 pub const LEAST_REQUESTS: u64 = 100;
 
 /// Settings whose scores differ by less count as equal.
 pub const TOLERANCE: f64 = 0.02;
 
-/// Throughput, response time and fairness are raised to at least this, so that they have a logarithm.
+/// Lower limit of throughput, response time and fairness, so that their logarithms are finite.
 const LEAST: f64 = 1e-9;
 
 /// The score of a performance: a weighted sum of logarithms. Minus infinity without throughput; never NaN or plus infinity.
@@ -47,7 +47,7 @@ pub fn score(preference: &Preference, bytes_per_s: f64, response_s: f64, fairnes
     throughput * ln(bytes_per_s) - response * ln(response_s) + fair * ln(fairness)
 }
 
-/// A score with the queue depth that it was measured at.
+/// A score with the queue depth at which it was measured.
 ///
 /// Processes that wait for a tag of the queue are not observed, so the fewer tags a setting has, the shorter its response times look.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +56,7 @@ pub struct Scored {
     pub score: f64,
     /// Mean number of outstanding synchronous requests.
     pub depth: f64,
-    /// Nearly all tags of the queue were taken, so more requests may have waited for one.
+    /// Whether nearly all tags of the queue were in use, so that more requests may have waited for one.
     pub is_hidden: bool,
 }
 
@@ -74,7 +74,7 @@ impl Scored {
         Scored { score, depth: 0.0, is_hidden: false }
     }
 
-    /// The mean; `None` of none. It is hidden if most of them are.
+    /// The mean; `None` without scores. It is hidden if most of them are.
     pub fn mean(all: impl IntoIterator<Item = Scored>) -> Option<Scored> {
         let (mut count, mut score, mut depth, mut hidden) = (0.0, 0.0, 0.0, 0.0);
         for scored in all {
@@ -84,8 +84,8 @@ impl Scored {
         (count > 0.0).then(|| Scored { score: score / count, depth: depth / count, is_hidden: 2.0 * hidden > count })
     }
 
-    /// The gain over another score, corrected for hidden requests: by Little's law the response time at the other's depth, where that is
-    /// larger and this queue could not hold it.
+    /// The gain over another score, corrected for hidden requests: by Little's law, the response time is extrapolated to the other's depth if that
+    /// is larger and exceeds this queue.
     pub fn over(&self, other: &Scored, preference: &Preference) -> f64 {
         self.at_depth_of(other, preference) - other.at_depth_of(self, preference)
     }
@@ -157,7 +157,7 @@ mod tests {
         let preference = Preference::default();
         let [throughput, response, _] = preference.weights();
         let scored = |score: f64, depth: f64, is_hidden: bool| Scored { score, depth, is_hidden };
-        // The same throughput with half as many requests in sight looks twice as fast.
+        // The same throughput with half as many visible requests appears twice as fast.
         let (few, many) = (scored(response * 2.0_f64.ln(), 5.0, true), scored(0.0, 10.0, true));
         assert!(few.over(&many, &preference).abs() < 1e-9 && many.over(&few, &preference).abs() < 1e-9);
         // A tenth more is a tenth more in both.

@@ -18,7 +18,7 @@ pub struct Performance {
     pub response_s: f32,
     /// Jain's index.
     pub fairness: f32,
-    /// A stream waited longer than allowed ([`merit::starves`]).
+    /// Whether a stream waited longer than allowed ([`merit::starves`]).
     #[serde(default)]
     pub starves: bool,
 }
@@ -60,7 +60,7 @@ impl Performance {
     }
 }
 
-/// Converts a described window to the stored form; `None` where there is no value.
+/// Converts a described window to the stored form; `None` for missing values.
 pub fn stored_features(row: impl IntoIterator<Item = f64>) -> Vec<Option<f32>> {
     row.into_iter().map(|value| Some(four_digits(value)).filter(|value| value.is_finite())).collect()
 }
@@ -83,7 +83,7 @@ pub struct TrialScore {
     pub wait_ratio: f64,
 }
 
-/// Subtracted from the score of a setting that starves a stream; more than any two settings differ by.
+/// Subtracted from the score of a setting that starves a stream; larger than the difference of any two settings.
 const STARVED: f64 = 20.0;
 
 impl TrialScore {

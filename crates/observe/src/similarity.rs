@@ -33,10 +33,10 @@ pub type Point = [f64; ASPECTS.len()];
 /// A point without any values.
 pub const NOWHERE: Point = [f64::NAN; ASPECTS.len()];
 
-/// Squared [distance](load_distance) from which on two loads are different, by the definition of the aspects.
+/// Squared [distance](load_distance) from which two loads count as different, by the definition of the aspects.
 pub const ANOTHER: f64 = 1.0;
 
-/// Adds a value of this weight to a mean; `whole` is the sum of all weights, this one included.
+/// Adds a value with this weight to a mean; `whole` is the sum of all weights including this one.
 pub fn approach(mean: &mut Point, value: &Point, weight: f64, whole: f64) {
     for (mean, &value) in mean.iter_mut().zip(value) {
         if mean.is_nan() {
@@ -52,12 +52,12 @@ pub fn approach(mean: &mut Point, value: &Point, weight: f64, whole: f64) {
 pub struct Columns([Option<usize>; ASPECTS.len()]);
 
 impl Columns {
-    /// In a row made by [`describe`](crate::description::describe).
+    /// For a row made by [`describe`](crate::description::describe).
     pub fn described() -> Columns {
         Columns::of(&names())
     }
 
-    /// In a row of values with these names.
+    /// For a row of values with these names.
     pub fn of(names: &[String]) -> Columns {
         Columns(std::array::from_fn(|aspect| names.iter().position(|name| name == ASPECTS[aspect].0)))
     }

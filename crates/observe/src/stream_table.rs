@@ -4,14 +4,14 @@ use block::StreamId;
 
 const GROUP_BITS: u32 = 6;
 const GROUPS: usize = 1 << GROUP_BITS;
-/// Places in a group: eight numbers are one look into memory.
+/// Slots per group: eight stream ids take half a cache line.
 const PLACES: usize = 8;
 
-/// Number of streams that can be followed at once. Each stream has one of 64 groups of eight places; a ninth of a group takes the place of
-/// the one that was silent longest. Consecutive numbers go to the groups evenly, so that 512 of them all find a place.
+/// Maximum number of streams at a time. Each stream belongs to one of 64 groups of eight slots; a ninth stream of a group replaces the least
+/// recently used one. Consecutive ids are distributed evenly over the groups, so that 512 of them all fit.
 pub const MAX_STREAMS: usize = GROUPS * PLACES;
 
-/// A table from streams to values, whose order depends on nothing but the calls.
+/// A table from streams to values, whose order of iteration depends only on the calls.
 ///
 /// ```
 /// use observe::stream_table::StreamTable;
@@ -25,16 +25,16 @@ pub const MAX_STREAMS: usize = GROUPS * PLACES;
 #[derive(Clone, Debug)]
 pub struct StreamTable<T> {
     names: Box<[[StreamId; PLACES]]>,
-    /// Number of places taken in each group, from the first on; they are only ever reassigned.
+    /// Number of slots in use in each group, from the first; they are only ever reassigned.
     taken: Box<[u8]>,
     values: Box<[T]>,
-    /// When each place was asked for last, as a count of such questions.
+    /// The time of last use of each slot, as a count of uses.
     used: Box<[u64]>,
     uses: u64,
 }
 
 impl<T: Copy + Default> StreamTable<T> {
-    /// Empty.
+    /// An empty table.
     pub fn new() -> StreamTable<T> {
         StreamTable {
             names: Box::new([[0; PLACES]; GROUPS]),
@@ -45,7 +45,7 @@ impl<T: Copy + Default> StreamTable<T> {
         }
     }
 
-    /// Keeps the streams of which the function, which may change the value, says so.
+    /// Keeps only the streams for which `keeps`, which may modify the value, returns true.
     pub fn retain(&mut self, mut keeps: impl FnMut(&mut T) -> bool) {
         for group in 0..GROUPS {
             let first = group * PLACES;
@@ -65,24 +65,24 @@ impl<T: Copy + Default> StreamTable<T> {
 
     fn place(&self, group: usize, stream: StreamId) -> Option<usize> {
         let taken = usize::from(self.taken[group]);
-        // Places not taken hold names of before; a name that counts stands before them.
+        // Unused slots hold old ids; a valid one is always before them.
         let place = self.names[group].iter().position(|name| *name == stream).filter(|place| *place < taken)?;
         Some(group * PLACES + place)
     }
 
-    /// The stream's value, if it is followed.
+    /// The stream's value; `None` if it is not in the table.
     pub fn get(&self, stream: StreamId) -> Option<&T> {
         let place = self.place(group(stream), stream)?;
         Some(&self.values[place])
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub fn get_mut(&mut self, stream: StreamId) -> Option<&mut T> {
         let place = self.place(group(stream), stream)?;
         Some(&mut self.values[place])
     }
 
-    /// The stream's value, which becomes the last to be replaced; with the value that a stream not followed before replaces.
+    /// The stream's value, which becomes the most recently used one; and the value that was replaced to insert it, if any.
     pub fn follow(&mut self, stream: StreamId) -> (&mut T, Option<T>) {
         self.uses += 1;
         let group = group(stream);
@@ -117,7 +117,7 @@ impl<T: Copy + Default> StreamTable<T> {
         })
     }
 
-    /// Every value there is.
+    /// All values.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.iter().map(|(_, value)| value)
     }

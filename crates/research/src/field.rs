@@ -1,4 +1,4 @@
-//! Field trials: the agent on block devices of the real kernel, compared with fixed settings.
+//! Field trials: the agent on block devices of the real kernel, compared with constant settings.
 //!
 //! ```text
 //! loads x rounds ──▶ a free device of each kind ──▶ every fixed setting, then the agent ──▶ crate::report::field
@@ -40,7 +40,7 @@ pub trait AgentDevice: RealDevice + Send {
     /// It does not start.
     fn start_agent(&mut self) -> anyhow::Result<()>;
 
-    /// Stops the agent, which restores the settings. Returns what it did, in order.
+    /// Stops the agent, which restores the settings. Returns its actions, in order.
     ///
     /// # Errors
     /// It failed while running.
@@ -100,7 +100,7 @@ struct Task {
     round: u32,
 }
 
-/// The result: by setting, the agent last; and what the agent did.
+/// Results by setting, the agent last; and the agent's actions.
 struct Done {
     got: Vec<Got>,
     changes: Vec<AgentChange>,
@@ -169,7 +169,7 @@ impl Trials {
         Ok(pairs)
     }
 
-    /// A load under every setting and under the agent. Each round begins with another one: drift favours none.
+    /// Runs a load under every setting and under the agent. Each round starts with a different setting, so that drift favours none.
     fn task(&self, task: Task, device: &mut dyn AgentDevice, monitor: &dyn Monitor, ran: &dyn Fn()) -> anyhow::Result<Done> {
         let load = &self.loads[task.load];
         let count = self.settings.len() + 1;
@@ -194,7 +194,7 @@ impl Trials {
         Ok(Done { got: got.into_iter().flatten().collect(), changes })
     }
 
-    /// What any of the loads needs of the page cache, which all devices share, so that all have it.
+    /// The page-cache settings that any load needs. All loads get them, as devices share the page cache.
     fn host(&self) -> Vec<(String, i64)> {
         let mut host: Vec<(String, i64)> =
             self.loads.iter().flat_map(|load| &load.parts).flat_map(|part| part.host.clone()).collect();
@@ -214,7 +214,7 @@ impl Trials {
         Ok(self.got(&all))
     }
 
-    /// Means over parts: of a sum of rates the fastest part would be all there is, and as many are slow.
+    /// Geometric means over the parts: a sum of rates would be dominated by the fastest part.
     fn got(&self, parts: &[fio::Output]) -> Got {
         let mean = |of: &dyn Fn(&fio::Output) -> Option<f64>| {
             let values: Vec<f64> = parts.iter().filter_map(of).collect();

@@ -19,10 +19,10 @@ use experiment::pool::Workers;
 use experiment::world::{Device, World};
 use progress::monitor::Monitor;
 
-/// Devices of each family of drawn ones.
+/// Number of devices per generated family.
 const DRAWN_DEVICES: u32 = 4;
 
-/// A job file: what it is called, and its text.
+/// A job file: name and text.
 pub type Source = (String, String);
 
 /// A load on a device, to be run under every candidate.
@@ -33,10 +33,10 @@ pub struct Lesson {
     seed: u64,
 }
 
-/// Each of `sources` on each of `devices`.
+/// Every source on every device.
 ///
 /// # Errors
-/// There is no such device.
+/// A device is unknown.
 pub fn lessons(sources: &[Source], devices: &[Device], seed: u64) -> anyhow::Result<Vec<Lesson>> {
     let mut lessons = Vec::new();
     for load in sources {
@@ -47,10 +47,10 @@ pub fn lessons(sources: &[Source], devices: &[Device], seed: u64) -> anyhow::Res
     Ok(lessons)
 }
 
-/// `count` loads of each family on each device of the world that is learned from; every device gets loads of its own.
+/// `count` loads of each family on each device of the training world; every device gets its own loads.
 ///
 /// # Errors
-/// A device cannot be drawn.
+/// A device cannot be generated.
 pub fn lessons_of_world(count: u32, seconds: u32, seed: u64) -> anyhow::Result<Vec<Lesson>> {
     let purpose = &worlds()?.learn;
     let mut devices: Vec<(String, World)> = Vec::new();
@@ -81,7 +81,7 @@ pub fn lessons_of_world(count: u32, seconds: u32, seed: u64) -> anyhow::Result<V
 /// Runs each lesson under each of `settings`.
 ///
 /// # Errors
-/// A text is no job file, its files do not fit on a device, or the work was interrupted.
+/// A text is not a job file, its files do not fit on a device, or the work was interrupted.
 pub fn gather(lessons: &[Lesson], settings: &[Setting], workers: Workers) -> anyhow::Result<Experience> {
     let done = workers.map("gathering, loads:", lessons, |lesson| lesson.cases(settings, workers.monitor))?;
     let mut experience = Experience::new(names(), settings.iter().map(Setting::to_string).collect());
@@ -100,8 +100,8 @@ impl Lesson {
     }
 }
 
-/// The cases of a load's runs on a device, one run for each setting, their windows as long as [`WINDOW`]: one case for each setting, as
-/// the load looked in the middle of its run. Whether a setting starves a stream is judged by the run at `default`; without it, none does.
+/// Cases from a load's runs on a device, one run per setting with windows of [`WINDOW`]: one case per setting, with the features in the
+/// middle of its run. Starvation is judged relative to the run of index `default`; with `None`, no setting starves.
 pub fn cases_of(workload: &str, device: &str, runs: &[(&[Window], &Tails)], default: Option<usize>) -> Vec<Case> {
     let standard = default.map(|default| runs[default].1);
     let results: Vec<Option<Performance>> = runs
@@ -127,18 +127,18 @@ fn run(bench: &Bench, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Resul
     Ok((observed.steered.steering().windows().to_vec(), tails(observed.outcome.measure.streams.iter())))
 }
 
-/// How a run was served, without its first third, in which caches fill and schedulers that learn still do.
+/// Performance of a run without its first third, in which caches fill and learning schedulers adapt. `None` if nothing completed.
 pub fn served(windows: &[Window]) -> Option<Performance> {
     let judged = &windows[windows.len() / 3..];
     Performance::of(judged.iter().map(|window| &window.outcome))
 }
-/// What experience is gathered under if nothing else is said: whatever controllers may be asked to choose from. The textbooks' `scan`, and
-/// tunings, are left out: every setting is another run of every load.
+/// Default settings to gather experience under: the possible choices of controllers. The textbook `scan` and variants of tunables are
+/// omitted, as every setting is another run of every load.
 pub fn settings() -> Vec<Setting> {
     device_model::sched::classic().chain(block::KERNEL.iter().copied()).map(Setting::of).collect()
 }
 
-/// How the experience that comes with the program is gathered: loads of each family on each device, seconds, seed.
+/// Recipe of the built-in experience: loads of each family on each device, seconds, seed.
 #[cfg(test)]
 const RECIPE: (u32, u32, u64) = (3, 15, 7);
 
@@ -150,7 +150,7 @@ mod tests {
     use experiment::pool::Workers;
     use progress::monitor::Quiet;
 
-    /// Of this many loads one is gathered again.
+    /// One of this many loads is gathered again.
     const SAMPLED: usize = 61;
 
     #[test]

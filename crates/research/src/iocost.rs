@@ -1,7 +1,7 @@
-//! How right the learned coefficients of io.cost are on drawn devices: against long loads over all of the device, and beside the kernel's script.
+//! Accuracy of the learned coefficients of io.cost on random devices: compared with long loads over the whole device, and with the kernel's script.
 //!
-//! The script is `tools/cgroup/iocost_coef_gen.py` of Linux 6.18: each figure for 120 s in a file of 16 GiB, without a flush. Both begin sequential
-//! loads in each fifth of their place.
+//! The script is `tools/cgroup/iocost_coef_gen.py` of Linux 6.18: each figure for 120 s in a file of 16 GiB, without a flush. In both,
+//! sequential loads start in each fifth of their range.
 
 use block::{Nanos, Op};
 use experiment::chance::source;
@@ -14,38 +14,38 @@ use progress::Monitor;
 use crate::guarantees::draw;
 use crate::worlds::Which;
 
-/// Seconds of each figure's load over all of the device.
+/// Seconds of each figure's load over the whole device.
 const LONG: f64 = 300.0;
-/// Seconds of each figure's load, and sectors of the file, of the script.
+/// The script's seconds for each figure's load, and sectors of its file.
 const SCRIPT: f64 = 120.0;
 const SCRIPT_FILE: u64 = 16 << 21;
-/// No load has more requests: flash serves millions in this time, which takes too long to simulate.
+/// Maximum number of requests per load: flash serves millions in this time, which would take too long to simulate.
 const MOST_REQUESTS: f64 = 300_000.0;
-/// Length of a sample and sectors of the file, as `seekwise learn iocost` has them by default.
+/// Length of a sample and sectors of the file: the defaults of `seekwise learn iocost`.
 const SAMPLE: Nanos = Nanos::from_millis(1_565);
 const FILE: u64 = 1 << 21;
 
-/// A drawn device.
+/// Results of a random device.
 #[derive(Clone, Debug)]
 pub struct IoCostResult {
     /// Its number.
     pub number: u32,
     /// Its name.
     pub device: String,
-    /// What it does over all of it, in the order of `experiment::iocost::NAMES`.
+    /// Figures over the whole device, in the order of `experiment::iocost::NAMES`.
     pub actual: [f64; 6],
-    /// What was learned.
+    /// The learned coefficients.
     pub learned: Learned,
-    /// What the script finds.
+    /// The script's figures.
     pub script: [f64; 6],
-    /// Seconds that learning took, and the script.
+    /// Duration of learning, and of the script, in seconds.
     pub seconds: [f64; 2],
 }
 
-/// Draws devices and measures each in all ways.
+/// Generates devices and measures each in all three ways.
 ///
 /// # Errors
-/// One cannot be run, or it was interrupted.
+/// A device cannot be run, or the work was interrupted.
 pub fn iocost(which: Which, seed: u64, numbers: &[u32], workers: Workers) -> anyhow::Result<Vec<IoCostResult>> {
     workers.map("devices", numbers, |&number| case(which, seed, number, &Unseen(workers.monitor)))
 }
@@ -67,7 +67,7 @@ fn name(world: &World) -> String {
     world.profile.name().to_owned()
 }
 
-/// Each figure by one load in the file, of about this length by what was learned.
+/// Each figure measured with one load in the file, of about `seconds` by the learned coefficients.
 fn measured(mut prober: Simulated, seconds: f64, learned: &Learned, monitor: &dyn Monitor) -> anyhow::Result<[f64; 6]> {
     let mut figures = [0.0; 6];
     let probes = [patterns(Op::Read, Place::File), patterns(Op::Write, Place::File)];
@@ -75,7 +75,7 @@ fn measured(mut prober: Simulated, seconds: f64, learned: &Learned, monitor: &dy
         monitor.check()?;
         let unit = coefficient(probe, 1.0);
         let requests = (learned.model[index].value / unit * seconds).clamp(20.0 * f64::from(probe.depth), MOST_REQUESTS);
-        // In fifths of the device, as places differ in speed.
+        // In fifths of the device, as speed depends on the location.
         let mut rates = Vec::new();
         for round in 0..ROUNDS {
             rates.push(prober.run(probe, (requests / ROUNDS as f64) as u64, round)?.rate());

@@ -1,4 +1,4 @@
-//! Research on controllers: learners, learning controllers, papers, evaluation on drawn workloads and devices.
+//! Research on controllers: learners, learning controllers, papers, evaluation on random workloads and devices.
 //!
 //! ```text
 //! loads, devices (drawn, shipped) ─▶ gather ─▶ experience ─▶ model: learners ─▶ controller: feedback, two-layer, …
@@ -6,7 +6,7 @@
 //!                                 ─▶ paper ──▶ figures      results compared with the papers' statements
 //! fio jobs on a real device ─▶ validation, field, live      comparison with the real kernel
 //! ```
-//! Nothing of the product depends on this crate.
+//! No other crate of the product depends on this one.
 
 pub mod controller;
 pub mod devices;

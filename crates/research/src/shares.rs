@@ -1,4 +1,4 @@
-//! Shares by weight under `fairio`, for drawn tenants on drawn devices: how exact they are, and what they cost in throughput.
+//! Shares by weight under `fairio` for random tenants on random devices: accuracy, and cost in throughput.
 //!
 //! ```text
 //! drawn tenants on a drawn device ─┬─▶ together, without sharing (none) ─▶ disk time, bytes per disk time
@@ -6,8 +6,8 @@
 //!                                  ├─▶ together under fairio ────────────▶ shares, throughput
 //!                                  └─▶ the same, without disk times from the device
 //! ```
-//! All tenants ask all the time, in closed loops. A tenant that gets less disk time alone than its share of what all get without sharing cannot
-//! use the share: what it leaves is due to the others by weight.
+//! All tenants are closed loops without think time. A tenant that gets less disk time alone than its share of the unshared total cannot use
+//! its share: the remainder is due to the others by weight.
 
 use std::fmt::Write as _;
 
@@ -28,53 +28,53 @@ use crate::worlds::Which;
 
 /// Sectors of requests: 4 KiB to 1 MiB.
 static SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
-/// Seconds until shares are measured: caches are full, and costs are known.
+/// Seconds before measurement, in which caches fill and costs are learned.
 const SETTLES_S: u64 = 4;
 /// Seconds of measurement.
 const MEASURED_S: u64 = 16;
-/// Flash serves many times as many requests as a disk, and takes as long to simulate: the divisor of both times.
+/// Divisor of both times for flash, which serves many times as many requests as a disk and takes proportionally longer to simulate.
 const FLASH_TIME: u64 = 4;
-/// A tenant can use its share if it gets this multiple of it alone: it also waits for requests of others that are at the device already.
+/// A tenant counts as able to use its share if it gets this multiple of it alone: it also waits for other tenants' requests at the device.
 const USABLE: f64 = 1.0;
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares {
-    /// How many devices with tenants are drawn.
+    /// Number of random devices with tenants.
     pub draws: u32,
-    /// The first of these.
+    /// Number of the first one.
     pub first: u32,
-    /// Of all draws.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// The devices: of the families of this world, and arrays of them.
+    /// The world whose families of devices are used, also in arrays.
     pub world: Which,
 }
 
-/// Results, one for each draw.
+/// Results by draw.
 #[derive(Clone, Debug)]
 pub struct Report {
     draws: Vec<Draw>,
 }
 
-/// A tenant that was drawn, and what it got.
+/// A random tenant and its results.
 #[derive(Clone, Debug)]
 struct Share {
     about: String,
     weight: u32,
-    /// Disk time in seconds per second that it gets alone.
+    /// Disk time in seconds per second when it runs alone.
     alone: f64,
-    /// Disk time per second and bytes per second without sharing, …
+    /// Disk time per second and bytes per second without sharing.
     unshared: (f64, f64),
-    /// … under `fairio`, …
+    /// The same under `fairio`.
     shared: (f64, f64),
-    /// … and under `fairio` without disk times from the device.
+    /// The same under `fairio` without disk times from the device.
     inferred: (f64, f64),
 }
 
-/// What a tenant got in one of the runs: disk time and bytes per second.
+/// Selects a tenant's results in one of the runs: disk time and bytes per second.
 type Got = fn(&Share) -> (f64, f64);
 
-/// One draw.
+/// A random device with its tenants.
 #[derive(Clone, Debug)]
 struct Draw {
     number: u32,
@@ -82,14 +82,14 @@ struct Draw {
     tenants: Vec<Share>,
 }
 
-/// How good a run was.
+/// Quality of a run.
 #[derive(Clone, Copy, Debug)]
 struct Quality {
-    /// The largest difference to a share that is due, in points.
+    /// The largest deviation from a due share, in percentage points.
     error: f64,
-    /// Bytes per second, relative to those without sharing.
+    /// Bytes per second relative to those without sharing.
     throughput: f64,
-    /// The same relative to what the tenants' shares of the unshared disk time would move at the unshared rates per disk time.
+    /// Bytes per second relative to the ideal: the tenants' shares of the unshared disk time at their unshared rates per disk time.
     of_ideal: f64,
 }
 
@@ -97,7 +97,7 @@ impl Shares {
     /// Runs all draws.
     ///
     /// # Errors
-    /// A device cannot be drawn, or the work was interrupted.
+    /// A device cannot be generated, or the work was interrupted.
     pub fn measure(&self, workers: Workers) -> anyhow::Result<Report> {
         let numbers: Vec<u32> = (self.first..self.first + self.draws).collect();
         let draw = |number: &u32| {
@@ -139,7 +139,7 @@ impl Shares {
     }
 }
 
-/// Two to four tenants with equal volumes, and a line about each.
+/// Two to four tenants with equal volumes, and a description of each.
 fn tenants(random: &mut Xoshiro256PlusPlus, profile: &Profile, until: Nanos) -> (Vec<Actor>, Vec<String>) {
     let count = random.random_range(2..=4);
     let sectors = profile.capacity_sectors() / count / 2048 * 2048;
@@ -178,7 +178,7 @@ fn sum(of: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Draw {
-    /// Whether each tenant can use its share of this disk time per second, if what others cannot use is shared by weight.
+    /// Whether each tenant can use its share of this total disk time per second; what others cannot use is distributed by weight.
     fn can_use(&self, total: f64) -> Vec<bool> {
         let mut can = vec![true; self.tenants.len()];
         loop {

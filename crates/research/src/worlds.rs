@@ -13,20 +13,20 @@ use crate::devices;
 /// The file.
 const TEXT: &str = include_str!("../worlds.toml");
 
-/// Memory of a drawn world's host: a part of the device, within these bounds in MiB, so that a small disk is not wholly in memory.
+/// Memory of a generated world's host: this fraction of the device, within bounds in MiB, so that a small disk does not fit in memory.
 const MEMORY_SHARE: u64 = 16;
 const MEMORY_MIB: (u64, u64) = (64, 1024);
 
-/// Devices and loads that serve one purpose.
+/// Devices and loads for one purpose.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Purpose {
-    /// As the file's head says.
+    /// Names as defined at the head of the file.
     pub devices: Vec<String>,
-    /// As the file's head says; empty but in the training world.
+    /// Names as defined at the head of the file; empty except in the training world.
     #[serde(default)]
     pub training_devices: Vec<String>,
-    /// As the file's head says.
+    /// Names as defined at the head of the file.
     pub loads: Vec<String>,
 }
 
@@ -34,25 +34,25 @@ pub struct Purpose {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Worlds {
-    /// What controllers learn from.
+    /// Training data of controllers.
     pub learn: Purpose,
-    /// What choices are made on while the program is built.
+    /// For design choices during development.
     pub build: Purpose,
-    /// What is only ever reported.
+    /// For reported results only.
     pub report: Purpose,
 }
 
-/// What [`Purpose::devices`] says of a drawn device.
+/// Prefix of a generated device in [`Purpose::devices`].
 pub const DRAWN: &str = "drawn:";
-/// What [`Purpose::loads`] says of job files that come with the program.
+/// Prefix of built-in job files in [`Purpose::loads`].
 pub const SHIPPED: &str = "shipped:";
-/// What [`Purpose::loads`] says of recordings.
+/// Stands for traces in [`Purpose::loads`].
 pub const TRACES: &str = "traces";
 
 /// Reads the file.
 ///
 /// # Errors
-/// It is not what it should be: never, for the file that comes with the program, which a test reads.
+/// The file is invalid; never for the built-in file, which a test checks.
 pub fn worlds() -> anyhow::Result<&'static Worlds> {
     static READ: OnceLock<Worlds> = OnceLock::new();
     if let Some(worlds) = READ.get() {
@@ -62,19 +62,19 @@ pub fn worlds() -> anyhow::Result<&'static Worlds> {
     Ok(READ.get_or_init(|| worlds))
 }
 
-/// Which of the three worlds.
+/// One of the three worlds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// What is learned from.
+    /// For training.
     Learn,
-    /// What choices are made on.
+    /// For design choices.
     Build,
-    /// What is only reported.
+    /// For reported results.
     Report,
 }
 
 impl Which {
-    /// Its flag on the command line; `None` of the usual one.
+    /// Its flag on the command line; `None` for the default world.
     pub fn flag(self) -> Option<&'static str> {
         match self {
             Which::Learn => Some("--learn-world"),
@@ -83,7 +83,7 @@ impl Which {
         }
     }
 
-    /// As it goes on behind "the world".
+    /// Its purpose, to follow "the world" in a sentence.
     pub fn about(self) -> &'static str {
         match self {
             Which::Learn => "for training",
@@ -92,10 +92,10 @@ impl Which {
         }
     }
 
-    /// What is in it.
+    /// Its devices and loads.
     ///
     /// # Errors
-    /// The file is wrong, which a test rules out.
+    /// The file is invalid, which a test rules out.
     pub fn purpose(self) -> anyhow::Result<&'static Purpose> {
         let worlds = worlds()?;
         Ok(match self {
@@ -106,10 +106,10 @@ impl Which {
     }
 }
 
-/// A device as `worlds.toml` names it, drawn from `seed` if it is a family, behind a host whose memory is in proportion to it.
+/// A device as named in `worlds.toml`; families are generated from `seed` and `number`. The host's memory is in proportion to the device.
 ///
 /// # Errors
-/// There is no such device.
+/// The device is unknown.
 pub fn drawn(device: &str, seed: u64, number: u32) -> anyhow::Result<World> {
     let mut world = match device.strip_prefix(DRAWN) {
         Some(name) => {
@@ -134,10 +134,10 @@ mod tests {
     use crate::{devices, loads};
     use experiment::shipped;
 
-    /// Profiles that came after the worlds. A world with more devices draws others, and its results compare with none before.
+    /// Profiles added after the worlds were defined. More devices in a world would change its draws, and results would not be comparable.
     const LATER: &[&str] = &["cloud-volume", "sd-card"];
 
-    /// What a device is made of: profiles and families of drawn ones.
+    /// The components of a device: profiles and families of generated ones.
     fn made_of(device: &str) -> Vec<String> {
         let device = device.split('@').next().unwrap();
         if let Some((level, settings)) = device.split_once(':').filter(|(level, _)| level.starts_with("raid")) {
@@ -179,7 +179,7 @@ mod tests {
     fn no_load_is_in_two_worlds_and_every_one_is_in_some() {
         let found = in_one_world(|purpose| purpose.loads.clone());
         let drawn = loads::all().map(|family| family.name.to_owned());
-        // Recipes and examples of tenants are for people: no controller learns from them or is judged on them.
+        // Recipes and examples of tenants are for users: controllers are neither trained nor judged with them.
         let folders = shipped::ALL
             .iter()
             .map(|(name, _)| name.split('/').next().unwrap())

@@ -115,8 +115,8 @@ fn watched<T>(work: impl FnOnce(Proceed) -> anyhow::Result<T>) -> anyhow::Result
     result
 }
 
-/// Opens a knowledge base to add rows, and returns its name for messages with the result of `work`. A newly created file is removed again if the
-/// work fails before adding any rows.
+/// Opens a knowledge base to add rows, and returns its name for messages with the result of `work`. A newly created file is removed if
+/// `work` fails before adding any rows.
 fn receive<T>(path: &Path, work: impl FnOnce(&mut Knowledge, Proceed) -> anyhow::Result<T>) -> anyhow::Result<(String, T)> {
     let is_new = !Knowledge::is_server(path) && fs::metadata(path).is_err();
     let mut knowledge = Knowledge::open(path)?;

@@ -1,4 +1,4 @@
-//! The program: parses the command line, wires the crates together, holds no logic.
+//! The program: parses the command line and connects the crates; contains no logic.
 
 use std::process::ExitCode;
 

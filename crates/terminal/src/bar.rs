@@ -7,7 +7,7 @@ const PERCENT: usize = 4;
 const LEFT: usize = 11;
 const POSITION: usize = 13;
 const ELAPSED: usize = 11;
-/// A shorter bar shows less than its percentage.
+/// Minimum width: a shorter bar shows less than its percentage.
 const MIN_BAR: usize = 5;
 
 /// A progress bar on standard error, drawn only on a terminal. `total` 0 makes a spinner.
@@ -19,7 +19,7 @@ pub fn progress_bar(total: u64, what: &str) -> ProgressBar {
 /// The bar for a terminal of this width, if that is known.
 fn bar(total: u64, what: &str, columns: Option<usize>) -> ProgressBar {
     let bar = if total == 0 { ProgressBar::new_spinner() } else { ProgressBar::new(total) };
-    // If a template were wrong, the default style would do.
+    // If the template were invalid, the default style is used.
     if let Ok(style) = ProgressStyle::with_template(&template(total == 0, what.chars().count(), columns)) {
         bar.set_style(style);
     }
@@ -27,10 +27,10 @@ fn bar(total: u64, what: &str, columns: Option<usize>) -> ProgressBar {
     bar
 }
 
-/// What is drawn of a bar or spinner whose message has this number of characters. The figures come first: where there is too little room,
-/// the bar and the time are left out, then the message is cut.
+/// The template of a bar or spinner whose message has this number of characters. The figures come first: if there is too little room,
+/// the bar and the time are omitted, then the message is truncated.
 fn template(is_spinner: bool, message: usize, columns: Option<usize>) -> String {
-    // In the last column some terminals wrap.
+    // Some terminals wrap at the last column.
     let room = columns.unwrap_or(usize::MAX).saturating_sub(1);
     if is_spinner {
         let figures = 2 + POSITION;
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// A terminal that keeps what is written to it.
+    /// A terminal that records its output.
     #[derive(Clone, Debug)]
     struct Paper {
         columns: u16,
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// What a bar draws at the beginning, in the middle and at its end, without the blanks around it.
+    /// Output of a bar at the beginning, in the middle and at its end, trimmed.
     fn drawn(total: u64, what: &str, columns: u16) -> Vec<String> {
         let paper = Paper { columns, written: Arc::default() };
         let bar = bar(total, what, Some(columns.into()));

@@ -1,4 +1,4 @@
-//! What the programs have in common towards a person: standard output, progress bars, Ctrl-C, exit codes, manual pages and completions.
+//! User interface shared by the programs: standard output, progress bars, Ctrl-C, exit codes, manual pages and completions.
 //!
 //! | exit code | meaning |
 //! |---|---|
@@ -22,13 +22,13 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
-/// What the program calls itself in messages.
+/// Name of the program in messages.
 static PROGRAM: OnceLock<&'static str> = OnceLock::new();
 
-/// Set by the first signal; the second one ends the program.
+/// Set by the first signal; the second one terminates the program.
 static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// What ends the program on the second signal.
+/// Handlers that terminate the program on the second signal.
 static SHUTDOWNS: Mutex<Vec<SigId>> = Mutex::new(Vec::new());
 
 const INTERRUPTED_EXIT_CODE: i32 = 130;
@@ -36,20 +36,20 @@ const INTERRUPTED_EXIT_CODE: i32 = 130;
 pub use bar::progress_bar;
 pub use progress::{Interrupted, Suspended};
 
-/// Begins a program of this name: it stands before its messages. Ctrl-C, SIGTERM and SIGHUP ask the work to stop; the second one ends
-/// the program at once.
+/// Initialises a program with this name, which prefixes its messages. Ctrl-C, SIGTERM and SIGHUP request the work to stop; the second one
+/// terminates the program immediately.
 pub fn begin(program: &'static str) {
     PROGRAM.get_or_init(|| program);
     let mut shutdowns = SHUTDOWNS.lock().unwrap_or_else(PoisonError::into_inner);
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // In this order: the signal that sets the flag must not find it set. Without handlers Ctrl-C still ends the program, only less
-        // tidily: not worth failing for.
+        // In this order, so that the first signal does not find the flag set. Without handlers Ctrl-C still terminates the program, only less
+        // cleanly, so errors are ignored.
         shutdowns.extend(flag::register_conditional_shutdown(signal, INTERRUPTED_EXIT_CODE, INTERRUPTED.clone()));
         let _ = flag::register(signal, INTERRUPTED.clone());
     }
 }
 
-/// Makes no number of Ctrl-C and SIGTERM end the program: it ends when its work is done.
+/// Disables termination by repeated Ctrl-C and SIGTERM: the program exits when its work is done.
 pub fn outlive_interrupts() {
     SHUTDOWNS.lock().unwrap_or_else(PoisonError::into_inner).drain(..).for_each(|shutdown| {
         low_level::unregister(shutdown);
@@ -61,7 +61,7 @@ pub fn interrupted() -> &'static AtomicBool {
     &INTERRUPTED
 }
 
-/// Prints a line on standard error, behind the program's name. If that is closed, too, it cannot be reported anywhere.
+/// Prints a line on standard error, prefixed with the program's name. Errors of writing are ignored, as they cannot be reported.
 pub fn eprint_line(text: &str) {
     let program = PROGRAM.get().copied().unwrap_or("seekwise");
     let _ = writeln!(io::stderr(), "{program}: {}", report::printable(text));
@@ -77,27 +77,27 @@ pub fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// The width of standard output in characters, and whether to use colour (respects `NO_COLOR` and the like). The width is what
-/// `COLUMNS` says, else the terminal's; `None` where neither is known, as in a pipe.
+/// The width of standard output in characters, and whether to use colour (respects `NO_COLOR` and the like). The width is taken from
+/// `COLUMNS`, else from the terminal; `None` if neither is known, as in a pipe.
 pub fn style() -> (Option<usize>, bool) {
     let terminal = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
     (asked_columns().or(terminal), terminal.is_some() && console::colors_enabled())
 }
 
-/// Rows and columns of the terminal that standard output is; `None` in a pipe, and where the terminal cannot be written to again and again
-/// in one place (`TERM=dumb`).
+/// Rows and columns of the terminal on standard output; `None` in a pipe, and if the terminal does not support moving the cursor
+/// (`TERM=dumb`).
 pub fn screen() -> Option<(usize, usize)> {
     let is_dumb = std::env::var("TERM").is_ok_and(|term| term == "dumb");
     let (rows, columns) = console::Term::stdout().size_checked().filter(|_| !is_dumb)?;
     Some((rows.into(), asked_columns().unwrap_or(columns.into())))
 }
 
-/// What `COLUMNS` says.
+/// The value of `COLUMNS`; `None` if it is not a positive number.
 fn asked_columns() -> Option<usize> {
     std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok()).filter(|&columns| columns > 0)
 }
 
-/// Shows the laboratory's progress.
+/// Shows progress on the terminal.
 #[derive(Default)]
 pub struct Terminal {
     bar: Mutex<Option<ProgressBar>>,
@@ -148,7 +148,7 @@ pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// The error and its causes in one line. A cause that the text already ends with is not repeated.
+/// The error and its causes in one line. A cause with which the text already ends is not repeated.
 pub fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
@@ -161,7 +161,7 @@ pub fn message(error: &anyhow::Error) -> String {
     text
 }
 
-/// The input was valid and the work was done, but its result is a failure.
+/// The input was valid and the work completed, but its result is a failure.
 #[derive(Debug)]
 pub struct Failed(pub String);
 

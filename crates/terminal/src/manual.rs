@@ -1,4 +1,4 @@
-//! The commands `completions` and `man`: what shells and man(1) want to know, made from the command line's declaration.
+//! The commands `completions` and `man`, generated from the declaration of the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub struct Arguments {
     output: Option<PathBuf>,
 }
 
-/// Prints what the shell reads to complete the commands and options of `program`.
+/// Prints the shell's completion script for the commands and options of `program`.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -57,24 +57,24 @@ pub fn complete(arguments: &Completions, mut program: clap::Command) -> anyhow::
     Ok(crate::print(&text)?)
 }
 
-/// For bash names that stand beside files are plain names: of others clap_complete takes the whole list for one.
+/// Removes hints from arguments with names, for bash: clap_complete would treat the list of names as one word.
 fn without_hints(command: clap::Command) -> clap::Command {
     let plain = |argument: Arg| if names(&argument).is_empty() { argument } else { argument.value_hint(ValueHint::Unknown) };
     command.mut_args(plain).mut_subcommands(without_hints)
 }
 
-/// The names that an argument takes.
+/// The possible values of an argument.
 fn names(argument: &Arg) -> Vec<String> {
     argument.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect()
 }
 
-/// Whether it takes paths of files beside these names.
+/// Whether it accepts paths of files as well as its names.
 fn takes_files(argument: &Arg) -> bool {
     argument.get_value_hint() == ValueHint::FilePath
 }
 
-/// Where the script offers only the names of arguments that take files as well, offers both: bash does that by itself. `change` has
-/// the two spellings.
+/// Extends the completion of arguments that accept both names and files, as the script offers only names; bash needs no change. `change`
+/// returns the two spellings.
 fn with_files(command: &clap::Command, text: &mut String, change: &dyn Fn(&[String]) -> (String, String)) {
     for argument in command.get_arguments().filter(|argument| takes_files(argument)) {
         let names = names(argument);
@@ -86,7 +86,7 @@ fn with_files(command: &clap::Command, text: &mut String, change: &dyn Fn(&[Stri
     command.get_subcommands().for_each(|command| with_files(command, text, change));
 }
 
-/// Mends what clap_complete gets wrong for zsh: after several values of a positional argument it offers no options, and a colon in a value's
+/// Fixes zsh scripts of clap_complete: after several values of a positional argument options are not offered, and a colon in a value's
 /// name ends it, so that nothing is offered for the value.
 fn mend_for_zsh(command: &clap::Command, text: &mut String) {
     for argument in command.get_arguments() {
@@ -101,7 +101,7 @@ fn mend_for_zsh(command: &clap::Command, text: &mut String) {
     command.get_subcommands().for_each(|command| mend_for_zsh(command, text));
 }
 
-/// Adds the names of positional arguments, which clap_complete leaves out for fish. `above` are the words before the command's arguments.
+/// Adds the values of positional arguments, which clap_complete omits for fish. `above` are the words before the command's arguments.
 fn add_positional(command: &clap::Command, (program, above): (&str, &mut Vec<String>), text: &mut String) {
     for argument in command.get_positionals().filter(|argument| !names(argument).is_empty()) {
         let function = program.replace('-', "_");
@@ -120,12 +120,12 @@ fn add_positional(command: &clap::Command, (program, above): (&str, &mut Vec<Str
     }
 }
 
-/// Prints a page of `program`, or writes all of them. A hidden command has none.
+/// Prints a page of `program`, or writes all of them. Hidden commands have none.
 ///
 /// # Errors
-/// There is no such command or folder, or the page cannot be written.
+/// The command or folder does not exist, or the page cannot be written.
 pub fn run(arguments: &Arguments, mut program: clap::Command) -> anyhow::Result<()> {
-    // Gives every command its full name, from which its page is named.
+    // Sets the full name of every command, from which the name of its page is derived.
     program.build();
     if let Some(folder) = &arguments.output {
         ensure!(folder.is_dir(), "--output {}: there is no such folder", folder.display());
@@ -146,11 +146,11 @@ fn print(text: Vec<u8>) -> anyhow::Result<()> {
     Ok(crate::print(&String::from_utf8(text)?)?)
 }
 
-/// One page. `path` is the command's name, word by word, the program's first.
+/// A manual page. `path` is the command's name, word by word, beginning with the program.
 fn page(command: &clap::Command, path: &[String]) -> anyhow::Result<Vec<u8>> {
     let name = path.join("-");
     let mut text = Vec::new();
-    // No date, so that the same program prints the same bytes.
+    // Without a date, so that the output is reproducible.
     Man::new(command.clone().disable_help_subcommand(true)).title(name.to_uppercase()).source("Seekwise").render(&mut text)?;
     Ok(text)
 }

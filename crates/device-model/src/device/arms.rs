@@ -9,14 +9,14 @@
 use super::array::{Array, Piece};
 use super::mechanics::{Access, Mechanics};
 
-/// Maximum backlog of writes of a drive, in revolutions.
+/// Maximum write backlog of a drive, in revolutions.
 const MOST_BEHIND_TURNS: f64 = 50.0;
 /// A request that completes sooner than the head can arrive, by this factor, did not reach the media.
 const TOO_SOON: f64 = 0.8;
-/// Pieces of requests that are remembered of each disk, at least as many as usually wait there.
+/// Number of recent request pieces remembered per disk; at least as many as are usually queued there.
 const STOPS: usize = 32;
 
-/// Set in the rank of what lies below a sector; no sector has such a number.
+/// Flag in the rank of stops below a sector; larger than any sector number.
 const BELOW: u64 = 1 << 63;
 
 /// A position of a past or planned request on a disk.
@@ -24,7 +24,7 @@ const BELOW: u64 = 1 << 63;
 struct Stop {
     end: u64,
     cylinder: u64,
-    /// The number of the request; 0: none.
+    /// The number of the request; 0 if unused.
     number: u64,
 }
 
@@ -55,29 +55,29 @@ pub(super) struct Arms {
     arms: Vec<Arm>,
     pieces: Vec<Piece>,
     planned: Vec<Planned>,
-    /// The request whose plan is in the order of the waiting ones.
+    /// The request that was planned in sorted order.
     sorted: Option<u64>,
 }
 
-/// Times of a request that goes to the media. Times are in nanoseconds.
+/// Timing of a request on the media, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Plan {
-    /// Disks that have a part in it.
+    /// Number of disks involved.
     pub parts: usize,
-    /// On the disk that takes longest if all are idle: seek distance in cylinders, rotational latency in revolutions, transfer time, total.
+    /// For the slowest disk if all are idle: seek distance in cylinders, rotational latency in revolutions, transfer time, total.
     pub distance: u64,
     pub wait: f64,
     pub transfer_ns: f64,
     pub media_ns: f64,
-    /// When it is done behind what is still to be written, and when that is.
+    /// Completion behind the drive's write backlog, and the end of that backlog.
     pub done_ns: f64,
     pub busy_ns: f64,
-    /// All disks' work, divided by their number: what it takes of a device whose disks all have something to do.
+    /// Total work of all disks divided by their number: the cost on a device whose disks are all busy.
     pub even_ns: f64,
 }
 
 impl Arms {
-    /// At the first sectors.
+    /// Arms at the first sector.
     pub(super) fn at_rest(array: &Array) -> Arms {
         Arms {
             arms: vec![Arm::default(); array.disks],
@@ -87,7 +87,7 @@ impl Arms {
         }
     }
 
-    /// Splits a request. How many parts it has.
+    /// Splits a request over the disks, and returns the number of parts.
     pub(super) fn split(&mut self, array: &Array, request: (u64, u64, bool)) -> usize {
         let Arms { arms, pieces, planned, .. } = self;
         array.pieces(request, |lba| nearest(arms, lba), pieces);
@@ -95,13 +95,13 @@ impl Arms {
         pieces.iter().filter(|piece| !piece.is_first).count()
     }
 
-    /// A request that begins now, from where the arms are.
+    /// Plans a request that starts now, from the current positions of the arms.
     pub(super) fn plan(&mut self, array: &Array, mechanics: &Mechanics, start_ns: f64, request: (u64, u64, bool)) -> Plan {
         let mut plan = Plan { parts: self.split(array, request), done_ns: start_ns, busy_ns: start_ns, ..Plan::default() };
         let Arms { arms, pieces, planned, sorted } = self;
         *sorted = None;
         let mut read_ns = [start_ns; 2];
-        // What is read first is planned first: writes come behind it.
+        // Reads for a parity are planned first, as the writes follow them.
         for is_first in [true, false] {
             for piece in pieces.iter().filter(|piece| piece.is_first == is_first) {
                 let arm = &arms[piece.disk];
@@ -130,7 +130,7 @@ impl Arms {
         plan
     }
 
-    /// One of several that wait, and are served in the order of their sectors.
+    /// Plans one of several queued requests that are served in the order of their sectors.
     pub(super) fn plan_sorted(
         &mut self,
         array: &Array,
@@ -154,7 +154,7 @@ impl Arms {
             planned.push(Planned { piece: *piece, access });
         }
         plan.even_ns /= arms.len() as f64;
-        // What is still to be written is among what waits.
+        // The write backlog is among the queued requests.
         plan.done_ns = start_ns + plan.media_ns;
         plan
     }
@@ -208,12 +208,12 @@ impl Arm {
         self.next_stop = (self.next_stop + 1) % STOPS;
     }
 
-    /// From which cylinder who takes requests in the order of their sectors comes to this one, and whether the sector before was asked for.
-    /// Of requests before number `oldest` none waits.
+    /// The cylinder from which the arm reaches a sector when requests are served in the order of their sectors, and whether the sector before was
+    /// requested. Requests with numbers below `oldest` are not queued any more.
     fn below(&self, lba: u64, oldest: u64) -> (u64, bool) {
         let (mut best, mut before) = (0, None);
         for stop in &self.stops {
-            // Behind the last in order comes the first: any that ends below goes before those that do not.
+            // The order wraps around: stops that end below the sector come before those that do not.
             let rank = if stop.end <= lba { stop.end | BELOW } else { stop.end };
             if stop.number >= oldest && rank > best {
                 (best, before) = (rank, Some(stop));
@@ -223,7 +223,7 @@ impl Arm {
     }
 }
 
-/// The mirror that reads, as in md: one that has just read up to there, or the nearest.
+/// Index of the mirror that reads, as in md: one that has just read up to that sector, or the nearest.
 fn nearest(arms: &[Arm], lba: u64) -> usize {
     let goes_on = arms.iter().position(|arm| arm.read_end == lba || arm.end == lba);
     let by_distance = || arms.iter().enumerate().min_by_key(|(_, arm)| arm.end.abs_diff(lba)).map_or(0, |(number, _)| number);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of disks.
 const MOST_DISKS: usize = 64;
-/// Stripe units of a request beyond which each disk's part counts as one piece, parity included.
+/// Number of stripe units in a request above which each disk's part, including parity, counts as one piece.
 const MOST_UNITS: u64 = 16;
 
 /// An array's layout.
@@ -29,7 +29,7 @@ pub(super) struct Piece {
     pub lba: u64,
     pub sectors: u64,
     pub is_write: bool,
-    /// A write comes behind it: it reads what a parity is made of.
+    /// Whether a write follows: it reads old data or parity to compute the new parity.
     pub is_first: bool,
 }
 
@@ -72,7 +72,7 @@ impl Array {
         let (unit, disks) = (self.unit, self.disks as u64);
         let end = whole.lba + whole.sectors;
         let (first, last) = (whole.lba / unit, (end - 1) / unit);
-        // Each unit of the first row is the first of its disk.
+        // The first row contains the first unit of each disk.
         for number in first..=last.min(first + disks - 1) {
             let final_one = last - (last - number) % disks;
             let from = number / disks * unit + if number == first { whole.lba % unit } else { 0 };
@@ -81,7 +81,7 @@ impl Array {
         }
     }
 
-    /// RAID 5: the same, with a parity in each row, on another disk from row to row.
+    /// RAID 5: striped with one parity unit per row, whose disk rotates from row to row.
     fn with_parity(&self, whole: Piece, pieces: &mut Vec<Piece>) {
         let (unit, data) = (self.unit, self.disks as u64 - 1);
         let end = whole.lba + whole.sectors;
@@ -112,7 +112,7 @@ impl Array {
         }
     }
 
-    /// The reads before a row's write: the old data and parity, or the rest of the row if that is not more.
+    /// The reads before a partial row write: the old data and parity, or the rest of the row if that is not more.
     fn reads_first(&self, touched: usize, parity: Piece, units: std::ops::RangeInclusive<u64>, pieces: &mut Vec<Piece>) {
         let data = self.disks - 1;
         let untouched = data - touched;
@@ -133,7 +133,7 @@ impl Array {
     }
 }
 
-/// Adds a piece, or makes the disk's one longer.
+/// Adds a piece, or extends the disk's existing one.
 fn join(pieces: &mut Vec<Piece>, piece: Piece) {
     let before = pieces.iter_mut().find(|other| (other.disk, other.is_first) == (piece.disk, piece.is_first));
     match before {
@@ -160,7 +160,7 @@ mod tests {
     fn stripe_units_go_to_the_disks_in_turn() {
         let array = Array { level: 0, disks: 3, unit: 8 };
         assert_eq!(of(array, 4, 2, false), [(0, 4, 2, false)]);
-        // Units 1, 2, 3 and 4, of the first and the last of which a part.
+        // Units 1 to 4; the first and the last partly.
         assert_eq!(of(array, 10, 24, true), [(1, 2, 8, true), (2, 0, 8, true), (0, 8, 8, true)]);
     }
 

@@ -1,23 +1,23 @@
 //! Attributes busy time to requests: a device serves queued requests in its own order, several at once.
 //!
 //! ```text
-//! a disk's answers    |---- a ----|-- c --|------ b ------|      each took from the answer before to its own
+//! completions of a disk  |---- a ----|-- c --|------ b ------|  each took from the previous completion to its own
 //! ```
-//! An array has such a line for each of its disks, and a request takes time on those that it has a part on. A device without
-//! a platter serves many at once, so the time between two answers says nothing about either: there, shares follow the times of single requests.
-//! The parts are then made to add up, block by block, to the time that the device was busy for.
+//! An array has such a line per disk, and a request takes time on each disk that it touches. A device without
+//! a platter serves many requests at once, so the time between completions is not meaningful: there, shares follow the times of single requests.
+//! The shares are then scaled, block by block, to add up to the device's busy time.
 
 use block::{Nanos, Request};
 
 use super::ModelTrainer;
 use super::features::{self, State};
 
-/// Requests whose parts are made to add up to the time that passed.
+/// Number of requests in a block.
 const BLOCK: usize = 64;
-/// A request has at least this part of an even share: nothing is served in no time.
+/// Minimum share of a request relative to an even share, as no request takes zero time.
 const LEAST: f64 = 0.02;
 
-/// Requests whose answers follow each other, without a pause in which the device had nothing to do.
+/// Requests with successive completions, without an idle period of the device.
 struct Block<'a> {
     orders: &'a [usize],
     busy: Nanos,
@@ -35,7 +35,7 @@ pub struct Done {
 }
 
 impl ModelTrainer {
-    /// The time for which each request kept the device busy, in the order in which they were sent.
+    /// Busy time of the device due to each request, in the order in which they were sent.
     pub fn attribute(&self, done: &[Done]) -> Vec<Nanos> {
         let mut order: Vec<usize> = (0..done.len()).collect();
         order.sort_by_key(|&number| (done[number].end, number));
@@ -52,7 +52,7 @@ impl ModelTrainer {
         taken
     }
 
-    /// From the answer before to its own, on each disk that it has a part on.
+    /// From the previous completion to its own, summed over the disks that it touches.
     fn by_disk(&self, done: &[Done], order: &[usize]) -> Vec<f64> {
         let array = &self.known.array;
         let mut answered = vec![Nanos::ZERO; array.disks];
@@ -60,7 +60,7 @@ impl ModelTrainer {
         let mut parts = vec![0.0; done.len()];
         for &number in order {
             let Done { request, sent, end } = done[number];
-            // Which mirror reads is not told: likely that which answered longest ago.
+            // The mirror that reads is unknown: assume the one whose last completion is the oldest.
             let idle = (0..array.disks).min_by_key(|&disk| (answered[disk], disk)).unwrap_or(0);
             array.pieces((request.lba, u64::from(request.sectors), request.op.is_write()), |_| idle, &mut pieces);
             for (disk, answered) in answered.iter_mut().enumerate() {
@@ -71,7 +71,7 @@ impl ModelTrainer {
                 *answered = end.max(*answered);
             }
         }
-        // Merged requests complete together: each gets a share by its sectors.
+        // Merged requests complete together: split their time by sectors.
         for together in order.chunk_by(|&one, &other| done[one].end == done[other].end) {
             let all: f64 = together.iter().map(|&number| parts[number]).sum();
             let sectors: u64 = together.iter().map(|&number| u64::from(done[number].request.sectors)).sum();
@@ -97,9 +97,9 @@ impl ModelTrainer {
     }
 }
 
-/// Parts the answers, in their order, where the device had nothing to do, and where there are enough of them.
+/// Splits the completions at idle periods of the device, and when a block is full.
 fn blocks<'a>(done: &[Done], order: &'a [usize]) -> Vec<Block<'a>> {
-    // Since when something was before the device that was not done yet.
+    // The earliest dispatch among this and later completions: when the device became busy with them.
     let mut waiting_since = vec![Nanos::ZERO; order.len()];
     let mut earliest = Nanos(u64::MAX);
     for (place, &number) in order.iter().enumerate().rev() {
@@ -151,13 +151,13 @@ mod tests {
 
     #[test]
     fn a_request_that_passes_others_is_charged_from_the_previous_completion() {
-        // The second is answered first.
+        // The second completes first.
         assert_eq!(taken(1, &[done(0, 0, 12), done(8, 0, 4), done(16, 1, 13)]), [8, 4, 1]);
     }
 
     #[test]
     fn disks_that_work_in_parallel_share_the_time() {
-        // Each disk takes 10 ms for one and 30 ms for the other: 40 ms in all, not 80.
+        // Each disk takes 10 ms for one and 30 ms for the other: 40 ms in total, not 80.
         assert_eq!(taken(2, &[done(0, 0, 10), done(8, 0, 10), done(16, 0, 40), done(24, 0, 40)]), [5, 5, 15, 15]);
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! look ─▶ a row of FEATURES, for a tree          settle ─▶ the state after the request:
-//!                                                          where the arms are, what was read and written, until when disks are busy
+//!                                                          positions of the arms, recent reads and writes, backlog of the disks
 //! ```
-//! The paper has size, location and the gap to the request before (III.A). These three leave most of a disk's time unexplained: where
-//! the platter stands when the head arrives, what the drive has in memory, and what it still has to write. The others tell that.
+//! The paper has size, location and the gap to the request before (III.A). These three leave most of a disk's time unexplained: the angle
+//! of the platter when the head arrives, the contents of the drive's cache, and its write backlog. The other features cover these.
 
 use block::{Nanos, Op, Request};
 
@@ -74,34 +74,35 @@ pub const MEANINGS: [&str; COUNT] = [
     "part of writes among requests; the last 16 count most",
 ];
 
-/// Features that times may grow with, where mechanics are known and where not.
+/// Features to which times may be proportional, with and without known mechanics.
 pub(super) const SCALES: [usize; 6] = [18, 19, 20, 21, 22, 23];
 pub(super) const SCALES_WITHOUT_MECHANICS: [usize; 3] = [18, 20, 21];
 
-/// The first question: is it alone before the device? Times are known to the turn there, and to a mean where others are taken before.
+/// The first split: whether the request is alone at the device. Only then is the platter's angle known; otherwise times are averages.
 pub(super) const ALONE: (usize, f64) = (6, 0.5);
 
 const RUNS: usize = 16;
-/// Sectors behind a run within which something may belong to it.
+/// Maximum distance in sectors behind a run for a request to belong to it.
 const RUN_REACH: u64 = 1 << 16;
 const RECENT: usize = 32;
-/// Pages of 4 KiB that are remembered for longer, each in one place.
+/// Size of the table of 4 KiB pages that are remembered for longer; one slot per page.
 const PAGES: usize = 1 << 16;
-/// Which feature that is.
+/// Index of the feature that uses the table.
 const KNOWN: usize = 12;
-/// Value of a time that means never.
+/// The value of a time or count for "never".
 const NEVER: f64 = 1e6;
-/// On a device without mechanics writes fade in these times: a buffer of some MB is empty after the first, its erasing done after the second.
+/// Time constants by which buffered writes decay on a device without mechanics: a buffer of some MB is empty after the first, erasing completes
+/// after the second.
 const SOON_MS: f64 = 20.0;
 const LATE_MS: f64 = 500.0;
-/// Nothing lasts shorter: scales are above zero.
+/// Minimum duration, so that scales are positive.
 const LEAST_MS: f64 = 1e-3;
 /// Maximum time to write the device's buffer.
 const MOST_UNWRITTEN_NS: f64 = 1e9;
-/// Requests that say what was done lately.
+/// Number of recent requests over which the share of writes is averaged.
 const LATELY: f64 = 16.0;
 
-/// Requests one after the other.
+/// A sequential run of requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     end: u64,
@@ -134,14 +135,14 @@ pub(super) struct State {
     buffered: (f64, f64),
     /// Without mechanics: when all accepted writes are on the media.
     written_ns: f64,
-    /// The part of writes among requests, of which the latest count most.
+    /// Share of writes among recent requests.
     writes: f64,
-    /// The request that was looked at last, and when it began.
+    /// Start time, location, length and direction of the request that was looked at last.
     asked: Option<(f64, u64, u64, bool)>,
 }
 
 impl State {
-    /// A device at rest. `with_pages`: whether the feature that takes the most memory is wanted.
+    /// A device at rest. `with_pages`: whether to allocate the table of pages, which takes the most memory.
     pub fn new(array: &Array, with_pages: bool) -> State {
         State {
             number: 0,
@@ -159,7 +160,7 @@ impl State {
         }
     }
 
-    /// The row of a request that begins at `start`.
+    /// The feature row of a request that begins at `start`.
     pub fn look(&mut self, device: &Known, start: Nanos, request: &Request, waiting: u32) -> [f64; COUNT] {
         let start_ns = start.0 as f64;
         let (lba, sectors, is_write) = (request.lba, u64::from(request.sectors), request.op.is_write());
@@ -192,7 +193,7 @@ impl State {
         row
     }
 
-    /// The nearest of the latest runs that ends at or before this sector.
+    /// The nearest recent run that ends at or before this sector, within reach.
     fn run_before(&self, lba: u64, is_write: bool) -> Option<Run> {
         let mut nearest: Option<&Run> = None;
         for run in &self.runs {
@@ -204,7 +205,7 @@ impl State {
         nearest.copied()
     }
 
-    /// Requests since one of the latest read this sector, and since one wrote it.
+    /// Number of requests since this sector was last read, and since it was last written; [`NEVER`] if not recently.
     fn since(&self, lba: u64) -> [f64; 2] {
         let mut last = [0; 2];
         for asked in &self.recent {
@@ -224,7 +225,7 @@ impl State {
         }
     }
 
-    /// The time of the request on the media, and of the backlog before it.
+    /// Features of the request's time on the media, and of the backlog before it.
     fn reckon_media(&mut self, device: &Known, start_ns: f64, request: (u64, u64, bool), waiting: u32, row: &mut [f64; COUNT]) {
         let Some(mechanics) = &device.mechanics else {
             row[17] = self.arms.split(&device.array, request) as f64;
@@ -254,7 +255,7 @@ impl State {
         row[23] = (plan.even_ns / 1e6).max(LEAST_MS);
     }
 
-    /// A drive that goes on reading behind a run brings what comes next at the media's rate.
+    /// Features of read-ahead: a drive that continues to read behind a run provides the next sectors at the media rate.
     fn reckon_stream(&self, run: Option<Run>, start_ns: f64, sectors: u64, row: &mut [f64; COUNT]) {
         let Some(run) = run else {
             row[22] = row[19].max(row[18]);
@@ -265,7 +266,7 @@ impl State {
         row[22] = (row[18] + row[8] * a_sector_ms - since_ms).max(LEAST_MS);
     }
 
-    /// The request that was looked at took so long: what that leaves behind.
+    /// Updates the state after the request that was looked at last, which took `took_ns`.
     pub fn settle(&mut self, device: &Known, took_ns: f64) {
         let Some((start_ns, lba, sectors, is_write)) = self.asked.take() else { return };
         let done_ns = start_ns + took_ns;
@@ -286,7 +287,7 @@ impl State {
         (self.done_ns, self.end, self.was_write) = (done_ns, end, is_write);
     }
 
-    /// Counts what was written. Of a device without mechanics it is not known when that is on the media: it fades.
+    /// Updates the amount of buffered writes. Without mechanics it is unknown when these reach the media, so the amount decays.
     fn buffer(&mut self, device: &Known, done_ns: f64, written: f64) {
         let since_ms = (done_ns - self.done_ns).max(0.0) / 1e6;
         let (soon, late) = match device.mechanics {
@@ -310,7 +311,7 @@ impl State {
     }
 }
 
-/// Properties of a device that are known without its tree.
+/// Properties of a device that are independent of its tree.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
     pub capacity_sectors: u64,
@@ -318,23 +319,23 @@ pub(super) struct Known {
     pub queue_depth: u32,
     pub array: Array,
     pub mechanics: Option<Mechanics>,
-    /// Without mechanics: nanoseconds in which a written sector reaches the media; 0 if unknown.
+    /// Without mechanics: time per written sector to reach the media in nanoseconds; 0 if unknown.
     pub drain_ns: f64,
 }
 
-/// Whether a tree with these shares of influence uses the table of pages.
+/// Whether a tree with these influences uses the table of pages.
 pub(super) fn wants_pages(influence: &[f64]) -> bool {
     influence.get(KNOWN).is_some_and(|share| *share > 0.0)
 }
 
-/// A page's number, and its place among those that are remembered.
+/// A page's number, and its slot in the table.
 fn page(lba: u64) -> (u32, usize) {
     let page = lba >> 3;
     (page as u32, (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % PAGES)
 }
 
-/// About how long a request takes by itself, by its row.
+/// Approximate time of a request that is alone at the device, from its row.
 pub(super) fn alone_ms(row: &[f64; COUNT]) -> f64 {
-    // Without mechanics: eight sectors' worth for the command.
+    // Without mechanics, the command overhead counts as eight sectors.
     if row[19] > 0.0 { row[19] } else { row[18] + 0.008 }
 }

@@ -24,9 +24,9 @@ pub struct Mechanics {
     pub(super) turn_ns: f64,
     /// Positions of the sectors.
     pub(super) tracks: Tracks,
-    /// The seek curve: distance in cylinders, and the shortest time in which a sector is read, in nanoseconds.
+    /// The seek curve: distance in cylinders, and the minimum time until a sector is read, in nanoseconds.
     pub(super) reach: Vec<(u64, f64)>,
-    /// Least time of each further sector in nanoseconds, where the interface is slower than the media.
+    /// Minimum time of each further sector in nanoseconds, if the interface is slower than the media.
     pub(super) sector_ns: f64,
     /// How writes complete.
     pub(super) writes: Writes,
@@ -36,11 +36,11 @@ pub struct Mechanics {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub(super) enum Writes {
-    /// When they are in the drive's memory.
+    /// When they are in the drive's cache.
     Buffered,
-    /// When they are on the media, later than a read by `later`, after a longer settling of the head.
+    /// When they are on the media, `later` than a read would be, after a longer settling time of the head.
     OnMedia {
-        /// In turns.
+        /// In revolutions.
         later: f64,
         /// In nanoseconds.
         settle_ns: f64,
@@ -56,21 +56,21 @@ pub(super) struct Access {
     pub transfer_ns: f64,
     /// Rotational latency in revolutions.
     pub wait: f64,
-    /// When the head could be at work, after it was asked for; in nanoseconds.
+    /// Time from the request until the head is on the track, in nanoseconds.
     pub reach_ns: f64,
-    /// The arm's cylinder afterwards.
+    /// The arm's cylinder after the access.
     pub cylinder: u64,
-    /// Cylinders that it crossed.
+    /// Seek distance in cylinders.
     pub distance: u64,
 }
 
 impl Mechanics {
-    /// A disk of which only this is known.
+    /// Mechanics of a disk with unknown seek times.
     pub(super) fn of(turn_ns: f64, tracks: Tracks) -> Mechanics {
         Mechanics { turn_ns, tracks, reach: vec![(0, 0.0)], sector_ns: 0.0, writes: Writes::Buffered }
     }
 
-    /// The time of a turn.
+    /// Time of a revolution.
     pub fn turn(&self) -> Nanos {
         Nanos(self.turn_ns as u64)
     }
@@ -91,7 +91,7 @@ impl Mechanics {
         }
     }
 
-    /// An access to the media that is asked for at `asked_ns`, by an arm at `cylinder`.
+    /// An access to the media requested at `asked_ns`, by an arm at `cylinder`.
     pub(super) fn access(&self, asked_ns: f64, cylinder: u64, is_write: bool, lba: u64, sectors: u64) -> Access {
         let (later, settle_ns) = match self.writes {
             Writes::OnMedia { later, settle_ns } if is_write => (later, settle_ns),
@@ -128,16 +128,16 @@ impl Mechanics {
         Access { done_ns, transfer_ns, wait, reach_ns, cylinder: last.cylinder, distance }
     }
 
-    /// Time of the sectors after the first.
+    /// Time of all sectors after the first.
     fn transfer_ns(&self, first: &Place, last: &Place, sectors: u64) -> f64 {
         let more = sectors.saturating_sub(1) as f64;
         let straight = more * first.per_sector;
-        // Behind a break the turns count from somewhere else.
+        // Different stretches have different origins of their angles.
         let turns = if first.stretch == last.stretch { (last.turned - first.turned).max(straight) } else { straight };
         (turns * self.turn_ns).max(more * self.sector_ns)
     }
 
-    /// As lines that a person reads.
+    /// Appends a description for people.
     pub(super) fn describe(&self, text: &mut String) {
         let Mechanics { turn_ns, tracks, reach, writes, .. } = self;
         let turn_ms = turn_ns / 1e6;
@@ -167,7 +167,7 @@ impl Mechanics {
         );
     }
 
-    /// Everything that reckoning relies on.
+    /// Checks the invariants that calculations rely on.
     pub(super) fn check(&self) -> Result<(), String> {
         if !(1e5..=1e9).contains(&self.turn_ns) {
             return Err(format!("a turn takes {} ns; 1e5 to 1e9 are right", self.turn_ns));

@@ -1,7 +1,7 @@
 //! A model of a device, learned from requests and their times.
 //!
 //! ```text
-//! probing ─▶ mechanics (where sectors are, when they pass, how long the arm takes) ─┐
+//! probing ─▶ mechanics (positions of sectors, when they pass, seek times) ──────────┐
 //! requests and their times ─────────────────────────────────────────────────────────┴▶ rows of features ─▶ a regression tree
 //! ```
 //! Zhang, Xu and Jiang ("YouChoose: a performance interface enabling convenient and efficient QoS support for consolidated storage
@@ -50,9 +50,9 @@ struct Shared {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
-    /// Requests that it was trained on.
+    /// Number of training requests.
     pub requests: usize,
-    /// The number of them from a sample of a real load.
+    /// Number of these that are from a sample of a real load.
     pub of_sample: usize,
     /// Seed of the random numbers.
     pub seed: u64,
@@ -152,7 +152,7 @@ impl TrainingTrace<'_> {
         self.state.settle(&self.trainer.known, took.0 as f64);
     }
 
-    /// Adds a request that is not trained on, only for the state in which it leaves the device.
+    /// Adds a request that is not a training example, but affects the state of the device.
     pub fn add_untrained(&mut self, start: Nanos, request: &Request, waiting: u32, took: Nanos) {
         self.state.look(&self.trainer.known, start, request, waiting);
         self.state.settle(&self.trainer.known, took.0 as f64);
@@ -195,7 +195,7 @@ impl DeviceModel {
         &self.shared.tree
     }
 
-    /// The idle device, as [`begin`](ServiceModel::begin) returns it, without a box.
+    /// The idle device, as [`begin`](ServiceModel::begin) returns it, but not boxed.
     pub fn at_rest(&self) -> Running {
         let with_pages = features::wants_pages(self.shared.tree.influence());
         Running { state: State::new(&self.shared.known.array, with_pages), model: self.shared.clone() }
@@ -243,7 +243,7 @@ impl ServiceModel for DeviceModel {
     }
 }
 
-/// A simulation of a learned device.
+/// A simulation with a device model.
 #[derive(Debug)]
 pub struct Running {
     model: Arc<Shared>,

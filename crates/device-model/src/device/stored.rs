@@ -1,4 +1,4 @@
-//! A learned device in a file.
+//! The file format of a device model.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::regression::Tree;
 /// Header of a model's file, with the version of the format.
 const SCHEMA: &str = "seekwise-device-model 2";
 
-/// Why a file is no model.
+/// Why a file is not a valid model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredError(String);
 
@@ -40,10 +40,10 @@ struct Stored {
 }
 
 impl DeviceModel {
-    /// For a file. The same model gives the same bytes.
+    /// The model in its file format. Deterministic: equal models give equal bytes.
     ///
     /// # Errors
-    /// A number in it is none: a defect of the learner.
+    /// A number is not finite, which is a defect of the learner.
     pub fn to_json(&self) -> Result<String, StoredError> {
         let Shared { name, known, tree, training } = &*self.shared;
         let stored = Stored {
@@ -61,10 +61,10 @@ impl DeviceModel {
         Ok(text + "\n")
     }
 
-    /// Reads what [`to_json`](DeviceModel::to_json) wrote, and checks all of it.
+    /// Parses and validates the output of [`to_json`](DeviceModel::to_json).
     ///
     /// # Errors
-    /// The file is no model, has another version, or is damaged.
+    /// The text is not a model, has another version, or is damaged.
     pub fn from_json(text: &str) -> Result<DeviceModel, StoredError> {
         let wrong = |message: String| StoredError(format!("this is no model of a device: {message}"));
         check_schema(text)?;
@@ -91,7 +91,7 @@ impl DeviceModel {
     }
 }
 
-/// Another version is to be named as such, not as the first key that is unknown.
+/// Checks the version first, so that another one is reported as such and not as an unknown key.
 fn check_schema(text: &str) -> Result<(), StoredError> {
     #[derive(Deserialize)]
     struct Head {

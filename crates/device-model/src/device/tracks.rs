@@ -1,72 +1,72 @@
-//! Positions of sectors on the platter, as inferred from the times at which they pass.
+//! Positions of sectors on the platter, inferred from the times at which they pass.
 //!
 //! ```text
-//! zone: tracks of one length ── per_sector turns from a sector to the next, sectors of a track, and how far the angle jumps
-//!                               behind each track of a cylinder (head switch, then the arm)
-//! stretch: tracks of a zone without a break ── begins at a sector, at an angle; spares and defects break it
+//! zone: tracks of equal length ── per_sector: revolutions from sector to sector; sectors per track; and the jumps of the angle
+//!                                 after each track of a cylinder (head switch, or seek)
+//! stretch: tracks of a zone without a break ── begins at a sector, at an angle; spares and defects end it
 //! ```
-//! An angle is a part of a turn: that at which a sector's transfer has ended, as the host sees it.
+//! An angle is a fraction of a revolution: that at the end of a sector's transfer, as the host observes it.
 
 use serde::{Deserialize, Serialize};
 
-/// More stretches than this are neither found nor read.
+/// Maximum number of stretches.
 pub(super) const MOST_STRETCHES: usize = 1 << 16;
-/// Tracks of a cylinder, at most.
+/// Maximum number of tracks per cylinder.
 pub(super) const MOST_SURFACES: usize = 24;
 
 /// All tracks of a disk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tracks {
-    /// Kinds of tracks.
+    /// The zones, which stretches refer to by index.
     pub(super) zones: Vec<Zone>,
     /// Ordered by first sector.
     pub(super) stretches: Vec<Stretch>,
 }
 
-/// Tracks that are alike.
+/// Properties of tracks that are equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Zone {
-    /// Turns from a sector to the next.
+    /// Revolutions from a sector to the next.
     pub per_sector: f64,
-    /// Sectors of a track that hold data.
+    /// Data sectors per track.
     pub sectors: u64,
-    /// Turns between the end of a track and the begin of the next, beyond a sector; one for each track of a cylinder.
+    /// Revolutions between the end of a track and the beginning of the next, beyond one sector; one value per track of a cylinder.
     pub jumps: Vec<f64>,
 }
 
-/// Tracks that follow each other without a break.
+/// Successive tracks without a break.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stretch {
     /// Its first sector, which begins a track.
     pub first: u64,
-    /// Which zone it is of.
+    /// Index of its zone.
     pub zone: usize,
     /// Angle of the first sector.
     pub angle: f64,
     /// Cylinder of the first sector.
     pub cylinder: u64,
-    /// Which track of its cylinder that is.
+    /// Index of that track in its cylinder.
     pub track: usize,
 }
 
 /// Position of a sector.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Place {
-    /// Turns since the stretch began, and its angle: the part behind the point says when the sector passes.
+    /// Revolutions since the beginning of the stretch, plus its angle; the fractional part is the angle at which the sector passes.
     pub turned: f64,
-    /// Turns from a sector to the next.
+    /// Revolutions from a sector to the next.
     pub per_sector: f64,
-    /// Cylinders are counted from the first sector, as far as they show.
+    /// Cylinder, counted from the first sector as far as observable.
     pub cylinder: u64,
-    /// Which stretch it is in.
+    /// Index of its stretch.
     pub stretch: usize,
 }
 
 impl Zone {
-    /// Turns from the begin of track `from` of a cylinder to that of the track `tracks` further on.
+    /// Revolutions from the beginning of track `from` of a cylinder to that of the track `tracks` further on.
     pub(super) fn turned(&self, from: usize, tracks: u64) -> f64 {
         let surfaces = self.jumps.len() as u64;
         let whole = tracks / surfaces;
@@ -109,7 +109,7 @@ impl Tracks {
         Some((place, (zone.sectors - sector).min(to_next)))
     }
 
-    /// Everything that looking sectors up relies on.
+    /// Checks the invariants that lookups rely on.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.stretches.is_empty() || self.stretches.len() > MOST_STRETCHES {
             return Err(format!("there are {} stretches of tracks; 1 to {MOST_STRETCHES} are right", self.stretches.len()));
@@ -146,13 +146,13 @@ impl Tracks {
     }
 }
 
-/// The part of a turn.
+/// The fractional part of a number of revolutions.
 #[inline]
 pub(super) fn part(turns: f64) -> f64 {
     turns - turns.floor()
 }
 
-/// Distance from a whole number of revolutions.
+/// Signed distance from the nearest whole number of revolutions.
 #[inline]
 pub(super) fn off(turns: f64) -> f64 {
     turns - turns.round()

@@ -1,18 +1,18 @@
-//! Growing: the split that leaves the least squares, again and again.
+//! Grows a tree: repeatedly applies the split with the smallest remaining squared error.
 
 use super::prune::{self, Draft};
 use super::{IS_LEAF, Leaf, MAX_DEPTH, Node, Tree, leaf, stored};
 
 /// Bins of a feature's values in large nodes; small ones consider every value.
 const BINS: usize = 255;
-/// Rows of a node that looks at every value.
+/// Maximum number of rows for which every value is considered.
 const EXACT_ROWS: usize = 400;
-/// Least target, so that it has a logarithm.
+/// Minimum target, so that its logarithm is finite.
 const SMALLEST: f64 = 1e-9;
-/// A split takes away at least this share of a node's squares.
+/// Minimum reduction of the squared error by a split, as a share of the node's.
 const LEAST_GAIN: f64 = 1e-4;
 
-/// Rows to learn from, by column.
+/// Training rows, by column.
 #[derive(Clone, Debug, Default)]
 pub struct Examples {
     /// The values of all rows, by feature; NaN if missing.
@@ -22,7 +22,7 @@ pub struct Examples {
 }
 
 impl Examples {
-    /// No rows yet, with this number of features.
+    /// An empty set with this number of features.
     pub fn new(features: usize) -> Examples {
         Examples { columns: vec![Vec::new(); features], targets: Vec::new() }
     }
@@ -55,14 +55,14 @@ impl Examples {
 /// Options for growing a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
-    /// Either side of a split has this many rows.
+    /// Minimum rows on either side of a split.
     pub min_rows: usize,
     /// One in this many blocks of successive rows is held out for pruning; 0 disables pruning.
     pub held_out: usize,
-    /// Rows of a block: neighbours are alike, and must not stand on both sides.
+    /// Rows per block: neighbouring rows are similar, and must not be in both sets.
     pub block: usize,
-    /// The first question, if it is not to be found: about which feature, and whether it is at most so much. For rows of two kinds, of
-    /// which one must not decide where the other is pruned.
+    /// A predetermined first split: feature and threshold. For two kinds of rows, so that neither affects the pruning of the
+    /// other.
     pub first: Option<(usize, f64)>,
 }
 
@@ -73,7 +73,7 @@ impl Default for Growth {
 }
 
 impl Growth {
-    /// A tree of these rows. `scales` are features, all above zero, that an answer may grow with.
+    /// Grows a tree from these rows. `scales` are positive features to which predictions may be proportional.
     ///
     /// # Errors
     /// There are no rows, or the numbers of columns, names and rows disagree.
@@ -114,7 +114,7 @@ impl Growth {
     }
 }
 
-/// Writes a draft into the arrays of a tree; leaves are learned from all rows, those held out as well.
+/// Writes a draft into the arrays of a tree; leaves are fitted to all rows, including held-out ones.
 fn lay_out(tree: &mut Tree, draft: &Draft, examples: &Examples, rows: &mut [u32]) -> u32 {
     let Draft::Split { feature, threshold, branches } = draft else {
         let number = tree.leaves.len() as u32;
@@ -130,7 +130,7 @@ fn lay_out(tree: &mut Tree, draft: &Draft, examples: &Examples, rows: &mut [u32]
     number as u32
 }
 
-/// Puts rows of at most the threshold first, keeping their order, and says how many there are.
+/// Moves rows up to the threshold to the front, preserving the order, and returns their number.
 pub(super) fn partition(rows: &mut [u32], column: &[f64], threshold: f64) -> usize {
     let (below, above): (Vec<u32>, Vec<u32>) = rows.iter().partition(|&&row| column[row as usize] <= threshold);
     rows[..below.len()].copy_from_slice(&below);
@@ -149,9 +149,9 @@ fn logarithms(examples: &Examples, scales: &[usize]) -> Vec<Vec<f64>> {
     std::iter::once(of_targets).chain(scaled).collect()
 }
 
-/// A feature's values in bins of about as many rows each.
+/// A feature's values in bins with about equal numbers of rows.
 struct Bins {
-    /// The largest value of each bin but the last.
+    /// The upper bound of each bin except the last.
     edges: Vec<f64>,
     of_row: Vec<u8>,
 }
@@ -162,13 +162,13 @@ impl Bins {
         sorted.sort_by(f64::total_cmp);
         let mut edges: Vec<f64> = (1..BINS).filter_map(|bin| sorted.get(bin * sorted.len() / BINS).copied()).collect();
         edges.dedup();
-        // Everything above the last edge, missing values as well, is in the last bin.
+        // Values above the last edge and missing values are in the last bin.
         let of_row = column.iter().map(|value| edges.partition_point(|edge| value.is_nan() || value > edge) as u8).collect();
         Bins { edges, of_row }
     }
 }
 
-/// A split and its reduction of squares.
+/// A split and its reduction of the squared error.
 #[derive(Clone, Copy, Debug)]
 struct Split {
     feature: usize,
@@ -176,14 +176,14 @@ struct Split {
     gain: f64,
 }
 
-/// Rows, and of each logarithm its sum and that of its squares.
+/// Number of rows, and for each logarithm the sum and the sum of squares.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
     rows: f64,
     sums: [(f64, f64); MOST_SCALES + 1],
 }
 
-/// More scales than this are refused.
+/// Maximum number of scales.
 pub(super) const MOST_SCALES: usize = 6;
 
 impl Moments {
@@ -216,7 +216,7 @@ impl Moments {
         left
     }
 
-    /// Squares that the best answer leaves: a constant, or a factor to a scale.
+    /// Squared error of the best prediction: a constant, or a factor to a scale.
     #[inline]
     fn squares(&self, answers: usize) -> f64 {
         let by_answer = self.sums[..answers].iter().map(|(sum, squares)| squares - sum * sum / self.rows);
@@ -302,7 +302,7 @@ impl Grower<'_> {
     fn best_by_value(&self, feature: usize, rows: &[u32], whole: &Moments, squares: f64) -> Option<Split> {
         let column = &self.examples.columns[feature];
         let mut sorted: Vec<(f64, u32)> = rows.iter().map(|&row| (column[row as usize], row)).collect();
-        // Missing values are last, as in a prediction; equal ones in the order of their rows, so that sums are the same everywhere.
+        // Missing values last, as in predictions; equal values in the order of their rows, so that sums are deterministic.
         sorted.sort_unstable_by(|a, b| a.0.is_nan().cmp(&b.0.is_nan()).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
         let mut below = Moments::default();
         let mut best: Option<Split> = None;
@@ -314,7 +314,7 @@ impl Grower<'_> {
             }
             if let Some(gain) = self.gain(whole, &below, squares).filter(|gain| best.is_none_or(|best| *gain > best.gain)) {
                 let middle = value + (next - value) / 2.0;
-                // Of neighbouring numbers, and before a missing one, the lower is the threshold.
+                // The lower value is the threshold if the middle is not below the next, as for adjacent numbers or a missing value.
                 let threshold = if middle < *next { middle } else { *value };
                 best = Some(Split { feature, threshold, gain });
             }

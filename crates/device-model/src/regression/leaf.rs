@@ -6,7 +6,7 @@ use super::grow::Examples;
 /// Maximum factor by which a leaf is corrected to the sum of its rows: more would be a line that does not fit.
 const MOST_CORRECTED: f64 = 64.0;
 
-/// A line that may be a leaf's, and how well it fits.
+/// A candidate for a leaf's line, with its loss.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     base: f64,
@@ -19,7 +19,7 @@ struct Line {
 /// Targets below this share of a leaf's mean are weighted as if near it: a row near zero must not outweigh all others.
 const FLOOR: f64 = 0.2;
 
-/// Sums over rows with weights of one by about the square of what is learned.
+/// Sums over rows, weighted by about the inverse square of the target.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     weight: f64,
@@ -45,7 +45,7 @@ impl Sums {
 
     /// Squared relative errors of a line.
     fn squares(&self, base: f64, slope: f64) -> f64 {
-        // Of each row: (base + slope x - y)^2 by its weight.
+        // For each row: (base + slope x - y)^2 times its weight.
         let squares = base * base * self.weight + slope * slope * self.xx + self.yy + 2.0 * base * slope * self.x
             - 2.0 * base * self.y
             - 2.0 * slope * self.xy;
@@ -69,7 +69,7 @@ impl Sums {
 
     fn straight(&self, feature: u32) -> Option<Line> {
         let spread = self.weight * self.xx - self.x * self.x;
-        // Of rows that are all alike the slope is anything.
+        // The slope is undetermined if all rows are equal.
         if spread <= 1e-9 * self.weight * self.xx {
             return None;
         }
@@ -78,7 +78,7 @@ impl Sums {
     }
 }
 
-/// The leaf of these rows, of which there is at least one.
+/// Fits a leaf to these rows; there must be at least one.
 pub(super) fn fit(examples: &Examples, scales: &[usize], rows: &[u32]) -> Leaf {
     let targets = || rows.iter().map(|&row| examples.targets[row as usize]);
     let total: f64 = targets().sum();
@@ -109,9 +109,9 @@ pub(super) fn fit(examples: &Examples, scales: &[usize], rows: &[u32]) -> Leaf {
     leaf
 }
 
-/// Makes the answers add up to what the rows do.
+/// Scales predictions so that their sum equals that of the targets.
 fn correct_sum(leaf: &mut Leaf, examples: &Examples, rows: &[u32], total: f64) {
-    // Answers stay within bounds, so that one step is not exact; three are.
+    // Predictions are clamped, so one step is not exact; three suffice.
     for _ in 0..3 {
         let answered: f64 = rows.iter().map(|&row| examples.answer(leaf, row)).sum();
         let factor = (total / answered).clamp(1.0 / MOST_CORRECTED, MOST_CORRECTED);

@@ -4,17 +4,17 @@
 //! gap <= 64 ──yes── size <= 16 ──yes── 0.21 + 1.02 × transfer        a leaf: a line through one feature
 //!     └───no─── 1.01 × positioning                   └──no── …
 //! ```
-//! Breiman, Friedman, Olshen and Stone, "Classification and Regression Trees" (1984): binary splits that leave the least squares,
-//! then pruning, here by rows held out. It differs where relative errors count, and sums:
+//! Breiman, Friedman, Olshen and Stone, "Classification and Regression Trees" (1984): binary splits with the smallest squared error,
+//! then pruning, here by held-out rows. It differs in the use of relative errors, and of sums:
 //!
-//! * squares are of logarithms, so that being off by a tenth costs the same whatever the size;
-//! * some features are *scales*: what is learned grows with them if anything, such as the time of a transfer. A leaf is then a factor to
-//!   one of them or a line over it, and splits are judged by what such leaves leave. A constant needs a leaf for each step of a slope.
+//! * the squared error is that of logarithms, so that a relative error of a tenth costs the same for any size;
+//! * some features are *scales*, to which the target may be proportional, such as the time of a transfer. A leaf is then a factor to
+//!   one of them or a line over it, and splits are judged by the error with such leaves. Constants would need a leaf for each step of a slope.
 //!   (Lines in leaves are Quinlan's "Learning with continuous classes", 1992; here over one feature, so that people can read them.)
-//! * a leaf is true to the sum of its rows: least squares of logarithms alone would be too low by half their variance, and sums over many
-//!   requests are what schedulers go by.
+//! * a leaf preserves the sum of its rows: least squares of logarithms alone would underestimate by half their variance, and schedulers
+//!   rely on sums over many requests.
 //!
-//! Training is deterministic: the same rows give the same tree.
+//! Training is deterministic: equal rows give equal trees.
 //!
 //! ```
 //! use device_model::regression::{Examples, Growth};
@@ -42,13 +42,13 @@ use serde::{Deserialize, Serialize};
 pub use grow::{Examples, Growth};
 pub use stored::TreeError;
 
-/// Deeper trees are neither grown nor read: a prediction takes as many steps as the tree is deep.
+/// Maximum depth of trees that are grown or read: it bounds the number of steps of a prediction.
 const MAX_DEPTH: usize = 64;
 
-/// Set in a branch that leads to a leaf.
+/// Flag in a branch that leads to a leaf.
 const IS_LEAF: u32 = 1 << 31;
 
-/// A tree. Nodes and leaves lie in one array each, so that predictions touch few lines of a processor's cache.
+/// A tree. Nodes and leaves are in one array each, so that predictions touch few cache lines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     features: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Tree {
     scales: Vec<usize>,
     nodes: Vec<Node>,
     leaves: Vec<Leaf>,
-    /// The share of each feature in the reduction of squares by splits.
+    /// The share of each feature in the reduction of the squared error by splits.
     influence: Vec<f64>,
 }
 
@@ -128,7 +128,7 @@ impl Tree {
 
     /// Depth: the maximum number of splits of a prediction.
     pub fn depth(&self) -> usize {
-        // Branches lead to later nodes, so that one pass suffices.
+        // Branches lead to later nodes, so one pass suffices.
         let mut depths = vec![0; self.nodes.len()];
         let mut deepest = 0;
         for (number, node) in self.nodes.iter().enumerate() {
@@ -143,7 +143,7 @@ impl Tree {
         deepest
     }
 
-    /// The share of each feature in the reduction of squares by splits, in order.
+    /// The share of each feature in the reduction of the squared error by splits, in order.
     pub fn influence(&self) -> &[f64] {
         &self.influence
     }
@@ -165,7 +165,7 @@ impl Tree {
         self.leaf(row).answer(row)
     }
 
-    /// The same with quantiles.
+    /// The same, with quantiles.
     pub fn predict_spread(&self, row: &[f64]) -> Spread {
         let leaf = self.leaf(row);
         let mean = leaf.answer(row);

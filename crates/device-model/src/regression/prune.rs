@@ -3,7 +3,7 @@
 use super::grow::{Examples, partition};
 use super::leaf;
 
-/// A tree before its leaves are learned.
+/// A tree without fitted leaves.
 #[derive(Clone, Debug)]
 pub(super) enum Draft {
     /// A leaf.
@@ -19,15 +19,15 @@ pub(super) enum Draft {
     },
 }
 
-/// Prunes a tree grown from rows by others (Quinlan, "Simplifying decision trees", 1987: reduced-error pruning). What a split gains must be
-/// more than the standard error of that (as in Breiman et al., "Classification and Regression Trees", section 3.4.3): half of those that
-/// follow noise gain something by chance.
+/// Prunes a tree by rows that it was not grown from (Quinlan, "Simplifying decision trees", 1987: reduced-error pruning). The gain of a split
+/// must exceed its standard error (as in Breiman et al., "Classification and Regression Trees", section 3.4.3), as half of the splits on
+/// noise gain something by chance.
 pub(super) fn prune(draft: &mut Draft, examples: &Examples, scales: &[usize], grown: &[u32], held_out: &[u32]) {
     let (mut grown, mut held_out) = (grown.to_vec(), held_out.to_vec());
     prune_below(draft, examples, scales, &mut grown, &mut held_out);
 }
 
-/// The error of each row held out that comes here, after pruning, in the order in which the rows are left.
+/// Prunes a subtree; returns the error of each held-out row that reaches it afterwards, in the order in which the rows are left.
 fn prune_below(draft: &mut Draft, examples: &Examples, scales: &[usize], grown: &mut [u32], held_out: &mut [u32]) -> Vec<f64> {
     let Draft::Split { feature, threshold, branches } = draft else { return errors(examples, scales, grown, held_out) };
     let column = &examples.columns[*feature];

@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Tree {
     }
 }
 
-/// Why examples cannot be used.
+/// Checks that examples are valid.
 pub(super) fn check_examples(examples: &Examples, features: &[&str], scales: &[usize]) -> Result<(), TreeError> {
     let wrong = |message: String| Err(TreeError(message));
     let rows = examples.len();
@@ -78,7 +78,7 @@ fn check_scales(scales: &[usize], features: usize) -> Result<(), String> {
 }
 
 impl Tree {
-    /// Everything that predictions rely on: branches lead to later nodes, so that they end, and to leaves that there are.
+    /// Checks the invariants of predictions: branches lead to later nodes, which guarantees termination, and to existing leaves.
     fn check(&self) -> Result<(), String> {
         check_scales(&self.scales, self.features.len())?;
         if self.leaves.len() != self.nodes.len() + 1 {

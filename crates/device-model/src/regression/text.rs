@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::{IS_LEAF, Leaf, Tree};
 
 impl Tree {
-    /// Questions with their answers behind them, indented by depth: the mean, in brackets what one and nine of ten are below, and
-    /// the rows.
+    /// Splits with their predictions, indented by depth: the mean, in brackets the 10th and 90th percentile, and
+    /// the number of rows.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
@@ -61,7 +61,7 @@ impl Tree {
     }
 }
 
-/// Four digits that count.
+/// A number with four significant digits.
 fn digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

@@ -7,7 +7,7 @@ use block::SchedulerSpec;
 
 pub mod per_request;
 
-/// The learning schedulers; the first is the default one.
+/// The learning schedulers; the first is the default.
 pub static LEARNING: &[&SchedulerSpec] = &[&per_request::SPEC];
 
 /// Every scheduler: those of [`block::ALL`], and those that learn.

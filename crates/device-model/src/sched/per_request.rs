@@ -1,17 +1,17 @@
 //! The per-request scheduler: dispatches the request with the shortest expected response time.
 //!
 //! The paper's third scheme ("Self-Learning Disk Scheduling", section 3.3.3): a model of response times is learned, and the request with
-//! the shortest expected one is dispatched. Beyond the paper:
+//! the shortest prediction is dispatched. Beyond the paper:
 //!
-//! * the model knows the angle of the platter ([`positioning`]), so that on a disk without a queue of its own requests are served in
+//! * the model knows the angle of the platter ([`positioning`]), so that on a disk without its own queue requests are served in
 //!   the order in which they pass under the head;
-//! * anticipation ([`streams`]): the device idles for a moment if a stream's next request should complete sooner than those that wait; a
+//! * anticipation ([`streams`]): the device idles briefly if a stream's next request should complete sooner than the queued ones; a
 //!   sequential stream has turns ([`turn`]);
 //! * asynchronous requests are delayed for a bounded time, unless they are larger;
-//! * no request starves: one in `batch` picks goes to the oldest that has expired, which the paper lacks, as it says.
+//! * no request starves: one in `batch` picks goes to the oldest expired request, which the paper lacks, as it says.
 //!
-//! The knowledge outlives the scheduler ([`known`]). Each constant says what chose it: physics, a bound of memory or time, or a sweep on
-//! job files drawn at random on nine disks and arrays, mostly in one direction. A few constants of [`crate::rotation`] were never swept.
+//! The knowledge outlives the scheduler ([`known`]). Each constant states how it was chosen: by physics, a bound of memory or time, or a sweep
+//! on random job files on nine disks and arrays, mostly in one direction. A few constants of [`crate::rotation`] were never swept.
 
 mod choose;
 mod known;
@@ -66,7 +66,7 @@ tunables! {
 
 fn starvation_bound(values: &[i64]) -> StarvationBound {
     let tuning = Tuning::of(values);
-    // Synchronous and asynchronous requests take turns at being the expired one, and each other pick may begin a turn.
+    // Synchronous and asynchronous requests alternate as the expired one, and each other pick may begin a turn.
     StarvationBound {
         expires: tuning.async_expire.max(Nanos(SHARE * tuning.sync_expire.0)),
         picks: 2 * tuning.batch * (1 + TURN_PICKS),
@@ -74,7 +74,7 @@ fn starvation_bound(values: &[i64]) -> StarvationBound {
 }
 
 impl Tuning {
-    /// After what time a request of this kind has expired.
+    /// The time after which a request of this kind expires.
     fn expire(&self, kind: usize) -> Nanos {
         if kind == SYNC { self.sync_expire } else { self.async_expire }
     }
@@ -99,7 +99,7 @@ struct PerRequest {
     anchors: Anchors,
     turn: Option<Turn>,
     last: Sent,
-    /// Requests at the device, and the synchronous ones of them.
+    /// Number of requests at the device, and of synchronous ones among them.
     at_device: u32,
     sync_at_device: u32,
     /// Recent mean sizes by kind, in sectors.
@@ -111,9 +111,9 @@ struct PerRequest {
     /// The prediction for a request that is alone at the device.
     alone: Option<(RequestId, Foreseen)>,
     since_expired: u64,
-    /// Requests that have expired and may go before the next turn.
+    /// Number of expired requests that may go before the next turn.
     round: u64,
-    /// The kind whose oldest went last because it had expired.
+    /// The kind of the last request dispatched because it had expired.
     expired_kind: usize,
 }
 
@@ -145,17 +145,17 @@ impl PerRequest {
         self.at_device += 1;
         self.sync_at_device += u32::from(request.is_sync());
         if !candidate.is_prompt {
-            // Otherwise the turn stays with its stream.
+            // Prompt requests do not change the turn.
             self.take_turn(now, &request);
         }
         Pick::Go(request)
     }
 
-    /// The oldest expired request; `None` if its turn has not come.
+    /// The oldest expired request; `None` if it is not due.
     fn next_expired(&mut self, now: Nanos, goes_on: bool) -> Option<Candidate> {
         self.since_expired += 1;
         if !goes_on && self.turn.is_some_and(|turn| turn.is_local) {
-            // After a turn those that expired meanwhile go, a batch of them.
+            // After a turn, a batch of requests that expired in the meantime goes first.
             self.round = self.tuning.batch;
         }
         if goes_on || self.since_expired < self.tuning.batch && self.round == 0 {
@@ -185,7 +185,7 @@ impl Scheduler for PerRequest {
             return Pick::Empty;
         }
         if self.shared.with(|known| known.streams.nothing_seeks()) {
-            // Any order costs the same: the order of arrival is fair.
+            // All orders cost the same: use the order of arrival, which is fair.
             let oldest = [SYNC, PROMPT, ASYNC].into_iter().filter_map(|kind| self.queue.oldest(kind));
             let Some(slot) = oldest.min_by_key(|&slot| self.queue.request(slot).arrival) else { return Pick::Empty };
             let candidate = self.candidate(now, slot);
@@ -207,7 +207,7 @@ impl Scheduler for PerRequest {
         }
         let best = if self.at_device > 0 { self.oldest(now) } else { self.soonest(now, SYNC) };
         let Some(best) = best else {
-            // There are only asynchronous requests, which are still delayed.
+            // Only asynchronous requests are queued, and they are still delayed.
             let until = self.async_from(now).unwrap_or(now).min(now + COMPLETION_BACKSTOP);
             return Pick::WaitUntil(until.max(now + Nanos(1)));
         };

@@ -1,4 +1,4 @@
-//! `seekwise-lab learn gains`: models of what settings gain.
+//! `seekwise-lab learn gains`: models of the gains of settings.
 
 use std::fs::File;
 use std::io::BufReader;

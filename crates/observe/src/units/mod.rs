@@ -1,23 +1,23 @@
-//! Who is slow, and because of whom: throughput, response times and waiting of units that share a device.
+//! Which units are slow, and because of which others: throughput, response times and waiting times of units that share a device.
 //!
-//! A unit is whatever its host numbers: a service, a container, a tenant. A request waits from its arrival until its completion. While it
-//! waits the device completes requests, its own and others'; the time between two successive completions is charged to the unit of the
-//! later one, by which the device is taken to have served it. Requests that complete at the same nanosecond share that time by their sizes.
-//! So the waiting time of a unit is divided, to the nanosecond, among the units whose requests it waited behind, itself among them:
+//! A unit is any entity that the host numbers: a service, a container, a tenant. A request waits from its arrival until its completion. While
+//! it waits, the device completes its unit's and others' requests; the time between two successive completions is charged to the unit of the
+//! later one, which the device is assumed to have served. Requests that complete at the same nanosecond share that time by their sizes.
+//! So the waiting time of a unit is divided, to the nanosecond, among the units behind whose requests it waited, including itself:
 //!
 //! ```text
 //! reader waits   ├───────────────────────┤        8 ms behind the writer, 2 ms behind itself
 //! completions       W        W        W    R
 //! charged to      writer   writer  writer  reader
 //! ```
-//! - On a device that serves one request at a time, such as a disk, this is what each request waited for. A device that serves many at
+//! - On a device that serves one request at a time, such as a disk, this is the cause of each wait. A device that serves many at
 //!   once may have served both without either delaying the other: there the share behind a neighbour is an upper bound of its effect.
-//! - While the device idles for a request to come (an I/O scheduler that anticipates), the time is charged to what completes next.
-//! - A flush of the write cache is waited for like a request, and completes like one. A write that first asks for a flush waits for both.
-//! - A call of fsync is waited for from its beginning to the last completion before its end, and the requests of its process meanwhile are part of
-//!   it. What other threads do for it, as a journal's, is waited for as theirs. Where calls are observed they are `flushes`, and flushes are not.
-//! - Everything counts in the interval in which it completes. What has been waiting for longer than the record reaches back
-//!   (16,384 changes from one unit to another, five minutes, 191 other units) waited before that behind no unit.
+//! - While the device idles in anticipation of a request, the time is charged to the next completion.
+//! - A flush of the write cache counts like a request, with a wait and a completion. A write preceded by a flush waits for both.
+//! - A call of fsync waits from its beginning to the last completion before its end, and includes the requests of its process in that time.
+//!   Work by other threads on its behalf, such as a journal's, counts as theirs. If calls are observed they are `flushes`, and flushes are not.
+//! - Everything counts in the interval in which it completes. Waiting that began before the record
+//!   (16,384 changes from one unit to another, five minutes, 191 other units) is charged to no unit for the time before it.
 //!
 //! ```
 //! use block::{Nanos, Op, Priority, Request};
@@ -56,47 +56,47 @@ pub use report::{Group, Report, Row};
 /// Number of a unit, given by the host.
 pub type UnitId = u32;
 
-/// Units that are told apart at a time. Kubernetes allows 110 pods on a machine, and not all of them use one disk in the same interval.
+/// Maximum number of units at a time. Kubernetes allows 110 pods per machine, and not all of them use one disk in the same interval.
 pub const MOST_UNITS: usize = 255;
-/// How far the record reaches back: as long as a request may be under way before the host gives it up.
+/// Maximum length of the record: as long as a request may be outstanding before the host gives up on it.
 const REACHES_BACK: Nanos = Nanos::from_millis(300_000);
 
-/// What is kept for a unit.
+/// State of a unit.
 #[derive(Clone, Debug, Default)]
 struct Slot {
-    /// The unit; `None` of the first slot, for what belongs to no unit or to one too many.
+    /// The unit; `None` for the first slot, which stands for no unit and for units in excess of the maximum.
     unit: Option<UnitId>,
     is_used: bool,
     /// Number of its latest run in the timeline.
     last_run: u64,
     /// Whether anything completed in this interval.
     is_active: bool,
-    /// Its calls of fsync are observed, so that flushes do not count as such.
+    /// Whether its calls of fsync are observed, so that flushes do not count separately.
     has_calls: bool,
     reads: Responses,
     writes: Responses,
     sync_writes: Responses,
     flushes: Responses,
-    /// Requests that transfer nothing.
+    /// Requests without data.
     others: u64,
     waited: u64,
     behind: Vec<u64>,
 }
 
-/// Requests of units that share a device. Allocates nothing for a request once it knows the units.
+/// Accounts for requests of units that share a device. Does not allocate per request once the units are known.
 #[derive(Clone, Debug)]
 pub struct Units {
     slots: Vec<Slot>,
     by_unit: BTreeMap<UnitId, u16>,
     timeline: Timeline,
-    /// What completed at the latest moment: slot and weight; it is settled once time goes on.
+    /// Completions at the latest time, as slot and weight; charged as soon as time advances.
     at: Nanos,
     served: Vec<(u16, u64)>,
-    /// Slot, and when it began to wait.
+    /// Waits that ended: slot, and when each began.
     waited: Vec<(u16, Nanos)>,
-    /// Streams that are in a call, and since when.
+    /// Streams in a call, and when it began.
     calls: BTreeMap<StreamId, Nanos>,
-    /// Events were lost since the time that is settled.
+    /// Whether events were lost since the last charge.
     is_gap: bool,
     from: Nanos,
 }
@@ -108,7 +108,7 @@ impl Default for Units {
 }
 
 impl Units {
-    /// Without events; the first interval begins at 0 unless [`begin`](Units::begin) says otherwise.
+    /// Without events; the first interval begins at 0 unless [`begin`](Units::begin) is called.
     pub fn new() -> Units {
         Units {
             slots: vec![Slot { is_used: true, ..Slot::default() }],
@@ -123,12 +123,12 @@ impl Units {
         }
     }
 
-    /// The first interval begins here.
+    /// Sets the beginning of the first interval.
     pub fn begin(&mut self, at: Nanos) {
         self.from = at;
     }
 
-    /// Adds an event of a unit. Events are in order of time.
+    /// Adds an event of a unit. Events must be in order of time.
     pub fn event(&mut self, unit: UnitId, event: &Event) {
         match event {
             Event::Completed { request, at, .. } => {
@@ -168,7 +168,7 @@ impl Units {
         }
     }
 
-    /// A call of fsync returned: it waited for what the device completed meanwhile.
+    /// Records the return of an fsync call, which waited for the device's completions since it began.
     fn synced(&mut self, unit: UnitId, called: Nanos, at: Nanos) {
         let slot = self.slot(unit);
         let of = &mut self.slots[usize::from(slot)];
@@ -179,7 +179,7 @@ impl Units {
         }
     }
 
-    /// Events were lost: the time from the last completion to the next one belongs to no unit.
+    /// Records that events were lost: the time from the last completion to the next one is charged to no unit.
     pub fn gap(&mut self) {
         self.settle();
         self.is_gap = true;
@@ -199,7 +199,7 @@ impl Units {
             Some((_, sum)) => *sum += weight,
             None => self.served.push((slot, weight)),
         }
-        // A process in a call waits for the call; its requests are a part of that.
+        // A process in a call waits for the call, which includes its requests.
         if self.calls.get(&stream).is_none_or(|called| *called > arrival) {
             self.waited.push((slot, arrival));
         }
@@ -255,7 +255,7 @@ impl Units {
         place as u16
     }
 
-    /// Ends the interval, and begins the next one. Rows are those of units with completions, those that waited longest first.
+    /// Ends the interval, and begins the next one. The report has a row per unit with completions, those that waited longest first.
     pub fn close(&mut self, at: Nanos) -> Report {
         self.settle();
         let names: Vec<Option<UnitId>> = self.slots.iter().map(|slot| slot.unit).collect();
@@ -278,8 +278,8 @@ impl Units {
         report
     }
 
-    /// Where all slots are used, frees a quarter of them: those whose units completed nothing for longest. For that the record is cut, so that
-    /// it has nothing of them any more; what it said of them before stays subtracted.
+    /// If all slots are in use, frees a quarter of them: those of units without completions for the longest time. Truncates the record so
+    /// that it does not refer to them; their earlier totals cancel out in differences.
     fn release(&mut self) {
         let Units { slots, by_unit, timeline, .. } = self;
         let mut used = slots.iter().filter(|slot| slot.is_used).count();
@@ -298,7 +298,7 @@ impl Units {
     }
 }
 
-/// The share of a request in time that several have in common.
+/// Weight of a request when several share the same time.
 fn weight(request: &Request) -> u64 {
     u64::from(request.sectors).max(1)
 }

@@ -1,4 +1,4 @@
-//! What units did in an interval.
+//! Results of units in an interval.
 
 use std::cmp::Reverse;
 
@@ -7,15 +7,15 @@ use block::Nanos;
 use super::UnitId;
 use crate::window::Quantiles;
 
-/// The longest response time that quantiles tell from longer ones: as long as a request may be under way.
+/// Maximum response time in quantiles: as long as a request may be outstanding.
 const LONGEST: Nanos = Nanos::from_millis(300_000);
 
-/// Requests of one kind while they are counted.
+/// Accumulates requests of one kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Responses {
     requests: u64,
     bytes: u64,
-    /// Made for the first one: most units have no requests of some kinds, and it takes 18 KB.
+    /// Allocated on first use: most units have no requests of some kinds, and it takes 18 KB.
     times: Option<Quantiles>,
 }
 
@@ -26,7 +26,7 @@ impl Responses {
         self.times.get_or_insert_with(|| Quantiles::new(LONGEST.0, 2)).add(response.0);
     }
 
-    /// What they were; the next interval begins.
+    /// Returns the results and begins the next interval.
     pub(super) fn take(&mut self) -> Group {
         let quantile = |share| {
             let value = self.times.as_ref().filter(|_| self.requests > 0).map(|times| times.quantile(share));
@@ -44,52 +44,52 @@ impl Responses {
 /// Requests of one kind that completed in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
-    /// What they transferred.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// Median of their response times, to 1 percent; `None` if there was none.
+    /// Median of their response times, to 1 percent; `None` without requests.
     pub p50: Option<Nanos>,
-    /// 99th percentile of their response times, to 1 percent, at most five minutes; `None` if there was none.
+    /// 99th percentile of their response times, to 1 percent, at most five minutes; `None` without requests.
     pub p99: Option<Nanos>,
 }
 
-/// A unit in an interval.
+/// Results of a unit in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The unit; `None`: all beyond the [number](super::MOST_UNITS) that is told apart.
+    /// The unit; `None` for all in excess of the [maximum](super::MOST_UNITS).
     pub unit: Option<UnitId>,
     /// Its reads.
     pub reads: Group,
     /// Its writes.
     pub writes: Group,
-    /// Those writes that a process waits for: direct ones, and those of fsync.
+    /// Writes among these for which a process waits: direct ones, and those of fsync.
     pub sync_writes: Group,
     /// Flushes of the write cache on its behalf, as by fsync.
     pub flushes: Group,
-    /// Discards.
+    /// Number of discards.
     pub others: u64,
     /// Sum of the response times of all these.
     pub waited: Nanos,
-    /// How much of that it waited behind requests of each unit, its own among them, the most first. The sum is `waited`. `None`: behind
-    /// units that are not told apart, or before the record began.
+    /// That waiting time by the unit behind whose requests it waited, including itself, the largest first. The sum is `waited`. `None`: behind
+    /// no known unit, or before the record began.
     pub behind: Vec<(Option<UnitId>, Nanos)>,
 }
 
 impl Row {
-    /// Requests that completed.
+    /// Number of completed reads, writes and discards.
     pub fn requests(&self) -> u64 {
         self.reads.requests + self.writes.requests + self.others
     }
 
-    /// The other unit that it waited behind longest, and the share of its waiting time; `None` if it waited for itself only.
+    /// The other unit behind which it waited longest, and the share of its waiting time; `None` if it waited only for itself.
     pub fn neighbour(&self) -> Option<(Option<UnitId>, f64)> {
         let (unit, waited) = self.behind.iter().find(|(unit, _)| *unit != self.unit)?;
         Some((*unit, waited.0 as f64 / self.waited.0.max(1) as f64))
     }
 }
 
-/// Units in an interval.
+/// Results of all units in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// When it began.
@@ -101,7 +101,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Puts the rows and what each waited behind in order.
+    /// Sorts the rows, and the waiting times of each.
     pub(super) fn sort(&mut self) {
         for row in &mut self.rows {
             row.behind.sort_by_key(|(unit, waited)| (Reverse(*waited), *unit));
@@ -109,19 +109,19 @@ impl Report {
         self.rows.sort_by_key(|row| (Reverse(row.waited), row.unit));
     }
 
-    /// A quantity per second; 0 of an interval without length.
+    /// A quantity per second; 0 for an interval without length.
     pub fn per_second(&self, quantity: u64) -> f64 {
         let seconds = (self.to - self.from).as_secs_f64();
         if seconds > 0.0 { quantity as f64 / seconds } else { 0.0 }
     }
 
-    /// Mean number of a unit's requests that were waiting: their response times divided by the interval.
+    /// Mean number of outstanding requests of a unit: the sum of its response times divided by the interval.
     pub fn wait(&self, row: &Row) -> f64 {
         self.per_second(row.waited.0) / 1e9
     }
 
-    /// Charges what one unit transferred, and what was waited for behind it, to others by these shares, of which the sum is 1 at most. Its
-    /// own waiting and response times stay its own. For what the kernel sends on behalf of others, such as write-back.
+    /// Charges the data transferred by one unit, and others' waiting behind it, to other units by these shares, whose sum must be at most 1. Its
+    /// own waiting and response times are unchanged. For requests that the kernel issues on behalf of others, such as write-back.
     pub fn charge(&mut self, from: UnitId, shares: &[(UnitId, f64)]) {
         let part = |of: u64, share: f64| (of as f64 * share.clamp(0.0, 1.0)) as u64;
         let Some(sent) = self.rows.iter().find(|row| row.unit == Some(from)) else { return };

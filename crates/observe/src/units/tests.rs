@@ -1,4 +1,4 @@
-//! Conservation, and what a direct count says.
+//! Conservation, and comparison with a direct count.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::*;
 
 type Charged = BTreeMap<(Option<UnitId>, Option<UnitId>), u64>;
 
-/// An operation of a unit: how long after the previous completion it completes, and how long it waited for that.
+/// An operation of a unit: time from the previous completion to its own, and time that it waited.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     unit: UnitId,
@@ -37,7 +37,7 @@ fn event_of(done: &Done, at: u64) -> Event {
     Event::Completed { request, dispatched: asked, at }
 }
 
-/// With their times, from 1 second on.
+/// With their times, from 1 second.
 fn timed(all: &[Done]) -> Vec<(UnitId, Event)> {
     let mut at = 1_000_000_000;
     let event = |done: &Done| {
@@ -58,7 +58,7 @@ fn charged(report: &Report) -> Charged {
     report.rows.iter().flat_map(of).collect()
 }
 
-/// When something completed, and since when it waited.
+/// Start of the wait, and completion.
 fn span(event: &Event) -> (u64, u64) {
     match event {
         Event::Completed { request, at, .. } => (request.arrival.0, at.0),
@@ -67,7 +67,7 @@ fn span(event: &Event) -> (u64, u64) {
     }
 }
 
-/// Each nanosecond of each wait, charged to the unit whose completion is the next one. For completions at different times.
+/// Each nanosecond of each wait, charged to the unit of the next completion. Completions must be at different times.
 fn counted(events: &[(UnitId, Event)]) -> Charged {
     let mut charged = Charged::new();
     let began = span(&events[0].1).0;
@@ -131,7 +131,7 @@ proptest! {
         let alone = timed(&first);
         let last = alone.last().map_or(0, |(_, event)| event.at().0);
         let mut both = alone.clone();
-        // The others begin after the last completion of these.
+        // The other units begin after the last completion of these.
         both.extend(timed(&second).into_iter().map(|(unit, event)| (unit + 10, later(event, last))));
         let rows = |report: Report| report.rows.into_iter().filter(|row| row.unit < Some(10)).collect::<Vec<_>>();
         prop_assert_eq!(rows(report(&alone, 9_000_000_000)), rows(report(&both, 9_000_000_000)));
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// The same that begins to wait after `by`.
+/// The same event, delayed by `by`.
 fn later(event: Event, by: u64) -> Event {
     match event {
         Event::Completed { mut request, dispatched, at } => {
@@ -217,7 +217,7 @@ fn a_call_of_fsync_waits_for_what_the_device_completes_meanwhile_and_counts_once
         (database, Event::Flushed { stream: 1, asked: Nanos(200), at: Nanos(600) }),
         completed(neighbour, Op::Read, 8, 0, 1_000),
         (database, Event::Returned { stream: 1, op: Op::Write, bytes: 0, called: Nanos(100), at: Nanos(1_050) }),
-        // One that had nothing to wait for, and one whose length is not known.
+        // A call with nothing to wait for, and one with an unknown beginning.
         (database, Event::Called { stream: 1, at: Nanos(1_060) }),
         (database, Event::Returned { stream: 1, op: Op::Write, bytes: 0, called: Nanos(1_060), at: Nanos(1_070) }),
         (database, Event::Returned { stream: 3, op: Op::Read, bytes: 0, called: Nanos(0), at: Nanos(1_070) }),

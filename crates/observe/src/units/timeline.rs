@@ -1,45 +1,45 @@
-//! Whose requests the device completed, and when: the time between two completions belongs to the later one's unit.
+//! The units whose requests the device completed over time: the time between two completions belongs to the later one's unit.
 //!
 //! ```text
 //! completions    a     b   b      a         time ─▶      runs: a │ bb │ a │ …     every 64th run with the totals of all units before it
 //! belongs to  aaa bbbbbbbbb aaaaaa
 //! ```
-//! The time that each unit had since any moment is the difference of two totals, corrected by at most 64 runs.
+//! The time of each unit since any moment is the difference of two totals, corrected by at most 64 runs.
 
 use std::collections::VecDeque;
 
 use block::Nanos;
 
-/// Runs between two snapshots of the totals: walking through them takes about as long as subtracting the totals of 50 units.
+/// Number of runs between two snapshots of the totals: iterating over them takes about as long as subtracting the totals of 50 units.
 const RUNS_PER_BLOCK: usize = 64;
-/// Snapshots that are kept. With 16,384 runs the record reaches back for three seconds at least where a device completes 5,000 requests a
-/// second, and by as much longer as a unit completes several in a row.
+/// Maximum number of snapshots. With 16,384 runs the record covers at least three seconds of a device with 5,000 completions per
+/// second, and more if units have several completions in a row.
 const BLOCKS: usize = 256;
 
-/// Time that belongs to one unit.
+/// A span of time that belongs to one unit.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     end: Nanos,
     slot: u16,
 }
 
-/// The totals of all slots when a block of runs began.
+/// The totals of all slots at the beginning of a block of runs.
 #[derive(Clone, Debug)]
 struct Block {
     began: Nanos,
     totals: Vec<u64>,
 }
 
-/// The record of the device's time.
+/// The record of the device's time by unit.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
     runs: VecDeque<Run>,
     blocks: VecDeque<Block>,
-    /// Snapshots to be used again, so that none is allocated in the long run.
+    /// Snapshots for reuse, which avoids allocation in the long run.
     spare: Vec<Vec<u64>>,
-    /// Number of the first run that is kept, counted from the beginning.
+    /// Number of the first run in the record, counted from the beginning.
     first: u64,
-    /// Nanoseconds that belong to each slot.
+    /// Total nanoseconds of each slot.
     totals: Vec<u64>,
     end: Nanos,
     most_blocks: usize,
@@ -62,12 +62,12 @@ impl Timeline {
         }
     }
 
-    /// Up to when it is known whose time it was; 0 before anything is.
+    /// The end of the record; 0 if it is empty.
     pub(super) fn end(&self) -> Nanos {
         self.end
     }
 
-    /// Number of the first run that is kept.
+    /// Number of the first run in the record.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
@@ -77,12 +77,12 @@ impl Timeline {
         (self.first + self.runs.len() as u64).saturating_sub(1)
     }
 
-    /// The record begins here.
+    /// Sets the beginning of the record.
     pub(super) fn begin(&mut self, at: Nanos) {
         self.end = at;
     }
 
-    /// The time up to `until` belongs to a slot.
+    /// Assigns the time up to `until` to a slot.
     pub(super) fn push(&mut self, slot: u16, until: Nanos) {
         if until <= self.end {
             return;
@@ -123,7 +123,7 @@ impl Timeline {
         }
     }
 
-    /// Forgets the oldest block; `false`: there is only the latest one, which stays.
+    /// Drops the oldest block; false if there is only one, which is kept.
     pub(super) fn forget_oldest(&mut self) -> bool {
         if self.blocks.len() < 2 {
             return false;
@@ -132,20 +132,20 @@ impl Timeline {
         true
     }
 
-    /// Forgets what ended before this time, in whole blocks; the latest one stays.
+    /// Drops whole blocks that ended before this time, except the latest.
     pub(super) fn forget_before(&mut self, at: Nanos) {
         while self.blocks.get(1).is_some_and(|second| second.began < at) {
             self.forget_block();
         }
     }
 
-    /// Adds the time since `from` to `out` by slots. What is not in the record any more is added to slot 0. `out` is as long as the highest
-    /// slot that was ever pushed, at least.
+    /// Adds the time since `from` to `out` by slot. Time before the record is added to slot 0. `out` must have an element for the highest
+    /// slot that was ever pushed.
     pub(super) fn add_since(&self, from: Nanos, out: &mut [u64]) {
         if from >= self.end {
             return;
         }
-        // First among the blocks: runs are too many to be in the processor's cache.
+        // Search blocks first: the runs do not fit in the processor's cache.
         let Some(number) = self.blocks.partition_point(|block| block.began <= from).checked_sub(1) else {
             let began = self.blocks.front().map_or(self.end, |block| block.began);
             out[0] += (began - from).0;
@@ -162,7 +162,7 @@ impl Timeline {
         for (sum, total) in out[known.len()..].iter_mut().zip(later) {
             *sum += total;
         }
-        // Less what was between the snapshot and `from`: it was just added, so no sum becomes negative.
+        // Subtract the time between the snapshot and `from`: it was just added, so no sum becomes negative.
         while let Some(run) = runs.next().filter(|_| start < from) {
             let end = run.end.min(from);
             out[usize::from(run.slot)] -= (end - start).0;

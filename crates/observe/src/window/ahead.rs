@@ -3,12 +3,12 @@
 //! ```text
 //! 128 KiB   1,024 KiB       1,024 KiB       500 KiB: less than before, so the file ends there
 //! ├──────┤├──────────────┤├──────────────┤├───────┤
-//!         the next one is read when the process reaches this one: so it used all of the one before
+//!         the next one is read when the process reaches this one: so it has used all of the one before
 //! ```
-//! Linux reads the next part of a file when a process reaches the last part that was read ahead (`mm/readahead.c`). Where the run ends, the
-//! last part, or some of it, was read in vain and must not count as throughput. So the first 128 KiB of a read count, which the usual setting
-//! reads as well, and the rest only if the run continues, or ends because the file does. Runs are followed on the device, because several
-//! processes may read one file in turn.
+//! Linux reads the next part of a file when a process reaches the last part that was read ahead (`mm/readahead.c`). At the end of a run, the
+//! last part, or some of it, was read in vain and must not count as throughput. So the first 128 KiB of a read count, which are read also with
+//! the default setting, and the rest only if the run continues, or ends with the file. Runs are tracked by their location on the device, as
+//! several processes may read one file in turn.
 
 use block::{READ_AHEAD_SECTORS, Request};
 
@@ -19,14 +19,14 @@ const SECTOR_BYTES: u64 = 512;
 /// The end of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct End {
-    /// The first sector behind the last read; 0: none.
+    /// The first sector after the last read; 0: none.
     lba: u64,
     sectors: u32,
-    /// Sectors of the last read that may still turn out to be used.
+    /// Sectors of the last read whose use is undecided.
     open: u32,
 }
 
-/// Follows what is read ahead. Allocates nothing after its construction.
+/// Tracks read-ahead. Does not allocate after construction.
 #[derive(Clone, Debug)]
 pub(super) struct Ahead {
     ends: Box<[End; ENDS]>,
@@ -35,12 +35,12 @@ pub(super) struct Ahead {
     requests: u64,
 }
 
-/// Read-ahead used in a window.
+/// Read-ahead that was used in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Used {
     /// Bytes.
     pub bytes: u64,
-    /// Requests of 128 KiB that this would have been, less those that completed.
+    /// The number of requests that this would have been in units of 128 KiB, minus the actual number.
     pub more_requests: u64,
 }
 
@@ -83,12 +83,12 @@ impl Ahead {
     }
 }
 
-/// Sectors that count in any case, because they are read under any setting.
+/// Sectors that always count, as they are read under any setting.
 fn sure(request: &Request) -> u32 {
     request.sectors.min(READ_AHEAD_SECTORS)
 }
 
-/// The place of a run that ends before this sector. Runs begin and end at pages; Fibonacci hashing spreads what is regular.
+/// The slot of a run that ends before this sector. Runs begin and end at pages; Fibonacci hashing spreads regular patterns.
 fn place(lba: u64) -> usize {
     ((lba >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - ENDS.ilog2())) as usize
 }
@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Consecutive reads of these sizes in KiB, from a sector on.
+    /// Consecutive reads of these sizes in KiB, starting at a sector.
     fn run(ahead: &mut Ahead, mut lba: u64, kib: &[u32]) {
         for kib in kib {
             let (op, priority, sectors) = (Op::Read, Priority::DEFAULT, 2 * kib);
@@ -145,7 +145,7 @@ mod tests {
         }
         let whole = 40 * (3 * 1024 + 128);
         let came = ahead.close().bytes >> 10;
-        // Two of them may have the same place.
+        // Two of them may have the same slot.
         assert!(came <= whole && came * 20 >= whole * 19, "{came} of {whole}");
         let plain = Request {
             id: 0,

@@ -18,7 +18,7 @@ pub struct Previous {
     pub stream: StreamId,
     /// Its operation.
     pub op: Op,
-    /// The first sector behind it.
+    /// The first sector after it.
     pub end: u64,
     /// When it reached the queue.
     pub arrival: Nanos,
@@ -29,35 +29,35 @@ pub struct Previous {
 pub struct RequestFeatures {
     /// The request itself.
     pub request: Request,
-    /// The requests before it, of any stream, the last one first; `None` where there were fewer.
+    /// The requests before it, of any stream, the last one first; `None` if there were fewer.
     pub previous: [Option<Previous>; PREVIOUS],
     /// The end of its stream's last request, in sectors; `None` if the stream is unknown.
     pub stream_end: Option<u64>,
-    /// It is synchronous and the only one its stream waits for: the next one may depend on it.
+    /// Whether it is synchronous and the only outstanding one of its stream: the next one may depend on it.
     pub is_dependent: bool,
     /// From the completion of its stream's last synchronous request to its arrival; `None` unless it
     /// [is dependent](RequestFeatures::is_dependent) and there was one (Iyer, Druschel, "Anticipatory scheduling", 2001).
     pub think: Option<Nanos>,
-    /// Requests queued and not done, it not counted.
+    /// Number of outstanding requests, excluding it.
     pub depth: u64,
-    /// The number of them in its stream.
+    /// Number of outstanding requests in its stream, excluding it.
     pub stream_depth: u64,
-    /// Streams with requests queued and not done, its own counted.
+    /// Number of streams with outstanding requests, including its own.
     pub streams: u64,
 }
 
 impl RequestFeatures {
-    /// It begins where its stream's last request ended or up to [`SEQUENTIAL_GAP`] behind.
+    /// Whether it begins where its stream's last request ended or up to [`SEQUENTIAL_GAP`] behind.
     pub fn is_sequential(&self) -> bool {
         self.stream_end.is_some_and(|end| follows(end, self.request.lba))
     }
 
-    /// It begins where the last request ended, whosever that was, or up to [`SEQUENTIAL_GAP`] behind.
+    /// Whether it begins where the last request of any stream ended, or up to [`SEQUENTIAL_GAP`] behind.
     pub fn is_sequential_overall(&self) -> bool {
         self.previous[0].is_some_and(|previous| follows(previous.end, self.request.lba))
     }
 
-    /// A number for each of [`REQUEST_FEATURES`]; NaN where there is none.
+    /// A number for each of [`REQUEST_FEATURES`]; NaN if undefined.
     pub fn values(&self) -> [f64; REQUEST_FEATURES.len()] {
         std::array::from_fn(|index| TABLE[index].1(self))
     }
@@ -131,37 +131,37 @@ struct Stream {
     end: Option<u64>,
     /// When its last synchronous request completed.
     answered: Option<Nanos>,
-    /// Requests queued and not done.
+    /// Outstanding requests.
     open: u32,
-    /// The synchronous ones of them.
+    /// Outstanding synchronous requests.
     waiting: u32,
-    /// The period `requests` are of.
+    /// The period to which `requests` refers.
     period: u64,
     requests: u64,
 }
 
-/// Previous requests, of all streams together and of each of up to 512; another stream replaces one that was silent for long. Allocates
-/// nothing after construction.
+/// Previous requests, of all streams together and of each of up to 512; beyond that, a new stream replaces the least recently used one. Does
+/// not allocate after construction.
 #[derive(Clone, Debug)]
 pub struct History {
     streams: StreamTable<Stream>,
-    /// The requests before, the last of them at `last`: moving them along would cost a tenth of the whole.
+    /// The previous requests, the last of them at `last`: shifting them would cost a tenth of the total.
     ring: [Option<Previous>; RING],
     last: usize,
     depth: u64,
-    /// Streams with `open` requests.
+    /// Number of streams with `open` requests.
     busy: u64,
     period: u64,
 }
 
-/// A request that arrived, and how many its stream had in this period before.
+/// A request at its arrival, and the number of earlier requests of its stream in this period.
 pub(super) struct Arrival {
     pub features: RequestFeatures,
     pub before: u64,
 }
 
 impl History {
-    /// Without requests.
+    /// An empty history.
     pub fn new() -> History {
         History { streams: StreamTable::new(), ring: [None; RING], last: 0, depth: 0, busy: 0, period: 0 }
     }
@@ -206,7 +206,7 @@ impl History {
         Arrival { features, before }
     }
 
-    /// A request is done that was queued.
+    /// Records the completion of a queued request.
     #[inline]
     pub fn completed(&mut self, request: &Request, at: Nanos) {
         self.depth = self.depth.saturating_sub(1);
@@ -219,7 +219,7 @@ impl History {
         }
     }
 
-    /// Requests queued and not done.
+    /// Number of outstanding requests.
     pub fn depth(&self) -> u64 {
         self.depth
     }

@@ -1,37 +1,37 @@
-//! Burstiness of arrivals: counts in slots of time, at six scales at once.
+//! Burstiness of arrivals: counts in time slots at six scales at once.
 //!
 //! ```text
-//!  10 ms  │3│0│0│4│0│0│0│1│      a slot that ends hands its count to the slot that holds it
+//!  10 ms  │3│0│0│4│0│0│0│1│      a slot that ends adds its count to the larger slot that contains it
 //!  20 ms  │ 3 │ 4 │ 0 │ 1 │
 //!  40 ms  │   7   │   1   │ …    up to 320 ms
 //! ```
 //! Leland, Taqqu, Willinger, Wilson, "On the self-similar nature of Ethernet traffic", 1994, section 3.2: the index of dispersion
-//! stays 1 at every scale if requests come independently, and grows as a power of the scale if bursts come in bursts.
+//! is 1 at every scale if requests are independent, and grows as a power of the scale if the traffic is self-similar.
 
 use block::Nanos;
 
-/// The shortest slot.
+/// Length of the shortest slot.
 const SLOT: Nanos = Nanos::from_millis(10);
-/// Each scale's slots are twice as long as those of the one before.
+/// Number of scales; the slots of each are twice as long as those of the previous one.
 pub(super) const SCALES: usize = 6;
-/// Least number of slots for a variance.
+/// Minimum number of slots for a variance.
 const LEAST_SLOTS: u64 = 8;
-/// Least number of scales for a slope.
+/// Minimum number of scales for a slope.
 const LEAST_SCALES: usize = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Scale {
-    /// Requests in the slot that is not over.
+    /// Requests in the current slot.
     open: u64,
-    /// Squared counts of the slots that are.
+    /// Sum of squared counts of earlier slots.
     squares: f64,
 }
 
-/// Counts arrivals. The slots begin with the first one; time before it in the window counts as if it came at the end.
+/// Counts arrivals. Slots begin with the first arrival; earlier time in the window counts as if it were at the end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bursts {
     first: Option<Nanos>,
-    /// The shortest slot that is not over.
+    /// Number of the current shortest slot.
     slot: u64,
     requests: u64,
     scales: [Scale; SCALES],
@@ -49,7 +49,7 @@ impl Bursts {
         self.scales[0].open += 1;
     }
 
-    /// Every slot that is over now that `slot` is the one.
+    /// Ends every slot that is over when `slot` is the current one.
     fn end_slots(&mut self, slot: u64) {
         let mut handed = 0;
         for (power, scale) in self.scales.iter_mut().enumerate() {
@@ -63,7 +63,8 @@ impl Bursts {
         self.slot = slot;
     }
 
-    /// Variance by mean of the counts in slots of each scale, in a window this long; NaN with fewer than eight slots or no request.
+    /// Ratio of variance to mean of the counts in slots of each scale, in a window of this length; NaN with fewer than eight slots or without
+    /// requests.
     pub fn dispersion(&self, duration: Nanos) -> [f64; SCALES] {
         let mut handed = 0;
         let mut index = [f64::NAN; SCALES];
@@ -71,7 +72,7 @@ impl Bursts {
             handed += scale.open;
             let last = self.slot >> power;
             let slots = (duration.0 / (SLOT.0 << power)).max(last);
-            // The last slot is the window's cut-off rest, or one of the whole ones.
+            // The last slot is the incomplete rest of the window, or a complete one.
             let (counted, squares) = if last < slots {
                 (self.requests, scale.squares + (handed as f64).powi(2))
             } else {
@@ -85,7 +86,7 @@ impl Bursts {
         index
     }
 
-    /// The Hurst parameter by aggregated variance: 0.5 of independent arrivals, towards 1 the more bursts come in bursts, below 0.5 of
+    /// The Hurst parameter by aggregated variance: 0.5 for independent arrivals, towards 1 for self-similar bursts, below 0.5 for
     /// regular ones. NaN if fewer than three scales have a dispersion.
     pub fn hurst(&self, duration: Nanos) -> f64 {
         let (mut count, mut x, mut y, mut xx, mut xy) = (0, 0.0, 0.0, 0.0, 0.0);

@@ -10,8 +10,8 @@ use super::places::{Footprint, Recent};
 use super::quantiles::Quantiles;
 use crate::event::Event;
 
-/// Folds events into features, in one pass and without allocating. What spans windows is kept from one to the next: requests queued
-/// and not done, where each stream ended, the requests before. Of 512 streams, that is; see [`History`].
+/// Accumulates events into features, in one pass and without allocating. State that spans windows is kept from one to the next: outstanding
+/// requests, the last position of each stream, and the previous requests. Limited to 512 streams; see [`History`].
 #[derive(Clone, Debug)]
 pub struct Extractor {
     history: History,
@@ -35,18 +35,18 @@ pub(super) struct Kind {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     pub requests: u64,
-    /// In the order of [`Op`]'s variants: an index costs less than a branch that cannot be foreseen.
+    /// In the order of [`Op`]'s variants: an index is cheaper than an unpredictable branch.
     kinds: [Kind; 3],
     pub aligned: u64,
     pub sequential_overall: u64,
-    /// Sequential runs of streams that are in the window.
+    /// Sequential runs of streams in the window.
     pub runs: u64,
     pub repeats: u64,
     pub dependent: u64,
     pub streams: u64,
-    /// Sum over the streams of their requests squared.
+    /// Sum over the streams of the square of their number of requests.
     pub stream_squares: u64,
-    /// Requests that any came before.
+    /// Requests that have a predecessor.
     pub followers: u64,
     /// The number of them after a request of another stream.
     pub switches: u64,
@@ -54,7 +54,7 @@ pub(super) struct Sums {
     pub depth_max: u64,
     pub stream_depths: u64,
     pub idle_arrivals: u64,
-    /// The lowest sector, and the first behind the highest.
+    /// The lowest sector, and the first after the highest.
     pub span: Option<(u64, u64)>,
     pub gap_ns: Moments,
     pub think_ns: Moments,
@@ -68,7 +68,7 @@ pub(super) struct Sums {
 }
 
 impl Extractor {
-    /// Without events.
+    /// An extractor without events.
     pub fn new() -> Extractor {
         let sizes = Quantiles::new(u64::from(u32::MAX), 1);
         Extractor { history: History::new(), recent: Recent::new(), sizes, sums: Sums::default() }
@@ -94,7 +94,7 @@ impl Extractor {
         self.sums.requests
     }
 
-    /// The features of the window that ends here after `duration`; the next begins.
+    /// The features of the window that ends now after `duration`; begins the next one.
     pub fn close(&mut self, duration: Nanos) -> Features {
         self.sums.size_p95_sectors = self.sizes.quantile(0.95);
         let features = Features::of(&self.sums, duration);
@@ -150,7 +150,7 @@ impl Sums {
     fn add_stream(&mut self, arrival: &Arrival) {
         let Arrival { features: seen, before } = arrival;
         self.streams += u64::from(*before == 0);
-        // The difference of two neighbouring squares.
+        // The difference of two consecutive squares.
         self.stream_squares += 2 * before + 1;
         self.runs += u64::from(*before == 0 || !seen.is_sequential());
         self.dependent += u64::from(seen.is_dependent);
@@ -186,7 +186,7 @@ impl Sums {
         self.footprint.add(first, end.saturating_sub(1));
     }
 
-    /// From the lowest sector to the end of the highest request; NaN without any.
+    /// From the lowest sector to the end of the highest request; NaN without requests.
     pub fn span_sectors(&self) -> f64 {
         self.span.map_or(f64::NAN, |(lowest, highest)| (highest - lowest) as f64)
     }

@@ -9,7 +9,7 @@ use super::table::{Feature, LOAD, SERVICE, described, feature};
 /// Every feature of a window, in the order of [`Features`].
 pub static FEATURES: &[Feature; TABLE.len()] = &described(TABLE);
 
-/// A window's features, in the order of [`FEATURES`] and in their units, never infinite; NaN where there is no value.
+/// A window's features, in the order of [`FEATURES`] and in their units, never infinite; NaN for missing values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Features(pub [f64; FEATURES.len()]);
 
@@ -62,7 +62,7 @@ const TABLE: &[Row] = &[
     (feature("write_back_share", "", LOAD, "Asynchronous writes among the requests."), |sums, _| {
         ratio(sums.kind(Op::Write).requests - sums.kind(Op::Write).sync, sums.requests)
     }),
-    // When.
+    // Times of arrival.
     (feature("requests_per_s", "1/s", SERVICE, "Requests queued in a second."), |sums, duration| {
         sums.requests as f64 / duration.as_secs_f64()
     }),
@@ -97,7 +97,7 @@ const TABLE: &[Row] = &[
         ),
         |sums, duration| sums.bursts.hurst(duration),
     ),
-    // By whom.
+    // Streams.
     (feature("streams", "streams", LOAD, "Streams (processes) that queued requests."), |sums, _| sums.streams as f64),
     (
         feature(
@@ -122,7 +122,7 @@ const TABLE: &[Row] = &[
     (feature("think_variation", "", LOAD, "Standard deviation of these think times by their mean."), |sums, _| {
         sums.think_ns.variation()
     }),
-    // In which order.
+    // Order.
     (
         feature("sequential_share", "", LOAD, "Requests that begin where their stream's last one ended, or up to 32 KiB behind."),
         |sums, _| ratio(sums.sequential(), sums.requests),

@@ -1,6 +1,6 @@
 //! Means and standard deviations in one pass.
 
-/// Count, mean and variance of numbers. They are taken relative to the first one, so that equal large numbers have no spread.
+/// Count, mean and variance of numbers, computed relative to the first one, so that equal large numbers have exactly zero variance.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moments {
     count: u64,
@@ -21,32 +21,32 @@ impl Moments {
         self.squares += beyond * beyond;
     }
 
-    /// NaN of nothing.
+    /// The mean; NaN without values.
     pub fn mean(&self) -> f64 {
         self.first + self.sum / self.count as f64
     }
 
-    /// The standard deviation of what was added; NaN of nothing.
+    /// The standard deviation; NaN without values.
     pub fn deviation(&self) -> f64 {
         let count = self.count as f64;
-        // Never below zero, for the first one is among them: where the others are alike its distance is most of the variance.
+        // Never below zero, as the first value is included: if the others are equal, its distance is most of the variance.
         ((self.squares - self.sum * self.sum / count) / count).sqrt()
     }
 
-    /// The standard deviation by the mean: 0 of equal numbers, 1 of exponentially distributed ones. NaN if the mean is 0.
+    /// The coefficient of variation (standard deviation / mean): 0 for equal numbers, 1 for exponentially distributed ones. NaN if the mean is 0.
     pub fn variation(&self) -> f64 {
         self.deviation() / self.mean()
     }
 }
 
-/// The logarithm to base 2, at most 0.0005 off: a cubic between powers of two. Other than a library's it is the same on every machine,
+/// The logarithm to base 2 with an error of at most 0.0005: a cubic between powers of two. Unlike a library's it is the same on every machine,
 /// and several times as fast. 0 counts as 1.
 #[inline]
 pub(super) fn log2(value: u64) -> f64 {
     const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
     let value = value | u64::from(value == 0);
     let zeros = value.leading_zeros();
-    // What stands behind the first one bit, as a number from 1 to 2. Converting a u64 would round, and costs more.
+    // The bits after the leading one, as a number from 1 to 2. Converting a u64 would round, and costs more.
     let mantissa = (value << zeros << 1) >> (u64::BITS - MANTISSA_BITS);
     let fraction = f64::from_bits(mantissa | 1.0_f64.to_bits()) - 1.0;
     let exponent = f64::from(u64::BITS - 1 - zeros);

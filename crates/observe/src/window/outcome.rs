@@ -9,7 +9,7 @@ use crate::merit;
 use crate::preference::Preference;
 use crate::stream_table::StreamTable;
 
-/// The longest response time that a quantile tells from longer ones: an hour.
+/// Maximum response time in quantiles: an hour.
 const LONGEST: Nanos = Nanos::from_millis(3_600_000);
 
 /// Performance of the requests that completed in a window.
@@ -19,14 +19,15 @@ pub struct WindowOutcome {
     pub duration: Nanos,
     /// Completed requests.
     pub requests: u64,
-    /// The synchronous ones of them. Read-ahead counts as one request for every 128 KiB that a process used.
+    /// Synchronous ones among them. Read-ahead counts as one request for every 128 KiB that a process used.
     pub waited_for: u64,
-    /// Bytes transferred; of read-ahead those that a process used ([`Ahead`]).
+    /// Bytes transferred; for read-ahead only those that a process used ([`Ahead`]).
     pub bytes: u64,
     /// Mean response time of synchronous requests (of all if none is), in seconds; NaN without any.
     pub mean_response_s: f64,
-    /// Time that such requests waited in the window, completed or not, for each that completed, in seconds; NaN if none did. In the long run
-    /// that is the mean response time (Little's law), but it includes requests that are still waiting, so that neglecting them gains nothing.
+    /// Time that such requests waited in the window, completed or not, divided by the number of completed ones, in seconds; NaN if none
+    /// completed. In the long run that is the mean response time (Little's law), but it includes outstanding requests, so that delaying them is
+    /// not rewarded.
     pub waited_s: f64,
     /// 99th percentile of their response times in seconds, to 1 percent, at most an hour; NaN without any.
     pub p99_response_s: f64,
@@ -35,8 +36,8 @@ pub struct WindowOutcome {
     /// Mean service time of all requests in seconds; NaN without any.
     pub mean_service_s: f64,
     /// Jain's index over the streams' progress: the service time of synchronous requests that completed in the window, divided by the time
-    /// that such requests waited in it, completed or not. 1 is fair, 1/n if one of n gets everything; a stream that waited and got nothing
-    /// counts. 1 of a single stream or none. Of up to 512 streams; another one replaces a silent one.
+    /// that such requests waited in it, completed or not. 1 is fair, 1/n if one of n gets everything; a stream that waited without progress
+    /// counts. 1 for a single stream or none. Covers up to 512 streams; beyond that, a new one replaces the least recently used.
     pub fairness: f64,
     /// Outstanding requests when the window ended.
     pub unfinished: u64,
@@ -44,7 +45,7 @@ pub struct WindowOutcome {
     pub calls: Option<Calls>,
 }
 
-/// Calls of processes that returned in a window. Of buffered writes the block layer sees only asynchronous write-back, although processes may
+/// Calls of processes that returned in a window. For buffered writes the block layer shows only asynchronous write-back, although processes may
 /// be blocked by it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calls {
@@ -52,7 +53,8 @@ pub struct Calls {
     pub done: u64,
     /// Bytes read and written for them.
     pub bytes: u64,
-    /// Time that processes were blocked by calls in the window, returned or not, for each that returned, in seconds; NaN if none did.
+    /// Time that processes were blocked by calls in the window, returned or not, divided by the number of returned ones, in seconds; NaN if none
+    /// returned.
     pub waited_s: f64,
 }
 
@@ -67,7 +69,7 @@ impl WindowOutcome {
         self.by_time(self.requests)
     }
 
-    /// The values that are scored, of calls if they are observed: bytes per second, and the time waited for each request in seconds.
+    /// The values that are scored, of calls if these are observed: bytes per second, and the waiting time per request in seconds.
     pub fn judged(&self) -> (f64, f64) {
         match &self.calls {
             Some(calls) => (self.by_time(calls.bytes), calls.waited_s),
@@ -97,15 +99,15 @@ pub fn depth<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> f64 {
     if lasted_s > 0.0 { waited_s / lasted_s } else { 0.0 }
 }
 
-/// What a stream waited for in the window, and what it got.
+/// Waiting and service time of a stream in the window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// Outstanding synchronous requests, and since when they were counted.
+    /// Outstanding synchronous requests, and the time of the last change of their number.
     waiting: u32,
     since: Nanos,
-    /// Time that they waited in the window, completed or not.
+    /// Waiting time of such requests in the window, completed or not.
     waited_s: f64,
-    /// Service time of those that completed in it.
+    /// Service time of those that completed in the window.
     service_s: f64,
 }
 
@@ -115,7 +117,7 @@ impl Progress {
         self.since = self.since.max(at);
     }
 
-    /// Share of its waiting time during which the device served it; `None` if it wanted nothing.
+    /// Share of its waiting time during which the device served it; `None` if it had no requests.
     fn share(&self) -> Option<f64> {
         if self.waited_s > 0.0 {
             return Some((self.service_s / self.waited_s).min(1.0));
@@ -127,7 +129,7 @@ impl Progress {
 /// Response times of requests of one kind.
 #[derive(Clone, Debug)]
 struct Responses {
-    /// Outstanding requests, since when, and the time they waited in this window.
+    /// Outstanding requests, the time of the last change of their number, and their waiting time in this window.
     waiting: u64,
     since: Nanos,
     waited_s: f64,
@@ -174,7 +176,7 @@ impl Responses {
     }
 
     fn clear(&mut self) {
-        // They are large, and of most windows one kind of request or another saw nothing.
+        // Histograms are large, and in most windows one of them is empty.
         if self.requests > 0 {
             self.quantiles.clear();
         }
@@ -182,7 +184,7 @@ impl Responses {
     }
 }
 
-/// Folds completions into an [`WindowOutcome`], without allocating.
+/// Accumulates completions into a [`WindowOutcome`], without allocating.
 #[derive(Clone, Debug)]
 pub struct Tally {
     waited_for: Responses,
@@ -198,7 +200,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Without events.
+    /// A tally without events.
     pub fn new() -> Tally {
         Tally {
             waited_for: Responses::new(),
@@ -214,7 +216,7 @@ impl Tally {
         }
     }
 
-    /// The first window begins here; without this, at time 0.
+    /// Sets the beginning of the first window; 0 by default.
     pub fn begin(&mut self, at: Nanos) {
         self.from = at;
     }
@@ -249,12 +251,12 @@ impl Tally {
         if request.op.transfers() && !self.ahead.completed(request) {
             self.bytes = self.bytes.saturating_add(u64::from(request.sectors) * 512);
         }
-        // What went to the device before it was queued cannot be: the device then worked for it all the time.
+        // A request may be recorded as dispatched before it was queued: the device then worked on it all the time.
         let (response, service) = (at - request.arrival, at - dispatched.max(request.arrival));
         self.service_s += service.as_secs_f64();
         if request.is_sync() {
             let (progress, _) = self.streams.follow(request.stream);
-            // It was queued before the stream was followed.
+            // It was queued before the stream was tracked.
             if progress.waiting == 0 {
                 progress.waited_s += response.as_secs_f64();
             }
@@ -269,17 +271,17 @@ impl Tally {
         if request.is_sync() { &mut self.waited_for } else { &mut self.others }
     }
 
-    /// Requests that completed in the window.
+    /// Number of requests completed in the window.
     pub fn completed(&self) -> u64 {
         self.waited_for.requests + self.others.requests
     }
 
-    /// Outstanding requests.
+    /// Number of outstanding requests.
     pub fn unfinished(&self) -> u64 {
         self.waited_for.waiting + self.others.waiting
     }
 
-    /// The outcome of the window that ends here after `duration`; the next begins.
+    /// The outcome of the window that ends now after `duration`; begins the next one.
     pub fn close(&mut self, duration: Nanos) -> WindowOutcome {
         self.from += duration;
         self.waited_for.wait_until(self.from);
@@ -314,7 +316,7 @@ impl Tally {
         outcome
     }
 
-    /// The fairness of the window that ends here. Streams with requests outstanding are followed on.
+    /// The fairness of the window that ends now. Streams with outstanding requests remain tracked.
     fn close_streams(&mut self) -> f64 {
         let (mut sum, mut squares, mut streams) = (0.0, 0.0, 0.0);
         let at = self.from;
@@ -328,7 +330,7 @@ impl Tally {
             (progress.waited_s, progress.service_s) = (0.0, 0.0);
             progress.waiting > 0
         });
-        // Rounding must not make anything fairer than fair.
+        // Rounding must not yield more than 1.
         if squares > 0.0 { (sum * sum / (streams * squares)).min(1.0) } else { 1.0 }
     }
 }

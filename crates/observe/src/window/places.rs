@@ -1,15 +1,15 @@
-//! Locality: how much of the disk a window touches, and how much is accessed again. Both are estimated in a few kilobytes.
+//! Locality: how much of the disk a window touches, and how much is accessed again. Both estimates need a few kilobytes.
 
-/// The first `bits` bits of a hash of a number. One product alone would spread equal strides too evenly to be counted as if at random.
+/// The first `bits` bits of a hash. A single multiplication would spread equal strides more evenly than at random, which biases counting.
 #[inline]
 fn mixed(number: u64, bits: u32) -> usize {
     let product = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((product ^ product >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - bits)) as usize
 }
 
-/// A region is 1 MiB, 2,048 sectors.
+/// Base-2 logarithm of a region's sectors: a region is 1 MiB.
 const REGION_BITS: u32 = 11;
-/// Bytes of a region.
+/// Bytes per region.
 const REGION_BYTES: f64 = 1_048_576.0;
 const BITMAP_BITS: u32 = 12;
 
@@ -21,7 +21,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// A request touches the regions of its first and its last sector; of more than two those between are left out.
+    /// A request touches the regions of its first and its last sector; regions between them are ignored.
     #[inline]
     pub fn add(&mut self, first: u64, last: u64) {
         for region in [first >> REGION_BITS, last >> REGION_BITS] {
@@ -34,7 +34,7 @@ impl Footprint {
     pub fn bytes(&self) -> f64 {
         let all = f64::from(1_u32 << BITMAP_BITS);
         let clear = self.bits.iter().map(|word| f64::from(word.count_zeros())).sum::<f64>();
-        // None clear: half a bit stands for what can no longer be told.
+        // If none is clear, use half a bit: the number is beyond the range.
         REGION_BYTES * all * (all / clear.max(0.5)).ln()
     }
 }
@@ -45,11 +45,11 @@ impl Default for Footprint {
     }
 }
 
-/// A block is 4 KiB, eight sectors.
+/// Base-2 logarithm of a block's sectors: a block is 4 KiB.
 const BLOCK_BITS: u32 = 3;
 const RECENT_BITS: u32 = 10;
 
-/// The blocks where requests began lately: each of 1,024 places remembers the last block that fell on it.
+/// Blocks where recent requests began: each of 1,024 slots holds the last block that was hashed to it.
 #[derive(Clone, Debug)]
 pub(super) struct Recent {
     blocks: Box<[u64; 1 << RECENT_BITS]>,
@@ -57,11 +57,11 @@ pub(super) struct Recent {
 
 impl Recent {
     pub fn new() -> Recent {
-        // No block has this number: blocks are 61 bits wide.
+        // No block has this number: blocks have 61 bits.
         Recent { blocks: Box::new([u64::MAX; 1 << RECENT_BITS]) }
     }
 
-    /// Whether a request began in this sector's block before, as far as remembered; a block forgotten counts as new, never the reverse.
+    /// Whether an earlier request began in this sector's block. Blocks that were replaced count as new, never the reverse.
     #[inline]
     pub fn add(&mut self, lba: u64) -> bool {
         let block = lba >> BLOCK_BITS;

@@ -2,14 +2,14 @@
 
 use hdrhistogram::Histogram;
 
-/// Counts whole numbers in steps of a number of significant digits.
+/// Counts integers with a number of significant digits.
 #[derive(Clone, Debug)]
 pub(crate) struct Quantiles {
     counts: Histogram<u32>,
 }
 
 impl Quantiles {
-    /// For numbers up to `highest` (2 at least; a larger one counts as this), with 1 to 5 significant digits. Allocates only here.
+    /// For numbers up to `highest` (at least 2; larger ones are clamped to it), with 1 to 5 significant digits. Allocates only here.
     #[expect(clippy::expect_used, reason = "refused only with bounds or digits that its callers do not give")]
     pub fn new(highest: u64, digits: u8) -> Quantiles {
         Quantiles { counts: Histogram::new_with_bounds(1, highest, digits).expect("bounds and digits in range") }
@@ -20,7 +20,7 @@ impl Quantiles {
         self.counts.saturating_record(value);
     }
 
-    /// The smallest number that this share of them does not exceed, rounded down to a step; NaN of nothing.
+    /// The smallest number that this share of them does not exceed, rounded down to the resolution; NaN without any.
     pub fn quantile(&self, share: f64) -> f64 {
         if self.counts.is_empty() {
             return f64::NAN;

@@ -1,4 +1,4 @@
-//! Controllers that learn, and those that they are compared with.
+//! Learning controllers, and those with which they are compared.
 
 mod classified;
 mod feedback;
@@ -18,7 +18,7 @@ pub use round_robin::RoundRobin;
 /// The controllers of this crate.
 pub static ALL: &[&ControllerSpec] = &[&round_robin::SPEC, &feedback::SPEC, &per_request::SPEC, &two_layer::SPEC];
 
-/// Shared by the schemes that detect changes.
+/// Tunable of the schemes that detect changes.
 const LEAST_CORRELATION: Tunable = Tunable::new(Unit::Percent, 0..=100, 70).named(
     "least_correlation_percent",
     "Minimum correlation of the distribution of requests with the previous one; below it, the workload is considered different. 0: off.",
@@ -32,7 +32,7 @@ pub fn all() -> impl Iterator<Item = &'static ControllerSpec> + Clone {
 /// Parses a controller with its tunables.
 ///
 /// # Errors
-/// There is no such controller, or a tunable is wrong.
+/// The controller is unknown, or a tunable is invalid.
 pub fn parse(text: &str) -> Result<ControllerChoice, ControllerChoiceError> {
     ControllerChoice::parse_among(all(), text)
 }

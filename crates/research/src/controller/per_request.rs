@@ -26,7 +26,7 @@ tunables! {
     }
 }
 
-/// A constant scheduler.
+/// Keeps one scheduler for the whole run.
 #[derive(Clone, Debug)]
 pub struct PerRequest {
     setting: Setting,

@@ -66,10 +66,10 @@ struct Thresholds {
     quantum: Nanos,
     check: Nanos,
     least_correlation: f64,
-    /// In bytes a second.
+    /// In bytes per second.
     least_throughput: f64,
     longest_response_s: f64,
-    /// What is left of a performance that has just become bad; 0 if that does not count.
+    /// Fraction of the performance below which it counts as bad; 0 disables the criterion.
     left: f64,
     tunes: bool,
 }
@@ -88,7 +88,7 @@ impl Thresholds {
         }
     }
 
-    /// Why the performance `now` is bad compared with `then`, measured at the selection.
+    /// Why the performance `now` is bad relative to `then`, measured at the selection; `None` if it is not.
     fn deteriorated(&self, then: &Achieved, now: &Achieved) -> Option<String> {
         let (before, after) = (then.text(), now.text());
         if now.waited_s > then.waited_s {
@@ -116,18 +116,18 @@ enum Phase {
     Executing { reference: Option<Distribution>, measured: Option<Achieved> },
 }
 
-/// How good a window was.
+/// Scores a window: higher is better, logarithmic; not finite if nothing was measured.
 type Score = Box<dyn Fn(&WindowOutcome) -> f64 + Send>;
 
 /// The controller.
 pub struct RoundRobin {
-    /// A larger number for what is better, a logarithm; not finite where nothing was measured.
+    /// The score by which candidates are ranked.
     score: Score,
     candidates: Vec<Setting>,
     thresholds: Thresholds,
     /// Candidates that the plant refused, which are skipped.
     refused: Vec<bool>,
-    /// The last decision was refused.
+    /// Whether the last decision was refused.
     is_refused: bool,
     phase: Phase,
     mix: Mix,
@@ -268,7 +268,7 @@ impl Controller for RoundRobin {
 
     fn window_length(&self) -> WindowLength {
         let time = match &self.phase {
-            // A refused setting ends its turn at once.
+            // A refused setting ends its turn immediately.
             _ if self.is_refused => Nanos(1),
             Phase::Executing { .. } => self.thresholds.check,
             _ => self.thresholds.quantum,

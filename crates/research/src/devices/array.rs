@@ -1,7 +1,7 @@
-//! Arrays of two to six drawn drives. Mostly all are the same; in some, each is another one of its family, as after repairs.
+//! Arrays of two to six generated drives. Mostly all are equal; in some, each is a different one of its family, as after repairs.
 //!
-//! Levels, least numbers of members and stripe units are those that md offers and that people use (mdadm(8): 512 KiB if nothing is
-//! said; controllers of the 1990s and 2000s: 16 to 256 KiB).
+//! Levels, minimum numbers of members and stripe units are those that md offers and that are in use (mdadm(8): 512 KiB by default;
+//! controllers of the 1990s and 2000s: 16 to 256 KiB).
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -11,7 +11,7 @@ use experiment::chance::{happens, one_of};
 /// See the file's head.
 pub static FAMILY: Family = Family { name: "array", about: "RAID 0, 1, 5 or 10 of two to six drawn drives", draw };
 
-/// Of what there are arrays, and how often.
+/// Families of the members, repeated by frequency.
 const MEMBERS: &[&Family] = &[
     &desktop::FAMILY,
     &desktop::FAMILY,
@@ -24,7 +24,7 @@ const MEMBERS: &[&Family] = &[
     &sata_flash::FAMILY,
 ];
 
-/// Levels, and how many members each may have.
+/// RAID levels, each with the possible numbers of members.
 const LEVELS: &[(u32, &[usize])] = &[(0, &[2, 3, 4, 6]), (1, &[2, 2, 3]), (5, &[3, 4, 5, 6]), (10, &[4, 6])];
 
 fn draw(random: &mut Xoshiro256PlusPlus) -> DrawnDevice {

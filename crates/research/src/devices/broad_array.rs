@@ -1,4 +1,4 @@
-//! Arrays of drives of every age, and of flash: to train on. Levels, numbers and stripe units are those of [`array`](super::array).
+//! Training data: arrays of drives of every age, and of flash. Levels, numbers and stripe units are those of [`array`](super::array).
 
 use super::{Family, array, broad_disk, broad_flash};
 
@@ -9,5 +9,5 @@ pub static FAMILY: Family = Family {
     draw: |random| array::of(random, MEMBERS),
 };
 
-/// Of what there are arrays, and how often.
+/// Families of the members, repeated by frequency.
 const MEMBERS: &[&Family] = &[&broad_disk::FAMILY, &broad_disk::FAMILY, &broad_disk::FAMILY, &broad_flash::FAMILY];

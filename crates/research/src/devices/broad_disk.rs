@@ -1,7 +1,7 @@
-//! Hard disks of every age, with caches, queues and speeds beyond what is sold together: to train on. Drives that are met later then lie
-//! between those that were learned from.
+//! Training data: hard disks of every age, with a wider range of caches, queues and speeds than is sold together, so that unseen drives lie
+//! between those of the training set.
 //!
-//! Ranges span those of data sheets from 1992 to 2020 (the other families name their sources), by size: what a surface holds decides the
+//! Ranges cover data sheets from 1992 to 2020 (the other families name their sources), by size: the capacity of a surface determines the
 //! length of its tracks and with it the media rate.
 
 use sim::device::hdd::spec::{Mapping, QueuePolicy, ReadAhead, WriteCache};
@@ -22,7 +22,7 @@ pub static FAMILY: Family = Family {
 
 const CLASSES: &[&Class] = &[&OLD, &SERVER, &LARGE];
 
-/// How many requests drives hold, and the order in which they serve them: Fifo where nothing is said, as most do not tell.
+/// Queue depths and orders of service; FIFO where the order is unknown, as most manuals do not specify it.
 const QUEUES: &[(u32, QueuePolicy)] = &[
     (1, QueuePolicy::Fifo),
     (1, QueuePolicy::Fifo),
@@ -49,7 +49,7 @@ const OLD: Class = Class {
     settle_ms: (0.3, 1.5),
     head_switch_ms: (0.6, 1.8),
     mappings: &[Mapping::Conventional],
-    // Of SCSI's 5 to 80 and ATA's 33 and 66 MB/s.
+    // For SCSI with 5 to 80 and ATA with 33 and 66 MB/s.
     links_mb_s: &[3.5, 7.0, 15.0, 30.0, 60.0],
     overhead_ms: (0.1, 1.1),
     cache_kib: &[128, 256, 512, 1024, 2048],
@@ -74,7 +74,7 @@ const SERVER: Class = Class {
     settle_ms: (0.2, 0.8),
     head_switch_ms: (0.3, 1.0),
     mappings: &[Mapping::Conventional, Mapping::SerpentinePerZone],
-    // Of SCSI's 80 to 320, and SAS's 300 and 600 MB/s.
+    // For SCSI with 80 to 320, and SAS with 300 and 600 MB/s.
     links_mb_s: &[60.0, 120.0, 260.0, 540.0],
     overhead_ms: (0.05, 0.4),
     cache_kib: &[1024, 4096, 16_384, 65_536],
@@ -99,7 +99,7 @@ const LARGE: Class = Class {
     settle_ms: (0.2, 1.5),
     head_switch_ms: (0.6, 1.8),
     mappings: &[Mapping::Conventional, Mapping::SerpentinePerZone],
-    // Of ATA's 100, and SATA's 150, 300 and 600.
+    // For ATA with 100, and SATA with 150, 300 and 600 MB/s.
     links_mb_s: &[85.0, 130.0, 260.0, 540.0],
     overhead_ms: (0.05, 0.3),
     cache_kib: &[2048, 8192, 32_768, 131_072],

@@ -1,7 +1,7 @@
-//! Flash of every kind and filling, some of it behind a provider's limits: to train on.
+//! Training data: flash of every kind and fill level, some of it behind a cloud provider's limits.
 //!
-//! Ranges span those of the families of SATA and NVMe flash, which name their sources, and of simple cards. Limits are those that cloud
-//! providers sell (Amazon's "Amazon EBS volume types": 100 to 16,000 operations a second, 125 to 1,000 MB/s).
+//! Ranges cover those of the families of SATA and NVMe flash, which name their sources, and of simple cards. Limits are those of cloud
+//! providers (Amazon's "Amazon EBS volume types": 100 to 16,000 operations a second, 125 to 1,000 MB/s).
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -13,7 +13,7 @@ use experiment::chance::{happens, one_of, scaled};
 pub static FAMILY: Family =
     Family { name: "broad-flash", about: "flash of every kind and filling, some behind limits, to train on", draw };
 
-/// How often a provider limits the device, and how often nothing was written to it before.
+/// Probability that a provider limits the device, and that it is empty at the start.
 const IS_LIMITED: f64 = 0.25;
 const IS_FRESH: f64 = 0.2;
 

@@ -31,7 +31,7 @@ const CLASS: Class = Class {
     settle_ms: (0.2, 0.8),
     head_switch_ms: (0.7, 1.5),
     mappings: &[Mapping::Conventional, Mapping::SerpentinePerZone, Mapping::SerpentinePerZone],
-    // Of SATA's 150, 300 and 600.
+    // For SATA with 150, 300 and 600 MB/s.
     links_mb_s: &[130.0, 260.0, 540.0],
     overhead_ms: (0.08, 0.25),
     cache_kib: &[2048, 8192, 16_384, 32_768, 65_536],

@@ -1,16 +1,16 @@
-//! A hard disk whose figures follow from a few that are drawn: from what one surface holds follow its tracks, from them the media rate.
+//! A hard disk derived from a few random figures: the capacity of a surface determines its tracks, these the media rate.
 //!
-//! What is drawn for each family lies in the ranges of data sheets. How the rest hangs together:
+//! The random figures of each family are in the ranges of data sheets. Relations between the others:
 //!
 //! - *Tracks.* A surface of S sectors has C cylinders of S/C sectors on average. C : S/C, tracks to sectors on a track, grew from some 25
-//!   (HP C2247A of 1992: 26) over 35 (Quantum Atlas 10K, 1999) to some 130 (4 TB drives), as far as capacities, rates and cylinders that
-//!   makers publish go together.
-//! - *Zones.* Bits lie as densely on inner tracks as on outer ones; the innermost track is about half as long.
+//!   (HP C2247A of 1992: 26) over 35 (Quantum Atlas 10K, 1999) to some 130 (4 TB drives), where published capacities, rates and cylinders
+//!   are consistent.
+//! - *Zones.* The bit density is the same on inner and outer tracks; the innermost track is about half as long.
 //! - *Seeks.* The arm accelerates for short distances (a root) and coasts over long ones (a line), as Ruemmler and Wilkes describe it
 //!   (IEEE Computer, March 1994). Root and line meet in value and in slope, so that the curve rises and never bends upwards; it goes
 //!   through the single-cylinder seek, and the mean over random seeks is the average. The full stroke follows: 1.9 to 2.2 times the
 //!   average without settling, where data sheets have 1.7 (Hitachi 5K320: 12 and 20 ms) to 2.2 (Seagate ST3780A: 12 and 25 ms).
-//! - *Skew.* As long as head switch or a single-cylinder seek take, with settling and something to spare.
+//! - *Skew.* The time of a head switch or a single-cylinder seek, including settling, plus a margin.
 
 use std::ops::RangeInclusive;
 
@@ -24,48 +24,48 @@ use sim::device::hdd::spec::{
 use super::DrawnDevice;
 use experiment::chance::{happens, one_of, scaled};
 
-/// Least and most; drawn with a uniform logarithm.
+/// Minimum and maximum of a random figure with uniform logarithm.
 pub(super) type Range = (f64, f64);
 
-/// What drives of one kind have in common.
+/// Common properties of a kind of drive.
 pub(super) struct Class {
-    /// What a drawn drive's name begins with.
+    /// Prefix of the names of generated drives.
     pub(super) name: &'static str,
-    /// What its description says it is.
+    /// The kind of drive for descriptions.
     pub(super) what: &'static str,
     pub(super) rpm: &'static [f64],
-    /// Of the whole drive, in GB.
+    /// Capacity of the drive, in GB.
     pub(super) capacity_gb: Range,
     pub(super) surfaces: &'static [u16],
-    /// What one surface holds at least and most, in GB.
+    /// Capacity of a surface, in GB.
     pub(super) surface_gb: Range,
-    /// Tracks of a surface to sectors of a track.
+    /// Ratio of tracks per surface to sectors per track.
     pub(super) tracks_to_sectors: Range,
     pub(super) zones: RangeInclusive<u32>,
-    /// Seek of one cylinder to read.
+    /// Read seek of one cylinder.
     pub(super) single_ms: Range,
-    /// Average of random seeks to read, for the fastest of `rpm`, and for the slowest.
+    /// Average read seek, for the fastest of `rpm`, and for the slowest.
     pub(super) average_ms: (Range, Range),
-    /// What writing adds to settle.
+    /// Additional settling time of writes.
     pub(super) settle_ms: Range,
     pub(super) head_switch_ms: Range,
     pub(super) mappings: &'static [Mapping],
-    /// What links carry of data, in MB/s; the drive has one that is faster than its media, if there is one.
+    /// Data rates of possible links, in MB/s; the drive gets one that is faster than its media, if there is one.
     pub(super) links_mb_s: &'static [f64],
-    /// Of each command.
+    /// Overhead of each command.
     pub(super) overhead_ms: Range,
-    /// Memory for data, in KiB.
+    /// Cache size, in KiB.
     pub(super) cache_kib: &'static [u32],
     pub(super) segments: &'static [u32],
     pub(super) write_caches: &'static [WriteCache],
     pub(super) read_ahead: &'static [ReadAhead],
-    /// How many requests the drive holds, and the order in which it serves them.
+    /// Queue depths, and orders of service.
     pub(super) queues: &'static [(u32, QueuePolicy)],
-    /// How often the drive reads on for those who follow, takes what comes under the head first, and sends hits while it seeks.
+    /// Probability that the drive reads ahead for other requests, accesses sectors as they pass under the head, and transfers hits during seeks.
     pub(super) is_modern: f64,
 }
 
-/// Draws a drive.
+/// Generates a drive.
 pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevice {
     let rpm = one_of(random, class.rpm);
     let (surfaces, sectors_per_surface) = capacity(random, class);
@@ -79,7 +79,7 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
     let zones = zones(random, class, cylinders, sectors_per_track, &mechanics, single_ms);
     let media_mb_s = f64::from(zones[0].sectors_per_track) * 512.0 * rpm / 60.0 / 1e6;
     let all: u64 = zones.iter().map(|zone| sectors(zone, surfaces)).sum();
-    // The rest are spares.
+    // The rest are spare sectors.
     let capacity_sectors = (all as f64 * (0.98 + 0.02 * random.random::<f64>())) as u64;
     let gigabytes = capacity_sectors as f64 * 512.0 / 1e9;
     let rounded = if gigabytes < 20.0 { format!("{gigabytes:.1}") } else { format!("{gigabytes:.0}") };
@@ -110,12 +110,12 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
         limits: None,
         zones,
     };
-    // A description of numbers and words can be written; if it could not, the empty text would be no profile.
+    // Numbers and words always serialize; if that failed, the empty text would be rejected as a profile.
     let text = toml::to_string(&spec).unwrap_or_default();
     DrawnDevice { name, text, members: Vec::new() }
 }
 
-/// Surfaces, and the sectors of each: as many surfaces as drawn, fewer or more where they would hold too much or too little.
+/// Number of surfaces, and sectors per surface. The number is adjusted if the random one is outside the capacity range.
 fn capacity(random: &mut Xoshiro256PlusPlus, class: &Class) -> (u16, f64) {
     let (least, most) = class.capacity_gb;
     let surface = range(random, class.surface_gb);
@@ -126,7 +126,7 @@ fn capacity(random: &mut Xoshiro256PlusPlus, class: &Class) -> (u16, f64) {
     (surfaces, whole * 1e9 / 512.0 / f64::from(surfaces))
 }
 
-/// Between the ranges of the slowest and of the fastest spindle: faster drives have faster arms, too.
+/// Average seek, interpolated between the ranges of the slowest and the fastest spindle: faster drives have faster arms, too.
 fn average(random: &mut Xoshiro256PlusPlus, class: &Class, rpm: f64) -> f64 {
     let (slowest, fastest) =
         class.rpm.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), rpm| (least.min(*rpm), most.max(*rpm)));
@@ -148,15 +148,15 @@ fn mechanics(random: &mut Xoshiro256PlusPlus, class: &Class, rpm: f64) -> Mechan
     }
 }
 
-/// The curve whose root becomes a line at a drawn part of the stroke: see the file's head.
+/// The seek curve whose root becomes a line at a random fraction of the stroke: see the head of this file.
 fn seek(random: &mut Xoshiro256PlusPlus, cylinders: u32, single_ms: f64, average_ms: f64) -> Seek {
     let part = 0.25 + 0.35 * random.random::<f64>();
     let root = part.sqrt();
     let stroke = f64::from(cylinders);
-    // Means over random seeks, of which (1 - x) are longer than x of the stroke, of root and line for the factor 1.
+    // Means over random seeks, of which (1 - x) are longer than x of the stroke, for a root and a line with factor 1.
     let of_root = 4.0 / 3.0 * part.powf(1.5) - 0.8 * part.powf(2.5);
     let of_line = root / 2.0 * (1.0 - part).powi(2) + (1.0 / 3.0 - part.powi(2) + 2.0 / 3.0 * part.powi(3)) / (2.0 * root);
-    // From single = base + factor and average = base + factor * mean, the factor being that of one cylinder.
+    // From single = base + factor and average = base + factor * mean, where the factor applies to one cylinder.
     let mean = stroke.sqrt() * (of_root + of_line);
     let factor = (average_ms - single_ms) / (mean - 1.0);
     let base = single_ms - factor;
@@ -171,7 +171,7 @@ fn seek(random: &mut Xoshiro256PlusPlus, cylinders: u32, single_ms: f64, average
     }
 }
 
-/// Zones of about the same width, with fewer sectors on each track towards the inside.
+/// Zones of about equal width, with fewer sectors per track towards the inside.
 fn zones(
     random: &mut Xoshiro256PlusPlus,
     class: &Class,
@@ -218,7 +218,7 @@ fn sectors(zone: &ZoneSpecification, surfaces: u16) -> u64 {
     u64::from(zone.last_cylinder + 1 - zone.first_cylinder) * u64::from(zone.sectors_per_track) * u64::from(surfaces)
 }
 
-/// The slowest link that keeps up with the outermost tracks, or the fastest that there is.
+/// The slowest link that is as fast as the outermost tracks, or else the fastest.
 fn bus(class: &Class, media_mb_s: f64) -> Bus {
     let fastest = class.links_mb_s.iter().copied().fold(0.0, f64::max);
     let enough = class.links_mb_s.iter().copied().filter(|rate| *rate >= media_mb_s);
@@ -256,7 +256,7 @@ fn cache(random: &mut Xoshiro256PlusPlus, class: &Class, is_modern: bool) -> Cac
     }
 }
 
-/// Of each kind of command about the same, hits a little less.
+/// Overheads are similar for each kind of command, slightly lower for hits.
 fn overheads(random: &mut Xoshiro256PlusPlus, class: &Class) -> Overheads {
     let command = range(random, class.overhead_ms);
     let mut about = |factor: f64| rounded(command * factor * scaled(random, 0.8, 1.25));
@@ -278,7 +278,7 @@ fn range(random: &mut Xoshiro256PlusPlus, (least, most): Range) -> f64 {
     scaled(random, least, most)
 }
 
-/// To a microsecond: finer than anything that is known of such times.
+/// Rounds to a microsecond, which is finer than the accuracy of such times.
 fn rounded(ms: f64) -> f64 {
     (ms * 1e3).round() / 1e3
 }

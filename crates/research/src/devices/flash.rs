@@ -1,11 +1,11 @@
-//! A flash device whose parts are drawn, and whose blocks follow from what the host sees and what is spare.
+//! A flash device with random parts; the number of blocks follows from its capacity and spare area.
 //!
-//! Times of the cells are those of data sheets for one, two and three bits a cell. One: 25 us to read a page, 200 to program it, 1.5 ms
+//! Cell times are those of data sheets for one, two and three bits per cell. One: 25 us to read a page, 200 to program it, 1.5 ms
 //! to erase a block (Samsung's K9XXG08UXM, in Agrawal and others, Design Tradeoffs for SSD Performance: USENIX 2008). Each further bit
-//! makes programming some three to four times as slow (Grupp, Davis and Swanson, The Bleak Future of NAND Flash Memory: FAST 2012),
-//! less so since cells are stacked: 50 to 110 us, 400 to 1,300 us and 3 to 6 ms are usual for two and three.
+//! makes programming some three to four times slower (Grupp, Davis and Swanson, The Bleak Future of NAND Flash Memory: FAST 2012),
+//! less so with stacked cells: 50 to 110 us, 400 to 1,300 us and 3 to 6 ms are typical for two and three.
 //!
-//! Devices are smaller than those sold: a page of the flash takes memory in the simulation, and what a run touches is less.
+//! Devices are smaller than those sold: each flash page takes memory in the simulation, and a run touches few of them.
 
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -13,14 +13,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::DrawnDevice;
 use experiment::chance::{happens, one_of, scaled};
 
-/// Pages that the host sees, at most.
+/// Maximum number of logical pages.
 const MOST_PAGES: f64 = 5.0e6;
 
-/// What devices of one kind have in common. Ranges are drawn from with a uniform logarithm.
+/// Common properties of a kind of device. Ranges are sampled with uniform logarithm.
 pub(super) struct Class {
-    /// What a drawn device's name begins with.
+    /// Prefix of the names of generated devices.
     pub(super) name: &'static str,
-    /// What its description says it is.
+    /// The kind of device for descriptions.
     pub(super) what: &'static str,
     pub(super) cells: &'static [Cells],
     pub(super) channels: &'static [u32],
@@ -31,14 +31,14 @@ pub(super) struct Class {
     pub(super) link_mb_s: &'static [f64],
     pub(super) full_duplex: bool,
     pub(super) overhead_us: (f64, f64),
-    /// Pages of the write buffer.
+    /// Size of the write buffer in pages.
     pub(super) buffer_pages: &'static [u32],
     pub(super) depths: &'static [u32],
-    /// How often the map does not fit into the device's memory (DFTL).
+    /// Probability that the map does not fit into the device's memory (DFTL).
     pub(super) caches_map: f64,
 }
 
-/// Times of flash with this many bits a cell, in microseconds.
+/// Times of flash with a number of bits per cell, in microseconds.
 pub(super) struct Cells {
     pub(super) name: &'static str,
     pub(super) read_us: (f64, f64),
@@ -53,7 +53,7 @@ pub(super) const TWO_BITS: Cells =
 pub(super) const THREE_BITS: Cells =
     Cells { name: "TLC", read_us: (45.0, 110.0), program_us: (400.0, 1000.0), erase_us: (3000.0, 6000.0) };
 
-/// Draws a device.
+/// Generates a device.
 pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevice {
     let cells = &class.cells[random.random_range(0..class.cells.len())];
     let (channels, dies, planes) =
@@ -94,14 +94,14 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
     DrawnDevice { name, text, members: Vec::new() }
 }
 
-/// Blocks of a plane: for data, with spare ones, for the map, and for what collection needs by itself.
+/// Blocks per plane: for data including spare ones, for the map, and those that garbage collection reserves.
 fn blocks(pages_per_plane: f64, pages_per_block: u32, page_kib: u32, high_free: u32, spare: f64) -> u32 {
-    // A page of the map has an entry of four bytes for each of this many pages.
+    // A page of the map holds entries of four bytes for this many pages.
     let with_map = pages_per_plane * (1.0 + 1.0 / (f64::from(page_kib) * 256.0)) + 2.0;
     (with_map * spare / f64::from(pages_per_block)).ceil() as u32 + high_free + 6
 }
 
-/// A map of which memory holds a part: from one entry in 128 to one in 8.
+/// A map of which a part is cached: from one entry in 128 to one in 8.
 fn map(random: &mut Xoshiro256PlusPlus, pages: u64) -> String {
     let cached = (pages as f64 / scaled(random, 8.0, 128.0)) as u64;
     format!("[mapping]\ncached_entries = {cached}\nentries_per_fetch = {}\n\n", one_of(random, &[1, 8, 64]))

@@ -29,7 +29,7 @@ const CLASS: Class = Class {
     settle_ms: (0.4, 1.5),
     head_switch_ms: (0.9, 1.8),
     mappings: &[Mapping::Conventional, Mapping::SerpentinePerZone],
-    // Of ATA's 100, and SATA's 150 and 300.
+    // For ATA with 100, and SATA with 150 and 300 MB/s.
     links_mb_s: &[85.0, 130.0, 260.0],
     overhead_ms: (0.1, 0.3),
     cache_kib: &[2048, 8192, 8192, 16_384],

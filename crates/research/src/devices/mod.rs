@@ -1,4 +1,4 @@
-//! Devices that are drawn: profiles from a seed, by families of devices, so that nothing can have been tuned on them.
+//! Generated devices: profiles from a seed, by families of devices, so that nothing can be tuned to them.
 
 mod array;
 mod broad_array;
@@ -23,24 +23,24 @@ use sim::profile::Profile;
 
 use experiment::chance;
 
-/// A device that was drawn.
+/// A generated device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrawnDevice {
-    /// Its profile's name.
+    /// Name of the profile.
     pub name: String,
-    /// Its profile.
+    /// Text of the profile.
     pub text: String,
-    /// Of an array, the files that `text` names, with the profiles in them; each once.
+    /// For an array, the name and text of each file that `text` references, without duplicates.
     pub members: Vec<(String, String)>,
 }
 
-/// Devices of one kind.
+/// A family of devices.
 pub struct Family {
-    /// What a person types.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One line.
+    /// One-line description.
     pub about: &'static str,
-    /// Draws a device.
+    /// Generates a device.
     pub draw: fn(&mut Xoshiro256PlusPlus) -> DrawnDevice,
 }
 
@@ -64,22 +64,22 @@ pub fn find(name: &str) -> Option<&'static Family> {
     ALL.iter().copied().find(|family| family.name == name)
 }
 
-/// Draws number `number` of a family: same arguments, same profile.
+/// Generates device `number` of a family. Deterministic: equal arguments give equal profiles.
 ///
 /// # Errors
-/// What was drawn is no profile, which is a mistake in the family; or an array's members cannot be written to the folder for temporary
-/// files.
+/// The result is not a valid profile, which is a defect of the family; or an array's members cannot be written to the temporary
+/// folder.
 pub fn draw(family: &Family, seed: u64, number: u32) -> anyhow::Result<Profile> {
     profile((family.draw)(&mut chance::source(family.name, seed, number)))
 }
 
-/// Draws an array of drives of a family: same arguments, same profile.
+/// Generates an array of drives of a family. Deterministic like [`draw`].
 ///
 /// # Errors
 /// As [`draw`].
 pub fn draw_array(family: &Family, seed: u64, number: u32) -> anyhow::Result<Profile> {
     let random = &mut chance::source(family.name, seed, number);
-    // An array has no arrays in it.
+    // Arrays cannot be nested.
     profile(if family.name.ends_with("array") { (family.draw)(random) } else { array::of(random, &[family]) })
 }
 
@@ -87,7 +87,7 @@ fn profile(drawn: DrawnDevice) -> anyhow::Result<Profile> {
     if drawn.members.is_empty() {
         return Ok(Profile::parse(&drawn.text, &drawn.name)?);
     }
-    // A profile names its members by their files.
+    // A profile references its members by file name.
     let folder = Folder::new().context("cannot create a folder for the members of a drawn array")?;
     let file = format!("{}.toml", drawn.name);
     for (name, text) in drawn.members.iter().chain([&(file.clone(), drawn.text)]) {
@@ -97,7 +97,7 @@ fn profile(drawn: DrawnDevice) -> anyhow::Result<Profile> {
     Ok(sim::profile::load(&folder.0.join(file).to_string_lossy())?)
 }
 
-/// A folder that nothing else uses, until it is dropped.
+/// A private temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -112,7 +112,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left over is small and in the way of nothing.
+        // A leftover folder is small and harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -27,7 +27,7 @@ const CLASS: Class = Class {
     settle_ms: (0.1, 0.6),
     head_switch_ms: (0.7, 1.3),
     mappings: &[Mapping::SerpentinePerZone],
-    // Of SATA's or SAS's 300, 600 and 1,200.
+    // For SATA or SAS with 300, 600 and 1,200 MB/s.
     links_mb_s: &[260.0, 540.0, 1100.0],
     overhead_ms: (0.05, 0.15),
     cache_kib: &[32_768, 65_536, 131_072, 262_144],

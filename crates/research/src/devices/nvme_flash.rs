@@ -1,7 +1,7 @@
 //! Flash with NVMe, since about 2015.
 //!
 //! Ranges: makers' data sheets of client drives on PCIe 3.0 and 4.0 with four lanes, and two (1,700 to 7,000 MB/s to read, 10,000 to 20,000
-//! reads of 4 KiB a second one at a time), such as Samsung's 960 EVO, which the profile nvme-tlc is held to.
+//! reads of 4 KiB a second one at a time), such as Samsung's 960 EVO, the reference of the profile nvme-tlc.
 
 use super::Family;
 use super::flash::{Class, THREE_BITS, TWO_BITS, draw};

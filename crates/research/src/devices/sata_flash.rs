@@ -1,4 +1,4 @@
-//! Flash with SATA, since about 2008: from small devices that keep only a part of their map in memory to common client drives.
+//! Flash with SATA, since about 2008: from small devices that cache only a part of their map to common client drives.
 //!
 //! Ranges: makers' data sheets (250 to 560 MB/s to read, 8,000 to 12,000 reads of 4 KiB a second one at a time), four to ten channels.
 

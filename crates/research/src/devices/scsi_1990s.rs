@@ -31,7 +31,7 @@ const CLASS: Class = Class {
     settle_ms: (0.4, 1.0),
     head_switch_ms: (0.6, 1.4),
     mappings: &[Mapping::Conventional],
-    // Of SCSI's 5, 10 and 20 MB/s.
+    // For SCSI with 5, 10 and 20 MB/s.
     links_mb_s: &[3.5, 7.0, 15.0],
     overhead_ms: (0.4, 1.1),
     cache_kib: &[128, 256, 512],

@@ -1,8 +1,8 @@
 //! Server drives with SCSI, Fibre Channel or SAS of 10,000 and 15,000 rpm, of about 1999 to 2006.
 //!
 //! Ranges: makers' manuals, such as Seagate's for Cheetah (10K and 15K families: track to track 0.2 to 0.8 ms, average 3.5 to 5.5 ms) and
-//! Hitachi's specification of the Ultrastar 15K450 (average 3.1 and 3.3 ms to read, 0.5 ms more to write), and the Quantum Atlas 10K that
-//! comes with the program (10,042 cylinders of 6 surfaces for 9.2 GB, ten segments in 2 MB).
+//! Hitachi's specification of the Ultrastar 15K450 (average 3.1 and 3.3 ms to read, 0.5 ms more to write), and the built-in Quantum Atlas
+//! 10K (10,042 cylinders of 6 surfaces for 9.2 GB, ten segments in 2 MB).
 
 use sim::device::hdd::spec::{Mapping, QueuePolicy, ReadAhead, WriteCache};
 
@@ -30,7 +30,7 @@ const CLASS: Class = Class {
     settle_ms: (0.15, 0.5),
     head_switch_ms: (0.3, 0.8),
     mappings: &[Mapping::Conventional, Mapping::SerpentinePerZone],
-    // Of Ultra2's 80, Ultra160's and Ultra320's.
+    // For Ultra2 with 80, Ultra160 and Ultra320.
     links_mb_s: &[70.0, 140.0, 270.0],
     overhead_ms: (0.1, 0.35),
     cache_kib: &[1024, 2048, 4096, 8192, 16_384],

@@ -12,7 +12,7 @@ use super::*;
 
 const SEEDS: u64 = 100;
 
-/// A device to which requests are given one at a time.
+/// A device that serves one request at a time.
 struct Alone {
     device: Box<dyn Device>,
     now: Nanos,
@@ -64,7 +64,7 @@ fn what_is_drawn_is_the_same_again_and_differs_between_numbers() {
     }
 }
 
-/// Single 4 KiB reads at random, and reads in order of 128 KiB from the first sector on.
+/// Single random reads of 4 KiB, and sequential reads of 128 KiB from the first sector.
 #[test]
 fn drives_take_the_time_that_drives_take() {
     for family in ALL {
@@ -78,7 +78,7 @@ fn drives_take_the_time_that_drives_take() {
             (0..100).for_each(|number| alone.read(number * 256, 256));
             let mb_s = 100.0 * 131_072.0 / alone.now.as_secs_f64() / 1e6;
             if is_flash(&profile) {
-                // A provider allows at least a hundred a second.
+                // A provider allows at least a hundred requests per second.
                 let most_ms = if profile.text().contains("[limits]") { 10.5 } else { 2.0 };
                 assert!(mean_ms < most_ms, "{}: {mean_ms} ms a read\n{}", profile.name(), profile.text());
             } else {
@@ -90,7 +90,7 @@ fn drives_take_the_time_that_drives_take() {
     }
 }
 
-/// Of the seek curve's points, how long they take: as the profile's equation says.
+/// Points of the seek curve by the profile's equation: distance and time.
 fn seeks(seek: &Seek, cylinders: u32) -> Vec<(f64, f64)> {
     let Seek::Hpl { division_cylinders, short_base_ms, short_root_ms, long_base_ms, long_slope_ms, .. } = seek else {
         panic!("{seek:?}")

@@ -1,4 +1,4 @@
-//! Cases of an evaluation: unseen loads on unseen devices, drawn from a seed.
+//! Cases of an evaluation: unseen loads on unseen devices, generated from a seed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,34 +19,34 @@ use experiment::shipped;
 use experiment::world::World;
 use progress::monitor::Monitor;
 
-/// Speeds at which an open replay is tried.
+/// Speeds that are tried for an open-loop replay.
 const SPEEDS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 
 /// A load on a device.
 pub struct EvaluationCase {
-    /// For a person.
+    /// Name for display.
     pub name: String,
-    /// What kind of load it is, as in `worlds.toml`.
+    /// The load's family, as in `worlds.toml`.
     pub family: String,
-    /// What kind of device, as in `worlds.toml`.
+    /// The device's kind, as in `worlds.toml`.
     pub device: String,
-    /// What is run.
+    /// The load.
     pub load: Box<dyn Load>,
-    /// On what.
+    /// The simulated device and host.
     pub world: World,
     /// When each phase of the load ends, in seconds.
     pub phase_ends_s: Vec<f64>,
-    /// The phase that a stream belongs to; one that is not named is in all of them.
+    /// The phase of each stream; streams that are not listed are in all phases.
     pub phase_of: BTreeMap<StreamId, usize>,
-    /// The job file; `None` of a trace.
+    /// The job file; `None` for a trace.
     jobs: Option<String>,
 }
 
 impl EvaluationCase {
-    /// The job file of this text on a device. Phases end at these times, in seconds.
+    /// A job file on a device. `phase_ends_s`: ends of the phases in seconds.
     ///
     /// # Errors
-    /// The text is no job file, or its files do not fit.
+    /// The text is not a job file, or its files do not fit on the device.
     pub(crate) fn of_jobs(
         name: &str,
         text: &str,
@@ -71,10 +71,10 @@ impl EvaluationCase {
         })
     }
 
-    /// The same load with other draws of what its jobs ask; `None` of a trace, in which nothing is drawn.
+    /// The same load with other random numbers for its jobs; `None` for a trace, which has none.
     ///
     /// # Errors
-    /// The load cannot be made.
+    /// The load cannot be built.
     pub fn drawn_again(&self, seed: u64) -> anyhow::Result<Option<EvaluationCase>> {
         let Some(text) = &self.jobs else { return Ok(None) };
         let load = JobsLoad::new(text, &self.load.digest().name, seed, &self.world)?;
@@ -90,10 +90,10 @@ impl EvaluationCase {
         }))
     }
 
-    /// Loads of this many other families on the same device, or of all there are if these are fewer.
+    /// Loads of `count` other families on the same device, or of all others if there are fewer.
     ///
     /// # Errors
-    /// A load cannot be made.
+    /// A load cannot be built.
     pub fn others(&self, purpose: &Purpose, extent: &Extent, seed: u64, count: usize) -> anyhow::Result<Vec<EvaluationCase>> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x07e5);
         let others = purpose.loads.iter().filter(|name| **name != self.family);
@@ -115,16 +115,16 @@ impl EvaluationCase {
     }
 }
 
-/// How much is asked.
+/// Number and duration of the cases.
 #[derive(Clone, Debug)]
 pub struct Extent {
-    /// Drawn loads of each seed, at most: fewer if there are not this many families.
+    /// Maximum number of generated loads per seed; limited by the number of families.
     pub loads: usize,
-    /// Job files that come with the program, of each seed.
+    /// Number of built-in job files per seed.
     pub shipped: usize,
-    /// How long a load of one phase runs, in seconds.
+    /// Run time of a load with one phase, in seconds.
     pub seconds: u32,
-    /// Recordings, each replayed once for each seed.
+    /// Traces, each replayed once per seed.
     pub traces: Vec<PathBuf>,
 }
 
@@ -136,10 +136,10 @@ impl Extent {
     }
 }
 
-/// The questions of this many seeds, beginning with the first, each with its seed.
+/// The cases of `seeds` consecutive seeds from `first`, each with its seed.
 ///
 /// # Errors
-/// A device or a load cannot be made, a trace cannot be read, or the work was interrupted.
+/// A device or a load cannot be built, a trace cannot be read, or the work was interrupted.
 pub fn draw_all(
     purpose: &Purpose,
     extent: &Extent,
@@ -152,16 +152,16 @@ pub fn draw_all(
     Ok(seeds.iter().zip(drawn).flat_map(|(seed, drawn)| drawn.into_iter().map(|question| (*seed, question))).collect())
 }
 
-/// The questions of one seed.
+/// The cases of one seed.
 ///
 /// # Errors
-/// A device or a load cannot be made, or a trace cannot be read.
+/// A device or a load cannot be built, or a trace cannot be read.
 fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Vec<EvaluationCase>> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x0e4a);
     let mut questions = Vec::new();
     let mut families: Vec<&loads::Family> = purpose.loads.iter().filter_map(|name| loads::find(name)).collect();
     families.shuffle(&mut random);
-    // Devices take turns, so that each seed has every kind of them.
+    // Kinds of devices alternate, so that each seed covers all of them.
     let mut turns = purpose.devices.clone();
     turns.shuffle(&mut random);
     let mut turns = turns.into_iter().cycle();
@@ -186,7 +186,7 @@ fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) ->
     Ok(questions)
 }
 
-/// Asks on the next device that the load fits on.
+/// Builds a case on the next device that the load fits on.
 fn fitting(
     turns: &mut impl Iterator<Item = String>,
     purpose: &Purpose,

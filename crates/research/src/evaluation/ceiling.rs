@@ -1,6 +1,6 @@
-//! How well a twin can rank settings: a recording under the default is replayed under every candidate, and what that promises is compared
-//! with real runs. What it gets wrong on the true device, it has misunderstood of the load; what it gets wrong beyond that on a fitted
-//! one, it has misunderstood of the device.
+//! Upper bound of a twin's accuracy in ranking settings: a recording under the default is replayed under every candidate, and the predictions
+//! are compared with real runs. Errors with the true device model are errors in the model of the load; additional errors with a fitted one
+//! are errors in the model of the device.
 //!
 //! ```text
 //! question ─▶ run under the default ──▶ recording ─▶ load ─▶ tried under each candidate ──▶ promised ──┐
@@ -31,28 +31,28 @@ use crate::worlds::Which;
 use experiment::comparison::regime;
 use experiment::pool::Workers;
 
-/// The beginning of a load is no measure of it: all files are opened at once, and every queue and cache is empty.
+/// Start-up of a load, which is excluded: all files are opened at once, and all queues and caches are empty.
 const SETTLES: Nanos = Nanos::from_millis(2000);
 
-/// What is asked of the twin.
+/// Parameters of the evaluation.
 #[derive(Clone, Debug)]
 pub struct Ceiling {
     /// The first seed; the others follow it.
     pub seed: u64,
-    /// How many.
+    /// Number of seeds.
     pub seeds: u32,
     /// The world to draw from.
     pub world: Which,
-    /// Fewer and shorter loads.
+    /// Whether to run fewer and shorter loads.
     pub is_quick: bool,
-    /// The device is fitted to what was seen, in place of its true model.
+    /// Whether the device is fitted to observed requests instead of using its true model.
     pub fits_device: bool,
-    /// What the twin ranks, as for an evaluation, including the original setting.
+    /// The settings to rank, as for an evaluation, including the original one.
     pub candidates: Vec<String>,
 }
 
 impl Ceiling {
-    /// Asks the twin, and runs everything.
+    /// Runs the twin and all real runs, and compares them.
     ///
     /// # Errors
     /// A run fails, or the work was interrupted.
@@ -125,9 +125,9 @@ impl Ceiling {
 struct Asked<'a> {
     question: &'a EvaluationCase,
     candidates: &'a [Setting],
-    /// By candidate.
+    /// Real runs by candidate.
     runs: BTreeMap<String, Run>,
-    /// What the twin sees.
+    /// The twin's input.
     recording: Recording,
     preference: Preference,
 }
@@ -145,7 +145,7 @@ impl<'a> Asked<'a> {
         Ok(Asked { question, candidates, runs, recording, preference: Preference::default() })
     }
 
-    /// Of each phase of the load; of one without a twin, its name and the reason.
+    /// Rankings by phase of the load; for a phase without a twin its name and the reason.
     fn rankings(&self, fits_device: bool, workers: Workers) -> anyhow::Result<Vec<Result<Ranking, (String, String)>>> {
         let names: Vec<String> = self.runs.keys().cloned().collect();
         let fixed = self.runs.iter().map(|(name, run)| (name.clone(), run)).collect();
@@ -256,7 +256,7 @@ fn understood(stream: &Understood) -> Stream {
     }
 }
 
-/// A stream that was never served is as far beyond its bound as JSON can say.
+/// The largest ratio of a wait to its bound; limited to what JSON can represent, as it is infinite for a stream that was never served.
 fn finite(tails: &Tails, standard: &Tails) -> f64 {
     merit::max_wait_ratio(tails, standard).min(f64::MAX)
 }
@@ -270,7 +270,7 @@ fn outcome(served: Option<Performance>) -> Outcome {
     }
 }
 
-/// Of scores, measured and promised: the pairs whose measured ones differ by more than 5%.
+/// Agreement on pairs with given measured and predicted scores; only pairs whose measured scores differ by more than 5% count.
 fn pairs(scores: &[(f64, f64)]) -> Pairs {
     let worth = -(1.0 - WORTH_DECIDING).ln();
     let all = scores.iter().enumerate().flat_map(|(number, a)| scores[..number].iter().map(move |b| (a, b)));
@@ -281,7 +281,7 @@ fn pairs(scores: &[(f64, f64)]) -> Pairs {
     })
 }
 
-/// How far the setting that promises most is below the best.
+/// Distance of the setting with the highest prediction below the best.
 fn regret(scores: &[(f64, f64)]) -> f64 {
     let best = scores.iter().map(|(measured, _)| *measured).fold(f64::NEG_INFINITY, f64::max);
     let chosen = scores.iter().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn pairs_that_hardly_differ_are_not_counted_and_a_tie_is_no_ranking() {
         let scores = [(1.0, 5.0), (1.01, 4.0), (2.0, 5.0), (3.0, 6.0)];
-        // 1 and 1.01 do not differ; the twin puts 1 and 2 level.
+        // 1 and 1.01 do not differ; the twin rates 1 and 2 equal.
         assert_eq!(pairs(&scores), Pairs { differ: 5, alike: 4 });
     }
 

@@ -1,10 +1,10 @@
-//! How honest promises are that rest on counters alone: compared with what real runs gained.
+//! Accuracy of predictions that rest on counters alone, compared with the gains in real runs.
 //!
 //! ```text
 //! question ─▶ run under each setting ─┬▶ counters, second by second ─▶ ensemble ─▶ promised ± error ──┐
 //!                                     └▶ merit ───────────────────────────────────────────▶ gained ───┴▶ within two errors?
 //! ```
-//! Every setting with its defaults is what was found active once: under some schedulers there is more to gain than under others.
+//! Every setting with default tunables is the active one once, as the possible gain depends on the active scheduler.
 
 use crate::report::counting::{Asked, Promised, Report, SCHEMA};
 use block::Nanos;
@@ -26,21 +26,21 @@ use experiment::pool::Workers;
 use experiment::world::World;
 use progress::monitor::Monitor;
 
-/// How often counters are read.
+/// Interval at which counters are read.
 const SAMPLED: Nanos = Nanos::from_millis(1_000);
-/// The beginning of a load is no measure of it: all files are opened at once, and every queue and cache is empty.
+/// Start-up of a load, which is excluded: all files are opened at once, and all queues and caches are empty.
 const SETTLES: Nanos = Nanos::from_millis(2_000);
 
-/// What is evaluated.
+/// Parameters of the evaluation.
 #[derive(Clone, Debug)]
 pub struct Counting {
     /// The first seed; the others follow it.
     pub seed: u64,
-    /// How many.
+    /// Number of seeds.
     pub seeds: u32,
     /// The world to draw from.
     pub world: Which,
-    /// Fewer and shorter loads.
+    /// Whether to run fewer and shorter loads.
     pub is_quick: bool,
     /// The candidates, as in an evaluation.
     pub candidates: Vec<String>,
@@ -57,7 +57,7 @@ struct Ran {
 }
 
 impl Counting {
-    /// Runs everything under every setting, and asks what counters tell.
+    /// Runs every load under every setting, and makes predictions from the counters.
     ///
     /// # Errors
     /// A run fails, or the work was interrupted.
@@ -94,7 +94,7 @@ impl Counting {
     }
 }
 
-/// What sysfs would say of a world's device.
+/// The facts that sysfs would provide about the device.
 fn known(world: &World, bounds: Bounds) -> Known {
     let device = world.profile.build(world.device);
     Known {
@@ -129,7 +129,7 @@ impl Ran {
         Ok(Ran { setting: setting.clone(), samples, slots, tails: tails(measure.streams.iter()), ended, bounds })
     }
 
-    /// What counters say where this was active, and what is true.
+    /// Predictions from the counters of this run, and the true gains.
     fn asked(&self, question: &EvaluationCase, runs: &[Ran], candidates: &[Setting]) -> Asked {
         let preference = Preference::default();
         let mut asked = Asked { load: question.name.clone(), in_force: self.setting.to_string(), ..Asked::default() };
@@ -181,7 +181,7 @@ impl Ran {
     }
 }
 
-/// Counts as the kernel does.
+/// Samples counters as the kernel provides them.
 struct Recorder {
     counter: Counter,
     samples: Vec<Sample>,

@@ -1,4 +1,4 @@
-//! Learners on devices, and on families of loads, that were left out of what they learned from.
+//! Cross-validation of learners: devices, or families of loads, are held out of their training data.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,21 @@ use observe::merit::TOLERANCE;
 
 use experiment::pool::Workers;
 
-/// Rows that are learned from, at most; and those with which hyper-parameters are looked for.
+/// Maximum number of training rows, and of rows for tuning hyper-parameters.
 const ROWS: usize = 600;
 const TUNING_ROWS: usize = 120;
 const FOLDS: usize = 2;
 
-/// What is left out together.
+/// A group of held-out cases.
 struct Fold<'a> {
     held_out: &'static str,
-    /// Cases in it.
+    /// Held-out cases.
     inside: Vec<&'a Case>,
-    /// Cases to learn from.
+    /// Training cases.
     outside: Vec<&'a Case>,
 }
 
-/// What a policy decided in a fold.
+/// Results of a policy in a fold.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     cases: u64,
@@ -36,12 +36,12 @@ struct Sum {
     regret: f64,
 }
 
-/// The name of a group: what stands before the number of one that was drawn.
+/// The group of a generated device or load: its name without the number.
 fn group(name: &str) -> &str {
     name.split('/').next().unwrap_or(name)
 }
 
-/// Each learner and each constant policy, with devices left out and with families of loads left out.
+/// Results of each learner and each constant policy, with devices held out and with families of loads held out.
 ///
 /// # Errors
 /// A learner fails, or the work was interrupted.
@@ -129,7 +129,7 @@ impl Sum {
         Sum { cases: self.cases + other.cases, correct: self.correct + other.correct, regret: self.regret + other.regret }
     }
 
-    /// Counts a case in which this setting was chosen.
+    /// Adds a case in which `setting` was chosen.
     fn decide(self, case: &Case, setting: Option<usize>, among: &[usize], preference: &Preference) -> Sum {
         let ranked = case.ranked(preference);
         let best = among.iter().filter_map(|&setting| ranked[setting]).filter(|score| score.is_finite()).reduce(f64::max);

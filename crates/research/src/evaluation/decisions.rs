@@ -1,4 +1,4 @@
-//! What decisions of a controller were worth: by the runs of the same load under the settings that they changed from and to.
+//! Gains and costs of a controller's decisions, measured by runs of the same load under the settings before and after each decision.
 //!
 //! ```text
 //! decisions of a run ─┬─▶ a trial: service lost in it and in the return, against the setting before
@@ -23,21 +23,21 @@ use super::scores::of_phase;
 use super::statistics::median;
 use crate::report::evaluation::{DecisionKind, DecisionScores, DecisionSummary, ForecastScores};
 
-/// A rest of a phase that is shorter, in seconds, shows no gain: a trial alone takes three.
+/// Minimum remaining duration of a phase in seconds for a gain to be measured: a trial alone takes three.
 const LEAST_REST_S: f64 = 4.0;
-/// Seconds after a return that count as part of the trial: requests that were queued before are served by another scheduler.
+/// Seconds after a return that count as part of the trial, while requests queued during it complete.
 const RETURN_S: f64 = 1.0;
-/// The cost of a trial is stated as a share of this, in seconds.
+/// The cost of a trial is given as a share of this duration, in seconds.
 const FIRST_MINUTE_S: f64 = 60.0;
-/// Gains count up to a factor of 20, as a setting that serves nothing for a while has no logarithm.
+/// Gains are limited to a factor of 20, as the logarithm is infinite for a setting that serves nothing for a while.
 const MAX_GAIN: f64 = 3.0;
 
-/// What is kept of a run to judge its decisions.
+/// The decisions of a run, to be judged.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// Those that changed the setting, or which setting stays.
+    /// Decisions that changed the active or the permanent setting.
     changes: Vec<Change>,
-    /// Each forecast once: when it was made, under which setting, and what was forecast.
+    /// Distinct forecasts: time, active setting, and evidence.
     forecasts: Vec<(f64, String, Arc<Evidence>)>,
 }
 
@@ -52,7 +52,7 @@ struct Change {
 }
 
 impl Decided {
-    /// From the decisions of a run, in their order.
+    /// From the decisions of a run, in order.
     pub fn of(decisions: &[DecisionRecord]) -> Decided {
         let mut decided = Decided { changes: Vec::new(), forecasts: Vec::new() };
         let mut stays: Option<&DecisionRecord> = None;
@@ -71,7 +71,7 @@ impl Decided {
                 let (from, to, why) = (from.to_string(), to.to_string(), one.why.clone());
                 decided.changes.push(Change { at_s, kind, from, to, why, expected_gain: one.expected_gain });
             }
-            // Later decisions may rest on the same forecast.
+            // Later decisions may be based on the same forecast.
             if let Some(evidence) = &one.evidence
                 && !evidence.candidates.is_empty()
                 && decided.forecasts.last().is_none_or(|(.., latest)| latest.candidates != evidence.candidates)
@@ -83,23 +83,23 @@ impl Decided {
     }
 }
 
-/// What decisions of runs of one case are judged by.
+/// Judges decisions of runs of one case.
 pub struct Judge<'a> {
     case: &'a EvaluationCase,
-    /// The runs under fixed settings, by the settings' texts.
+    /// Runs under fixed settings, by the settings' names.
     fixed: &'a BTreeMap<String, &'a Run>,
     preference: &'a Preference,
     end_s: f64,
 }
 
 impl<'a> Judge<'a> {
-    /// By these runs under fixed settings.
+    /// A judge with these runs under fixed settings.
     pub fn new(case: &'a EvaluationCase, fixed: &'a BTreeMap<String, &'a Run>, preference: &'a Preference) -> Judge<'a> {
         let end_s = fixed.values().map(|run| run.ended_s).fold(0.0, f64::max);
         Judge { case, fixed, preference, end_s }
     }
 
-    /// The phase of the load at this time, in seconds, and when it ends.
+    /// The phase of the load at a time in seconds, and the end of that phase in seconds.
     fn phase_at(&self, at_s: f64) -> (usize, f64) {
         let ends = &self.case.phase_ends_s;
         let phase = ends.iter().position(|end_s| at_s < *end_s).unwrap_or(ends.len().saturating_sub(1));
@@ -110,8 +110,8 @@ impl<'a> Judge<'a> {
         run.served(from_s, to_s).map_or(f64::NEG_INFINITY, |served| served.score(self.preference))
     }
 
-    /// By how much one setting by itself serves the rest of the phase better than another, as a difference of scores. `None` if there is no
-    /// run of one of them, little is left, or neither serves anything.
+    /// Gain of a fixed setting over another in the rest of the phase, as a difference of scores. `None` if one of them was not run, little time is
+    /// left, or neither serves anything.
     fn gain(&self, to: &str, from: &str, at_s: f64) -> Option<f64> {
         let (to, from) = (self.fixed.get(to)?, self.fixed.get(from)?);
         let (_, end_s) = self.phase_at(at_s);
@@ -120,27 +120,27 @@ impl<'a> Judge<'a> {
         (end_s - at_s >= LEAST_REST_S && !gain.is_nan()).then(|| gain.clamp(-MAX_GAIN, MAX_GAIN))
     }
 
-    /// Whether a setting by itself starves a stream of the phase that another one serves.
+    /// Whether a fixed setting starves a stream of the phase that another one serves.
     fn starves(&self, to: &str, from: &str, at_s: f64) -> bool {
         let (phase, _) = self.phase_at(at_s);
         let tails = |run: &&Run| -> Tails { of_phase(self.case, &run.tails, Some(phase)) };
         self.fixed.get(to).zip(self.fixed.get(from)).is_some_and(|(to, from)| merit::starves(&tails(to), &tails(from)))
     }
 
-    /// Seconds of the service of `from` that are lost between these times, in which `run` served as it did.
+    /// Service lost by `run` between two times, in seconds of service under `from`.
     fn lost_s(&self, run: &Run, from: &str, from_s: f64, to_s: f64) -> Option<f64> {
         let fixed = self.fixed.get(from)?;
         let gain = self.score(run, from_s, to_s) - self.score(fixed, from_s, to_s);
         (!gain.is_nan()).then(|| -gain.clamp(-MAX_GAIN, MAX_GAIN).exp_m1() * (to_s - from_s))
     }
 
-    /// Each decision of a run, and each forecast.
+    /// Scores of each decision and forecast of a run.
     pub fn judge(&self, run: &Run) -> (Vec<DecisionScores>, Vec<ForecastScores>) {
         let Decided { changes, forecasts } = &run.decided;
         let decisions = changes.iter().enumerate().map(|(place, one)| {
             let is_change = one.kind == DecisionKind::Change;
             let cost_percent = (one.kind == DecisionKind::Trial).then(|| {
-                // It ends with whatever comes next: a return, which settles, or another setting that stays.
+                // A trial ends with the next decision: a return, which takes time to settle, or another permanent setting.
                 let next = changes.get(place + 1);
                 let settles_s = if next.is_some_and(|next| next.to == one.from) { RETURN_S } else { 0.0 };
                 let end_s = next.map_or(self.end_s, |next| next.at_s + settles_s).min(self.end_s);
@@ -176,17 +176,17 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The figures of all decisions and forecasts.
+/// Summary over all decisions and forecasts.
 pub fn summary<'a>(all: impl Iterator<Item = (&'a [DecisionScores], &'a [ForecastScores])>) -> DecisionSummary {
     let (decisions, forecasts): (Vec<_>, Vec<_>) = all.unzip();
     let decisions: Vec<&DecisionScores> = decisions.into_iter().flatten().collect();
-    // A setting that is forecast to serve nothing has no logarithm either.
+    // The logarithm is also infinite for a setting that is forecast to serve nothing.
     let logarithm = |percent: f64| (percent / 100.0).ln_1p().clamp(-MAX_GAIN, MAX_GAIN);
     let gains: Vec<(f64, bool)> =
         decisions.iter().filter_map(|one| Some((logarithm(one.true_gain_percent?), one.starves))).collect();
     let below = |least: f64| gains.iter().filter(|(gain, starves)| *gain < least || *starves).count() as u64;
     let costs: Vec<f64> = decisions.iter().filter_map(|one| one.cost_percent).collect();
-    // What was forecast, its standard error, and what was measured.
+    // Forecast gain, its standard error, and the measured gain.
     let forecasts: Vec<(f64, f64, f64)> = forecasts
         .into_iter()
         .flatten()
@@ -205,7 +205,7 @@ pub fn summary<'a>(all: impl Iterator<Item = (&'a [DecisionScores], &'a [Forecas
     }
 }
 
-/// The slope of a line through these points by least squares; `None` if they do not differ.
+/// Slope of a least-squares line; `None` if all x are equal.
 fn slope(points: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
     let count = points.clone().count() as f64;
     let (x, y) = points.clone().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));

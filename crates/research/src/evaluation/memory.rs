@@ -7,8 +7,8 @@
 //!                                                                ▼
 //! second draw ─▶ controller, once without a base and once with each of them
 //! ```
-//! A base is written and read as `--kb` does it. The second draw is the same job file with another seed: other places, other times. What
-//! a base gains is the difference between two runs of that same draw, with and without it.
+//! A base is written and read as with `--kb`. The second draw is the same job file with another seed, so locations and times differ. The gain
+//! of a base is the difference between two runs of that draw, with and without it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,14 +29,14 @@ use crate::worlds::Purpose;
 use experiment::comparison::{Remembered, RunHistory, regime, source};
 use experiment::pool::Workers;
 
-/// Other loads of a base.
+/// Number of other loads in a base.
 const OTHERS: usize = 3;
-/// The active setting this many seconds after the beginning is what a run began with: it takes a window of a second to see the load.
+/// Time in seconds at which the active setting counts as the initial one: a window of a second is needed to observe the load.
 const BEGINS_S: f64 = 2.0;
-/// A setting that was active for fewer seconds of the first run was hardly observed.
+/// Settings that were active for fewer seconds in the first run count as not observed.
 const SEEN_S: f64 = 2.0;
 
-/// The seed of the second draw is another one than any that questions are drawn from.
+/// Flips the seed for the second draw, so that it differs from all seeds that generate questions.
 const AGAIN: u64 = 1 << 62;
 
 /// Knowledge bases, named by the runs that filled them.
@@ -100,7 +100,7 @@ fn standing(base: &str, scores: Vec<&BaseScores>, seed: u64) -> BaseStanding {
 /// The evaluated controller.
 struct Subject<'a> {
     chosen: &'a ControllerChoice,
-    /// Its input when it has no base.
+    /// Its input without a base.
     brief: ControllerInput,
     workers: Workers<'a>,
 }
@@ -147,7 +147,7 @@ impl Subject<'_> {
         bases.iter().enumerate().map(score).collect()
     }
 
-    /// The controller's run. What it lived through goes into the base, if there is one.
+    /// Runs the controller, and stores the results in the base, if given.
     fn run(&self, question: &EvaluationCase, brief: &ControllerInput, base: Option<&Path>) -> anyhow::Result<Run> {
         let found = regime::scheduler(regime::FOUND)?;
         self.kept(question, &found, self.chosen.build(brief), self.chosen.label(), base)
@@ -185,7 +185,7 @@ impl Subject<'_> {
         Ok(run)
     }
 
-    /// Its input with this base, and how many cases of the device are in it.
+    /// The controller's input with this base, and the number of cases of the device in it.
     fn with_base(&self, base: &Path, question: &EvaluationCase) -> anyhow::Result<(ControllerInput, u64)> {
         let remembered = Remembered::open(base, self.workers.monitor)?;
         let lived = remembered.experience().context("cannot read the knowledge base")?;
@@ -194,7 +194,7 @@ impl Subject<'_> {
         Ok((ControllerInput { experience: Arc::new(self.brief.experience.and(lived)), ..self.brief.clone() }, cases))
     }
 
-    /// By how much the whole run is better than another of the same draw. One that starves a stream is at most as good as the default.
+    /// Gain over another run of the same draw. A run that starves a stream ranks no higher than the default.
     fn gain(&self, run: &Run, than: &Run, default: &Run) -> Option<f64> {
         let score = |run: &Run| {
             let score = run.served(0.0, f64::INFINITY)?.score(&self.brief.preference);
@@ -204,7 +204,7 @@ impl Subject<'_> {
         Some(ranked[2] - ranked[1]).filter(|gain| gain.is_finite())
     }
 
-    /// How each setting served as long as it was active, until then. Whether it starves shows only in a run of its own.
+    /// Scores of each setting while it was active in the run, up to `until_s`. Starvation is not detected, as it shows only in a separate run.
     fn in_turn(&self, run: &Run, until_s: f64) -> Scores {
         let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         for (from, to, setting) in run.pieces(WINDOW.as_secs_f64(), until_s.min(run.ended_s)) {
@@ -217,7 +217,7 @@ impl Subject<'_> {
         seen.map(|(setting, (sum, seconds))| (setting.to_owned(), sum / seconds)).collect()
     }
 
-    /// How each setting served by itself, until then.
+    /// Scores of each setting from its separate run, up to `until_s`.
     fn ranked(&self, alone: &BTreeMap<String, Run>, default: &Run, until_s: f64) -> Scores {
         let score = |run: &Run| {
             let served = run.served(0.0, until_s);
@@ -233,7 +233,7 @@ fn best(scores: &Scores) -> Option<String> {
     scores.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(setting, _)| setting.clone())
 }
 
-/// Whether this setting served best, or as well; `None` if only one was seen.
+/// Whether this setting has the highest score, within the tolerance; `None` without scores.
 fn is_best(scores: &Scores, setting: &str) -> Option<bool> {
     let best = scores.values().copied().reduce(f64::max)?;
     Some(scores.get(setting).is_some_and(|score| *score >= best - TOLERANCE))

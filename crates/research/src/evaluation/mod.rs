@@ -6,7 +6,7 @@
 //!           └─▶ every controller ──────────▶ scores against the key
 //! scores of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
 //! ```
-//! With a knowledge base every question is asked once more, if that is wanted: see [`memory`].
+//! Optionally, every question is repeated with a knowledge base: see [`memory`].
 
 pub(crate) mod case;
 pub mod ceiling;
@@ -45,7 +45,7 @@ use run::Run;
 use scores::{Key, Scores};
 use statistics::{median, weighted_mean};
 
-/// The default controllers: the paper's schemes, and ours.
+/// The default controllers: the paper's schemes and ours.
 const CONTROLLERS: &[&str] = &["round-robin", "feedback", "two-layer", "seekwise"];
 
 /// Parameters of an evaluation.
@@ -53,33 +53,33 @@ const CONTROLLERS: &[&str] = &["round-robin", "feedback", "two-layer", "seekwise
 pub struct ControllerEvaluation {
     /// The first seed; the others follow it.
     pub seed: u64,
-    /// How many.
+    /// Number of seeds.
     pub seeds: u32,
-    /// Controllers, as `--controller` names them; empty for the usual ones.
+    /// Controllers, as in `--controller`; empty for the defaults.
     pub controllers: Vec<String>,
-    /// What they choose among, as `--candidates` says it.
+    /// Candidate settings, as in `--candidates`.
     pub candidates: Vec<String>,
-    /// What merit is judged by.
+    /// The weights of merit.
     pub preference: Preference,
-    /// Traces to replay as well.
+    /// Traces to replay additionally.
     pub traces: Vec<PathBuf>,
-    /// What controllers learn from; `None` is what comes with the program.
+    /// Training data of controllers; `None` for the built-in ones.
     pub experience: Option<PathBuf>,
-    /// What settings are expected to gain; `None` is what comes with the program.
+    /// Model of expected gains; `None` for the built-in one.
     pub gain_model: Option<PathBuf>,
     /// The world to draw from.
     pub world: Which,
-    /// Fewer and shorter loads.
+    /// Whether to run fewer and shorter loads.
     pub is_quick: bool,
-    /// How long each load runs, in seconds; `None` for the usual time.
+    /// Run time of each load in seconds; `None` for the default.
     pub seconds: Option<u32>,
-    /// Whether processor time is measured, the one figure that differs from run to run.
+    /// Whether to measure processor time, the only figure that differs from run to run.
     pub measures_cpu: bool,
-    /// Whether the effect of a knowledge base on the controller `seekwise` is evaluated, too.
+    /// Whether to evaluate also the effect of a knowledge base on the controller `seekwise`.
     pub examines_memory: bool,
 }
 
-/// A setting that stays active, or a controller.
+/// A constant setting, or a controller.
 enum Policy {
     Always(Setting),
     Chooses(ControllerChoice),
@@ -99,7 +99,7 @@ impl Policy {
 }
 
 impl ControllerEvaluation {
-    /// The policies that answer each question: every candidate and the default by themselves, then the controllers.
+    /// The policies for each question: every candidate and the default as constants, then the controllers.
     fn policies(&self, candidates: &[Setting]) -> anyhow::Result<Vec<Policy>> {
         let settings = regime::with_found(candidates.to_vec())?;
         let mut names: Vec<String> = self.controllers.clone();
@@ -111,7 +111,7 @@ impl ControllerEvaluation {
         let mut policies: Vec<Policy> = settings.into_iter().map(Policy::Always).collect();
         for name in names {
             let chosen = regime::controller(&name, &crate::controller::all().collect::<Vec<_>>())?;
-            // The learner that is the default has been named already.
+            // The default learner is already listed.
             if policies.iter().all(|policy| policy.label() != chosen.label()) {
                 policies.push(Policy::Chooses(chosen));
             }
@@ -119,10 +119,10 @@ impl ControllerEvaluation {
         Ok(policies)
     }
 
-    /// Holds it.
+    /// Runs the evaluation.
     ///
     /// # Errors
-    /// Something of the input is wrong, a run fails, or the work was interrupted.
+    /// A parameter is invalid, a run fails, or the work was interrupted.
     pub fn run(&self, workers: Workers) -> anyhow::Result<Report> {
         ensure!(self.seeds > 0, "--seeds 0: should be at least 1");
         let candidates = regime::candidates(&self.candidates)?;
@@ -214,7 +214,7 @@ impl ControllerEvaluation {
 
     fn standing(&self, policy: &Policy, questions: &[(u64, EvaluationCase)], all: &[&Scores]) -> Standing {
         let percent = |values: Vec<(f64, f64)>| weighted_mean(&values, self.seed);
-        // Every question counts the same, however long it takes.
+        // Every question has the same weight, independent of its duration.
         let share = |part: f64, whole: f64| if whole > 0.0 { (100.0 * part / whole, 1.0) } else { (0.0, 0.0) };
         let regrets: Vec<(usize, f64)> =
             all.iter().enumerate().filter_map(|(number, scores)| Some((number, 100.0 * scores.regret?))).collect();
@@ -248,7 +248,7 @@ impl ControllerEvaluation {
         }
     }
 
-    /// What does the same again; the number of threads changes nothing.
+    /// The command that reproduces the results; the number of threads does not affect them.
     fn command(&self) -> String {
         let mut text = format!("seekwise-lab evaluate --seed {} --seeds {}", self.seed, self.seeds);
         let mut add =
@@ -400,7 +400,7 @@ fn row(seed: u64, question: &EvaluationCase, policy: &Policy, scored: &Scored) -
     }
 }
 
-/// Of each controller, whether it is better than the best constant policy.
+/// For each controller, whether it is better than the best constant policy.
 fn verdicts(standings: &[Standing]) -> Vec<Verdict> {
     let constants = || standings.iter().filter(|standing| standing.is_constant);
     let value = |interval: &Option<Interval>| interval.map_or(f64::NEG_INFINITY, |interval| interval.value);
@@ -428,10 +428,10 @@ fn verdicts(standings: &[Standing]) -> Vec<Verdict> {
     standings.iter().filter(|standing| !standing.is_constant).map(judge).collect()
 }
 
-/// The worlds, for a person.
+/// The worlds as text for display.
 ///
 /// # Errors
-/// Never, for the file that comes with the program.
+/// None for the built-in file.
 pub fn worlds_text() -> anyhow::Result<String> {
     let worlds = worlds()?;
     let mut text = String::new();

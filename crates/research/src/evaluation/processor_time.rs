@@ -1,4 +1,4 @@
-//! Processor time of a controller at a steady rate of requests, once its first decisions are made.
+//! Processor time of a controller at a steady request rate, after its first decisions.
 
 use anyhow::ensure;
 use block::Nanos;
@@ -12,30 +12,30 @@ use experiment::steered::Steered;
 use experiment::world::World;
 use progress::monitor::Monitor;
 
-/// The device: fast enough for any rate that is asked for.
+/// The device, fast enough for any requested rate.
 const DISK: &str = "nvme-tlc";
-/// Processes, which share the rate equally: random reads of two sizes, random writes, and a log.
+/// Processes, each with an equal share of the rate: random reads of two sizes, random writes, and a log.
 const JOBS: [&str; 4] = ["rw=randread\nbs=4k", "rw=randread\nbs=16k", "rw=randwrite\nbs=8k", "rw=write\nbs=64k"];
-/// Seconds that are not measured: what a controller spends on its first decisions is spent once.
+/// Initial seconds that are not measured: the cost of a controller's first decisions is incurred once.
 const FIRST_S: u32 = 60;
 
-/// What is measured.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct ProcessorTime {
-    /// The controller, as `--controller` names it.
+    /// The controller, as in `--controller`.
     pub controller: String,
-    /// Requests per second, at least one for each process.
+    /// Requests per second; at least one per process.
     pub rate: u32,
-    /// Seconds of virtual time, the first minute included.
+    /// Seconds of virtual time, including the first minute.
     pub seconds: u32,
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spent {
-    /// Requests per second that completed.
+    /// Completed requests per second.
     pub requests_per_s: f64,
-    /// Seconds of virtual time that were measured.
+    /// Measured seconds of virtual time.
     pub seconds: f64,
     /// Processor time of the controller, in percent of one core.
     pub core_percent: f64,
@@ -45,7 +45,7 @@ impl ProcessorTime {
     /// Runs the load under the controller, in virtual time.
     ///
     /// # Errors
-    /// An unknown controller, a rate or time that is too small, or an interruption.
+    /// The controller is unknown, the rate or duration is too small, or the work was interrupted.
     pub fn measure(&self, monitor: &dyn Monitor) -> anyhow::Result<Spent> {
         ensure!(self.seconds > FIRST_S, "--seconds {}: should be more than {FIRST_S}, which are not measured", self.seconds);
         let rate = self.rate / JOBS.len() as u32;
@@ -66,17 +66,17 @@ impl ProcessorTime {
     }
 }
 
-/// The job file: each process at this rate.
+/// The job file, with this rate per process.
 fn jobs(rate: u32, seconds: u32) -> String {
     let global =
         format!("[global]\nioengine=libaio\ndirect=1\niodepth=16\nsize=2g\ntime_based\nruntime={seconds}\nrate_iops={rate}\n");
     JOBS.iter().enumerate().fold(global, |text, (number, job)| text + &format!("[job{number}]\n{job}\n"))
 }
 
-/// A controller on the processor's clock of this thread, which stands still while another one runs.
+/// Measures a controller by this thread's CPU clock, which excludes time in which other threads run.
 struct Clocked {
     steered: Steered,
-    /// What reading the clock costs.
+    /// Cost of reading the clock, in nanoseconds.
     clock_ns: u64,
     spent_ns: u64,
     requests: u64,
@@ -96,7 +96,7 @@ impl Clocked {
         Ok(Clocked { steered: Steered::new(controller, &setting, device, None), clock_ns, spent_ns: 0, requests: 0 })
     }
 
-    /// Does the work, which counts after the first minute.
+    /// Runs `work` and adds its time if the first minute has passed.
     fn timed<T>(&mut self, now: Nanos, work: impl FnOnce(&mut Steered) -> T) -> T {
         let start = processor_ns();
         let result = work(&mut self.steered);

@@ -17,28 +17,28 @@ use experiment::steered::{Steered, timed};
 use experiment::timed::Stopwatch;
 use progress::monitor::Monitor;
 
-/// Bytes of a sector.
+/// Bytes per sector.
 const SECTOR_BYTES: u64 = 512;
 
-/// What is kept of a run.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     slots: ScoreBuckets,
-    /// The active setting, from when on, in seconds; the first from the beginning.
+    /// The active setting from each time in seconds; the first from the beginning.
     pub in_force: Vec<(f64, String)>,
-    /// When the run ended, in seconds.
+    /// End of the run, in seconds.
     pub ended_s: f64,
-    /// What streams waited.
+    /// Response times by stream.
     pub tails: Tails,
     /// Processor time of scheduler and controller for each request, in nanoseconds.
     pub cpu_ns: Option<f64>,
-    /// What the controller decided.
+    /// The controller's decisions.
     pub decided: Decided,
-    /// Bytes that the device read, as a share of those that programs read; `None` if they read nothing.
+    /// Bytes read from the device as a share of those that programs read; `None` if these read nothing.
     pub read_from_device: Option<f64>,
 }
 
-/// Bytes that were read.
+/// Numbers of bytes read.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReadBytes {
     by_programs: u64,
@@ -77,10 +77,10 @@ impl Run {
         Ok(Run::steered(question, begins_with, controller, measures_cpu, keep, monitor)?.0)
     }
 
-    /// The same with its minutes.
+    /// The same, and returns the controller's history as well.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Run::of`].
     pub fn steered(
         question: &EvaluationCase,
         begins_with: &Setting,
@@ -117,36 +117,36 @@ impl Run {
         Ok((run, recorder.steered))
     }
 
-    /// How it was served between these times, in seconds; `None` if nothing was done.
+    /// Performance between two times in seconds; `None` if nothing completed.
     pub fn served(&self, from_s: f64, to_s: f64) -> Option<Performance> {
         self.slots.served(from_s, to_s)
     }
 
-    /// The same by requests alone.
+    /// The same, at the level of requests.
     pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Performance> {
         self.slots.requests(from_s, to_s)
     }
 
-    /// The active setting between these times, piece by piece: from, to and what.
+    /// The active settings between two times, as consecutive intervals: from, to and setting.
     pub fn pieces(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = (f64, f64, &str)> {
         let ends = self.in_force.iter().skip(1).map(|(at, _)| *at).chain([f64::INFINITY]);
         let pieces = self.in_force.iter().zip(ends);
         pieces.map(move |((at, setting), end)| (at.max(from_s), end.min(to_s), setting.as_str())).filter(|(from, to, _)| to > from)
     }
 
-    /// The active setting then.
+    /// The active setting at a time in seconds.
     pub fn setting_at(&self, at_s: f64) -> &str {
         self.in_force.iter().rev().find(|(from, _)| *from <= at_s).map_or("", |(_, setting)| setting)
     }
 
-    /// How often something else was set.
+    /// Number of setting changes.
     pub fn changes(&self) -> usize {
-        // What is set before the first request is no change of anything that serves.
+        // Settings applied before the first request do not count, as nothing was served under another one.
         self.in_force.windows(2).filter(|pair| pair[0].1 != pair[1].1).count()
     }
 }
 
-/// Records in slots of its own, whatever windows the controller looks at.
+/// Records scores in time slots that are independent of the controller's windows.
 struct Recorder<'a> {
     steered: Steered,
     slots: ScoreBuckets,

@@ -1,9 +1,9 @@
-//! Scores of a run: against every candidate by itself, and against the default.
+//! Scores of a run: relative to every candidate as a constant setting, and to the default.
 //!
-//! *Correct.* In each phase of a load, every setting by itself has a [merit](observe::merit). A decision is correct while its setting
+//! *Correct.* In each phase of a load, every constant setting has a [merit](observe::merit). A decision is correct while its setting
 //! ranks within two percent of the best one of the phase. The score is the share of time with a correct setting active.
 //!
-//! *Regret.* How far the whole run, including the cost of trials and switches, is below the best candidate by itself.
+//! *Regret.* The distance of the whole run, including the cost of trials and switches, below the best constant candidate.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use observe::merit::{TOLERANCE, Tails};
 use super::case::EvaluationCase;
 use super::run::Run;
 
-/// A phase in which the best and the worst setting differ by more than this is worth deciding.
+/// A phase is worth deciding if the best and the worst setting differ by more than this.
 pub const WORTH_DECIDING: f64 = 0.05;
 
-/// The results of the runs of a question under fixed settings.
+/// Results of a question's runs under fixed settings.
 pub struct Key {
-    /// By phase, from and to in seconds, and the settings with their scores by which they are ranked.
+    /// Phases: start and end in seconds, and the ranking scores of the settings.
     phases: Vec<KeyPhase>,
-    /// The best of the candidates over the whole load.
+    /// The score of the best candidate over the whole load.
     best: Option<f64>,
-    /// The score of each fixed setting over the whole load, and whether it starves.
+    /// For each fixed setting the score over the whole load, and whether it starves a stream.
     whole: Vec<(f64, bool)>,
-    /// The score of the default, and what streams waited under it.
+    /// The score of the default, and response times of streams under it.
     default: Option<f64>,
     tails: Tails,
     end_s: f64,
@@ -42,7 +42,7 @@ struct KeyPhase {
 /// The scores of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scores {
-    /// Seconds that are judged, and those of them in which the active setting was correct.
+    /// Number of seconds judged, and of those with a correct setting active.
     pub judged_s: f64,
     /// See `judged_s`.
     pub correct_s: f64,
@@ -50,25 +50,25 @@ pub struct Scores {
     pub deciding_s: f64,
     /// See `deciding_s`.
     pub deciding_correct_s: f64,
-    /// How far below the best candidate by itself, as a share; negative if better.
+    /// Distance below the best constant candidate, as a share; negative if better.
     pub regret: Option<f64>,
-    /// How far above the default.
+    /// Gain over the default, as a share.
     pub over_default: Option<f64>,
-    /// How often something was changed.
+    /// Number of setting changes.
     pub changes: usize,
-    /// Of each phase worth deciding, how long it took until the active setting was correct and stayed so; `None`: it never was.
+    /// For each phase worth deciding, seconds until the active setting was correct for good; `None` if it never was.
     pub decided_s: Vec<Option<f64>>,
-    /// The largest p99 response time of a stream by that under the default.
+    /// The largest ratio of a stream's p99 response time to that under the default.
     pub worst_p99_ratio: Option<f64>,
-    /// A stream waited longer than it may.
+    /// Whether a stream starved.
     pub starves: bool,
     /// Processor time of scheduler and controller for each request, in nanoseconds.
     pub cpu_ns: Option<f64>,
 }
 
 impl Key {
-    /// From the runs under each of the fixed settings, by their texts; `candidates` are the ones that controllers may choose, and
-    /// `default` what they find. The first `settles_s` seconds of each phase are not judged.
+    /// From the runs under each of the fixed settings, by name; `candidates` are the choices of controllers, and `default` the initial setting. The
+    /// first `settles_s` seconds of each phase are not judged.
     pub fn new(
         question: &EvaluationCase,
         fixed: &BTreeMap<String, &Run>,
@@ -120,7 +120,7 @@ impl Key {
         })
     }
 
-    /// Each phase: from and to in seconds, and the settings with their scores by which they are ranked.
+    /// Each phase: start and end in seconds, and the ranking scores of the settings.
     pub fn phases(&self) -> impl Iterator<Item = (f64, f64, &BTreeMap<String, f64>)> {
         self.phases.iter().map(|phase| (phase.from_s, phase.to_s, &phase.ranked))
     }
@@ -160,7 +160,7 @@ impl KeyPhase {
 
     fn score(&self, run: &Run, scores: &mut Scores) {
         let length_s = self.to_s - self.from_s;
-        // What was correct since when, as long as it still is.
+        // The time since when the setting has been correct without interruption.
         let (mut correct_s, mut since) = (0.0, None);
         for (from, to, setting) in run.pieces(self.from_s, self.to_s) {
             if self.is_correct(setting) {
@@ -180,7 +180,7 @@ impl KeyPhase {
     }
 }
 
-/// The streams of one phase, or of all.
+/// The streams of a phase, or all streams for `None`.
 pub(crate) fn of_phase(question: &EvaluationCase, tails: &Tails, phase: Option<usize>) -> Tails {
     let is_in = |stream: &block::StreamId| match (phase, question.phase_of.get(stream)) {
         (Some(phase), Some(of)) => *of == phase,
@@ -189,10 +189,10 @@ pub(crate) fn of_phase(question: &EvaluationCase, tails: &Tails, phase: Option<u
     tails.iter().filter(|(stream, _)| is_in(stream)).map(|(stream, tail)| (*stream, *tail)).collect()
 }
 
-/// A p99 response time below this is as good as none: the ratio of two that memory served says nothing.
+/// Lower limit of p99 response times in ratios: ratios between values served from memory are meaningless.
 const LEAST_P99_S: f64 = 1e-3;
 
-/// Of the streams that are judged, the largest p99 by that under the default.
+/// The largest ratio of a stream's p99 to that under the default, over streams with enough requests.
 fn worst_ratio(tails: &Tails, default: &Tails) -> Option<f64> {
     let judged = default.iter().filter(|(_, tail)| tail.requests >= merit::LEAST_REQUESTS);
     let ratios =

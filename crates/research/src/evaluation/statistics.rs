@@ -1,14 +1,14 @@
-//! Means, medians and how sure they are.
+//! Means with confidence intervals, and medians.
 
 use crate::report::evaluation::Interval;
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Samples that are drawn for an interval.
+/// Number of bootstrap samples for an interval.
 const SAMPLES: usize = 2000;
 
-/// A weighted mean, with its interval from samples of the questions drawn with replacement (percentile bootstrap: Efron, Bootstrap
-/// methods, 1979). Each value comes with its weight; `None` if no weight is above 0.
+/// A weighted mean of (value, weight) pairs, with its interval by resampling the questions with replacement (percentile bootstrap: Efron,
+/// Bootstrap methods, 1979). `None` if no weight is above 0.
 pub fn weighted_mean(values: &[(f64, f64)], seed: u64) -> Option<Interval> {
     let mean = |values: &mut dyn Iterator<Item = (f64, f64)>| {
         let (sum, weight) = values.fold((0.0, 0.0), |(sum, all), (value, weight)| (sum + value * weight, all + weight));
@@ -25,7 +25,7 @@ pub fn weighted_mean(values: &[(f64, f64)], seed: u64) -> Option<Interval> {
     Some(Interval { value, low: *means.get(means.len() / 40)?, high: means[means.len() - 1 - means.len() / 40] })
 }
 
-/// The middle value; `None` of none.
+/// The median; `None` without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What each group of settings is worth: the best of it in hindsight over the default, for whom, and at whose cost.
+//! The value of each group of settings: the gain of its best setting in hindsight over the default, for which loads, and at which cost.
 //!
 //! ```text
 //! drawn load on a drawn device ─┬─▶ under the default ────────────────┐
@@ -23,23 +23,23 @@ use experiment::pool::Workers;
 
 /// The version of the JSON's layout.
 const SCHEMA: u32 = 1;
-/// A gain above this is worth a change for most people; and in how many cases it is is shown.
+/// Gain above which a change is worthwhile for most users; the share of such cases is reported.
 const WORTH: f64 = 0.05;
-/// A case counts at most a factor of e either way: one case must not be the mean.
+/// A case is limited to a factor of e in either direction, so that a single case cannot dominate the mean.
 const MOST: f64 = 1.0;
-/// A stream's p99 counts as risen by this factor, if it is then at least this long, in seconds.
+/// A stream's p99 counts as risen if it grew by this factor and is at least this many seconds.
 const RISEN: (f64, f64) = (1.5, 0.01);
-/// Families that are named as those for whom a group is worth most.
+/// Number of load families listed with the largest gains of a group.
 const NAMED: usize = 3;
 
-/// A group of settings: what it is called, and what is tried.
+/// A group of settings: its name, and the settings to try.
 struct Group {
     name: &'static str,
     settings: &'static [&'static str],
 }
 
-/// The groups; each setting is the default but for what it names. Values are those that guides recommend or warn of: Red Hat's and SUSE's tuning guides,
-/// the kernel's `Documentation/block`, and the PostgreSQL and MySQL manuals.
+/// The groups; each setting has the default for what it does not name. The values are recommended or warned of in Red Hat's and SUSE's tuning
+/// guides, the kernel's `Documentation/block`, and the PostgreSQL and MySQL manuals.
 const GROUPS: &[Group] = &[
     Group { name: "scheduler", settings: &["none", "kyber", "bfq"] },
     Group {
@@ -81,69 +81,69 @@ const GROUPS: &[Group] = &[
     Group { name: "max_sectors_kb", settings: &["mq-deadline max_sectors_kb=128", "mq-deadline max_sectors_kb=512"] },
 ];
 
-/// What is asked.
+/// Parameters of the evaluation.
 #[derive(Clone, Debug)]
 pub struct Worth {
     /// The first seed; the others follow it.
     pub seed: u64,
-    /// How many. Each draws loads from all three worlds.
+    /// Number of seeds. Each generates loads from all three worlds.
     pub seeds: u32,
-    /// How long each load runs, in seconds.
+    /// Run time of each load, in seconds.
     pub seconds: u32,
 }
 
-/// What came out.
+/// Results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The version of this layout.
     pub schema: u32,
     /// The program's version.
     pub seekwise_version: String,
-    /// The command that repeats it.
+    /// The command that reproduces it.
     pub command: String,
-    /// Pairs of load and device.
+    /// Number of pairs of load and device.
     pub pairs: usize,
-    /// Each group.
+    /// Results by group.
     pub groups: Vec<GroupWorth>,
-    /// The best of all groups in each pair: the mean gain in percent.
+    /// Mean gain of the best setting of any group in each pair, in percent.
     pub best_of_all_percent: f64,
-    /// Pairs in which nothing is worth a change, in percent.
+    /// Share of pairs in which no change is worthwhile, in percent.
     pub nothing_percent: f64,
-    /// Each pair.
+    /// Results by pair.
     pub cases: Vec<CaseWorth>,
 }
 
-/// What a group is worth.
+/// Value of a group.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupWorth {
     /// Its name.
     pub group: String,
-    /// What was tried.
+    /// The settings tried.
     pub settings: Vec<String>,
-    /// The mean gain of the best setting of each pair, in percent; never below 0, as the default stays where nothing is better.
+    /// Mean gain of the best setting of each pair, in percent; never below 0, as the default stays if nothing is better.
     pub gain_percent: f64,
-    /// Pairs in which it is worth more than 5%, in percent of all.
+    /// Share of pairs with a gain above 5%, in percent.
     pub worth_percent: f64,
-    /// In those, the median gain in percent.
+    /// Median gain among those, in percent.
     pub median_gain_percent: Option<f64>,
-    /// In those, the setting that is best most often.
+    /// The setting that is most often the best among those.
     pub usual: Option<String>,
-    /// The mean gain of the one setting of the group that is best if it stays everywhere, in percent, and which it is.
+    /// Mean gain of the group's best setting when it is used for all pairs, in percent, and its name.
     pub everywhere_percent: f64,
     /// See `everywhere_percent`.
     pub everywhere: String,
-    /// Of pairs where it is worth more than 5%: in how many the p99 of some stream rises by half and more, in percent.
+    /// Share of pairs with a gain above 5% in which the p99 of some stream rises by at least half, in percent.
     pub p99_rises_percent: Option<f64>,
-    /// The families of loads for which it is worth most, with their mean gain in percent.
+    /// The families of loads with the largest gains, with their mean gain in percent.
     pub families: Vec<(String, f64)>,
 }
 
-/// What each group is worth for a load on a device.
+/// Value of each group for a load on a device.
 #[derive(Clone, Debug, Serialize)]
 pub struct CaseWorth {
     /// The load, on its device.
     pub case: String,
-    /// What kind of load it is.
+    /// The load's family.
     pub family: String,
     /// By group: the best setting, its gain in the logarithm of merit, and whether some stream's p99 rises.
     pub best: Vec<(String, f64, bool)>,
@@ -152,7 +152,7 @@ pub struct CaseWorth {
 }
 
 impl Worth {
-    /// Runs everything.
+    /// Runs the evaluation.
     ///
     /// # Errors
     /// A run fails, or the work was interrupted.
@@ -195,7 +195,7 @@ impl Worth {
     }
 }
 
-/// What each group is worth for one load on one device; `None` if it did nothing under the default.
+/// Value of each group for a load on a device; `None` if nothing completed under the default.
 fn case_worth(
     question: &EvaluationCase,
     default: &Setting,
@@ -226,7 +226,7 @@ fn case_worth(
     Ok(Some(CaseWorth { case: question.name.clone(), family: question.family.clone(), best, gains }))
 }
 
-/// Whether the p99 of some stream rises by half and more.
+/// Whether the p99 of some stream rises by at least half.
 fn p99_rises(run: &Run, standard: &Run) -> bool {
     standard
         .tails
@@ -279,7 +279,7 @@ impl Report {
     /// As JSON.
     ///
     /// # Errors
-    /// Never, for numbers and names.
+    /// None for these types.
     pub fn to_json(&self) -> anyhow::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }

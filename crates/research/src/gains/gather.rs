@@ -1,4 +1,4 @@
-//! Gathers rows: runs drawn loads, each on a drawn device of its own, under every setting that a model learns.
+//! Gathers rows: runs random loads, each on its own random device, under every setting that a model learns.
 
 use std::fs::OpenOptions;
 use std::io::{BufReader, Write as _};
@@ -24,44 +24,44 @@ use crate::evaluation::scores::of_phase;
 use crate::loads::{Scope, lesson};
 use crate::worlds::{drawn, worlds};
 
-/// The settings that a model learns: the kernel's four with their defaults, the default first, and the tunings that are best most often over
-/// the training and the validation world (`seekwise-lab worth`). Every setting is another run of every load.
+/// The settings that a model learns: the kernel's four with default tunables, the default first, and the variants that are most often the best
+/// over the training and the validation world (`seekwise-lab worth`). Every setting is another run of every load.
 pub const SETTINGS: [&str; 7] =
     [regime::FOUND, "none", "kyber", "bfq", "mq-deadline:writes_starved=8", "bfq:slice_idle=0", "bfq:low_latency=0"];
 
-/// Kinds of devices, by weight of turns: the training world's families in their order, of which the first is hard disks. Gains differ most
-/// there, and vary most with the drive.
+/// Families of devices in turn: indices into the training world's families, of which the first is hard disks. These are the most frequent, as
+/// gains are largest there and vary most with the drive.
 const TURNS: [usize; 10] = [0, 3, 0, 2, 0, 1, 0, 3, 0, 2];
-/// Flash serves in this part of the time more requests than a hard disk, and they take as long to simulate.
+/// Divisor of the run time on flash, which serves more requests per second than a hard disk, with the same cost of simulation.
 const FLASH_TIME: u32 = 2;
 
-/// The first seconds of a phase, in which caches fill and schedulers learn: they count for no gain.
+/// Initial seconds of a phase in which caches fill and schedulers learn; excluded from gains.
 const SETTLES_S: f64 = 3.0;
-/// When a load is seen: from and to in seconds after the beginning of its phase, or before its end if negative. Under other settings than
-/// the default only the second.
+/// Observation spans of a load, in seconds after the beginning of its phase, or before its end if negative. Under other settings than
+/// the default only the second is used.
 const SEEN_S: [(f64, f64); 3] = [(1.0, 3.0), (1.0, 6.0), (-5.0, -2.0)];
-/// A gain counts for at most a factor of e either way.
+/// Gains are limited to a factor of e in either direction.
 const MOST: f64 = 1.0;
-/// Cases between two writes, for each thread: few, so that little is lost by an interruption.
+/// Cases per thread between two writes: few, so that an interruption loses little.
 const BATCH: u32 = 4;
 
-/// What is gathered.
+/// Parameters of the gathering.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
-    /// Loads, each on a device of its own.
+    /// Number of loads, each on its own device.
     pub cases: u32,
-    /// Seed of all draws.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// How long each load runs.
+    /// Run time of each load.
     pub seconds: u32,
 }
 
 impl Recipe {
-    /// Appends the rows of all cases to `path`, in order. An interrupted gathering goes on where it stopped: the last case of the file may be
+    /// Appends the rows of all cases to `path`, in order. Resumes an interrupted gathering: the last case of the file may be
     /// incomplete and is run again. Returns the number of cases that were run.
     ///
     /// # Errors
-    /// The file is of another gathering or cannot be written, a case cannot be run, or the work was interrupted.
+    /// The file belongs to another gathering or cannot be written, a case cannot be run, or the work was interrupted.
     pub fn gather(&self, path: &Path, workers: Workers) -> anyhow::Result<u32> {
         let name = path.display().to_string();
         let settings = SETTINGS.iter().map(|text| Setting::parse(text)).collect::<Result<Vec<_>, _>>()?;
@@ -86,7 +86,7 @@ impl Recipe {
         Ok(self.cases.saturating_sub(first))
     }
 
-    /// Creates the file, or cuts it off before its last case. Returns the number of the next case.
+    /// Creates the file, or truncates it before its last case. Returns the number of the next case.
     fn kept(&self, path: &Path) -> anyhow::Result<u32> {
         let settings = SETTINGS.map(str::to_owned);
         let mut kept: Vec<Row> = Vec::new();
@@ -108,7 +108,7 @@ impl Recipe {
         Ok(next)
     }
 
-    /// The rows of a case; none if the device has nothing to do.
+    /// The rows of a case; empty if nothing reaches the device.
     fn case(&self, number: u32, settings: &[Setting], monitor: &dyn Monitor) -> anyhow::Result<Vec<Row>> {
         let families = &worlds()?.learn.training_devices;
         let turn = TURNS[number as usize % TURNS.len()];
@@ -158,7 +158,7 @@ impl Recipe {
     }
 }
 
-/// The file up to the end of its last whole line: a write may have been interrupted.
+/// The content of the file up to its last complete line: a write may have been interrupted.
 fn whole_lines(path: &Path) -> anyhow::Result<Vec<u8>> {
     let mut bytes = std::fs::read(path)?;
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
@@ -166,13 +166,13 @@ fn whole_lines(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The settings under which a case is seen, and when: the default at all times, and two others in turn.
+/// Settings and spans at which a case is observed: the default at all spans, and two others in turn.
 fn seen_under(number: u32, settings: usize) -> impl Iterator<Item = (usize, &'static (f64, f64))> {
     let others = [number as usize, number as usize + 1].map(|turn| (1 + turn % (settings - 1), &SEEN_S[1]));
     SEEN_S.iter().map(|seen_s| (0, seen_s)).chain(others)
 }
 
-/// The load as it was seen between these times, for longer if there were too few requests, until its phase ended.
+/// Summary of the load between two times, extended up to the end of its phase if there are too few requests.
 fn seen(windows: &[Window], from_s: f64, to_s: f64, ends_s: f64) -> LoadSummary {
     let mut summary = LoadSummary::default();
     for window in windows {
@@ -184,7 +184,7 @@ fn seen(windows: &[Window], from_s: f64, to_s: f64, ends_s: f64) -> LoadSummary 
     summary
 }
 
-/// The gain of each setting over the first in a part of a phase, and whether it starves a stream; `None` if nothing was done there.
+/// Gain of each setting over the first in a part of a phase, and whether it starves a stream; `None` if nothing completed there.
 fn gains(case: &EvaluationCase, runs: &[(Run, Vec<Window>)], phase: usize, from_s: f64, to_s: f64) -> Option<Vec<(f32, bool)>> {
     let preference = Preference::default();
     let score = |run: &Run| run.served(from_s, to_s).map(|served| served.score(&preference)).filter(|score| score.is_finite());

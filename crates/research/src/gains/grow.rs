@@ -1,4 +1,4 @@
-//! Growing a forest of which all settings share the trees.
+//! Growing a forest whose trees predict all settings jointly.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Rows;
 
-/// Bins of a feature's values.
+/// Number of bins per feature.
 const BINS: usize = 64;
-/// Deeper trees are not grown.
+/// Maximum depth of a tree.
 const MAX_DEPTH: u32 = 24;
-/// A split reduces the squares of the whole sample by at least this share.
+/// Minimum reduction of the squared error by a split, as a share of the whole sample's.
 const LEAST_GAIN: f64 = 1e-5;
 
-/// How a forest is grown.
+/// Parameters of a forest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Growth {
     /// Number of trees.
     pub trees: u32,
-    /// Either side of a split has at least this many rows.
+    /// Minimum rows on either side of a split.
     pub min_rows: u32,
-    /// Share of the features that each split looks at.
+    /// Share of the features considered at each split.
     pub features: f64,
     /// Seed of the samples.
     pub seed: u64,
@@ -38,27 +38,27 @@ impl Default for Growth {
     }
 }
 
-/// A grown forest.
+/// A trained forest.
 pub struct Forest {
     /// The trees.
     pub trees: Vec<GainTree>,
-    /// Of each tree, the cases that it was grown from, in order.
+    /// For each tree, the cases in its sample, sorted.
     pub cases: Vec<Vec<u32>>,
 }
 
 /// Rows in bins.
 struct Binned<'a> {
-    /// By feature: the largest value of each bin but the last.
+    /// By feature: the upper bound of each bin except the last.
     edges: Vec<Vec<f32>>,
-    /// By feature, the bin of each row. Missing values are in the last.
+    /// By feature, the bin of each row. Missing values are in the last bin.
     bins: Vec<Vec<u8>>,
     gains: &'a [Vec<f32>],
     settings: usize,
 }
 
 impl Growth {
-    /// Grows a forest from rows with these indexes. Each tree gets a sample of the cases, drawn with replacement, with all their rows: those
-    /// of a case are alike.
+    /// Grows a forest from the rows with these indexes. Each tree gets a bootstrap sample of the cases with all their rows, as rows
+    /// of a case are similar.
     ///
     /// # Errors
     /// The work was interrupted.
@@ -109,7 +109,7 @@ struct Grower<'a> {
     growth: &'a Growth,
     random: Xoshiro256PlusPlus,
     tree: GainTree,
-    /// Least reduction of squares by a split.
+    /// Minimum reduction of the squared error by a split.
     least: f64,
 }
 
@@ -122,14 +122,14 @@ impl Grower<'_> {
         sums
     }
 
-    /// The squares of all gains about their means.
+    /// Sum of squared deviations of all gains from their means.
     fn squares(&self, sample: &[u32]) -> f64 {
         let rows = sample.len().max(1) as f64;
         let all: f64 = sample.iter().flat_map(|&row| &self.binned.gains[row as usize]).map(|gain| f64::from(*gain).powi(2)).sum();
         all - self.sums(sample).iter().map(|sum| sum * sum / rows).sum::<f64>()
     }
 
-    /// Adds the node or the leaf of this sample, and returns its branch.
+    /// Adds the subtree of this sample, and returns the reference to its root.
     fn split(&mut self, sample: &mut [u32], depth: u32) -> i32 {
         let best = if depth < MAX_DEPTH { self.best(sample) } else { None };
         let Some((feature, bin)) = best else { return self.leaf(sample) };
@@ -158,7 +158,7 @@ impl Grower<'_> {
         !(number as i32)
     }
 
-    /// The split with the largest reduction of squares over all settings: feature and bin.
+    /// The split with the largest reduction of the squared error over all settings: feature and bin.
     fn best(&mut self, sample: &[u32]) -> Option<(usize, usize)> {
         let least_rows = self.growth.min_rows as f64;
         if (sample.len() as f64) < 2.0 * least_rows {

@@ -1,4 +1,4 @@
-//! Models of what settings gain ([`control::gain_model`]): gathered on drawn devices, trained, and judged on what was held out.
+//! Models of the gains of settings ([`control::gain_model`]): gathered on generated devices, trained, and evaluated on held-out data.
 //!
 //! ```text
 //! drawn load on a device of its own ─▶ gather: one run for each setting ─▶ rows (CSV) ─▶ train: forest ─▶ model, page

@@ -1,4 +1,4 @@
-//! The page about a model: what it was trained on, and how far it carries.
+//! The page about a model: its training data, and its accuracy on held-out data.
 
 use std::fmt::Write as _;
 

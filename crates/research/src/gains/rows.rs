@@ -1,4 +1,4 @@
-//! Rows to train on, as CSV: what was seen of a load under a setting, and what each setting gained.
+//! Training rows as CSV: the summary of a load under a setting, and the gain of each setting.
 
 use std::io::Read;
 
@@ -7,25 +7,25 @@ use control::gain_model::names;
 
 /// The columns before the features.
 const FIRST: [&str; 10] = ["seed", "seconds", "case", "device", "load", "phase", "under", "from_s", "to_s", "requests"];
-/// What the columns of gains begin with, and those that say whether a setting starves a stream.
+/// Prefixes of the columns of gains, and of those that tell whether a setting starves a stream.
 const GAIN: &str = "gain ";
 const STARVES: &str = "starves ";
 
 /// Rows of gathered cases.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
-    /// The settings of the gains, in order; the first is the one that gains are over.
+    /// The settings with gains, in order; gains are relative to the first.
     pub settings: Vec<String>,
-    /// The rows, those of a case together.
+    /// The rows; those of a case are adjacent.
     pub rows: Vec<Row>,
 }
 
-/// What was seen of a phase of a load for some seconds under one setting.
+/// Observation of a phase of a load under one setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Seed of the gathering.
     pub seed: u64,
-    /// How long each load ran.
+    /// Run time of each load in seconds.
     pub seconds: u32,
     /// The number of the load and its device, from 0.
     pub case: u32,
@@ -37,21 +37,21 @@ pub struct Row {
     pub phase: u32,
     /// The active setting.
     pub under: String,
-    /// When it was seen: from and to, in seconds.
+    /// Span of the observation in seconds: from and to.
     pub from_s: f64,
     /// See `from_s`.
     pub to_s: f64,
-    /// Requests that were seen.
+    /// Number of requests observed.
     pub requests: u64,
-    /// The load's summary; NaN where there is no value.
+    /// The load's summary; NaN for missing values.
     pub features: Vec<f32>,
-    /// The gain of each setting over the first, in log merit, whether or not it starves a stream.
+    /// Gain of each setting over the first as a logarithm of merit, regardless of starvation.
     pub gains: Vec<f32>,
     /// Whether each setting starves a stream.
     pub starves: Vec<bool>,
 }
 
-/// The line of names.
+/// The header line.
 pub fn header(settings: &[String]) -> Vec<String> {
     let gains = settings.iter().map(|setting| format!("{GAIN}{setting}"));
     let starves = settings.iter().map(|setting| format!("{STARVES}{setting}"));
@@ -59,7 +59,7 @@ pub fn header(settings: &[String]) -> Vec<String> {
 }
 
 impl Row {
-    /// The cells of its line, in the order of [`header`].
+    /// The fields of its line, in the order of [`header`].
     pub fn cells(&self) -> Vec<String> {
         let first = [
             self.seed.to_string(),
@@ -80,10 +80,10 @@ impl Row {
 }
 
 impl Rows {
-    /// Reads what `seekwise-lab learn gains gather` writes.
+    /// Parses the output of `seekwise-lab learn gains gather`.
     ///
     /// # Errors
-    /// It is no such text; the error names line and column.
+    /// The text is invalid; the error names line and column.
     pub fn read(reader: impl Read) -> anyhow::Result<Rows> {
         let mut reader = csv::Reader::from_reader(reader);
         let columns: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();

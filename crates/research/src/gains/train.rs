@@ -1,4 +1,4 @@
-//! Trains a model, finds the error that it has on devices it was not trained on, and judges what is chosen by it.
+//! Trains a model, estimates its error on unseen devices, and evaluates choices based on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,23 +11,23 @@ use observe::Preference;
 use super::Rows;
 use super::grow::{Forest, Growth};
 
-/// Parts of the devices, each held out once.
+/// Number of groups of devices, each held out once.
 const FOLDS: u32 = 5;
-/// Trees of a forest that is only judged: their number matters little for the mean.
+/// Maximum trees of a forest for evaluation only: their number hardly affects the mean.
 const TREES_TO_JUDGE: u32 = 40;
-/// Shares of the cases of the learning curve.
+/// Fractions of the cases for the learning curve.
 const CURVE: [(&str, u32); 3] = [("1/8", 8), ("1/4", 4), ("1/2", 2)];
-/// Steps of the variance by which the error is fitted.
+/// Number of intervals of the variance over which the error is fitted.
 const STEPS: usize = 20;
-/// Least error of an expected gain: what a gain differs by between two draws of the same load.
+/// Minimum error of a predicted gain: the difference between two runs of the same load with different random numbers.
 const MIN_ERROR: f64 = 0.01;
-/// In a choice a setting that starves a stream loses this much, and gains nothing (as in `seekwise-lab worth`). What is expected is without it: a
+/// Loss assigned to a chosen setting that starves a stream, instead of its gain (as in `seekwise-lab worth`). Predictions do not include it: a
 /// trial ends when a stream waits beyond its bound, long before it costs that much.
 const STARVED: f64 = 0.5;
-/// A setting is chosen if it is expected to gain more than this.
+/// Minimum predicted gain for a setting to be chosen.
 const CHOSEN: f64 = observe::merit::TOLERANCE;
 
-/// A held-out row: what was expected, with the variance of the mixture, and what came. By setting.
+/// A held-out row. By setting: prediction with the variance of the mixture, and actual gains.
 struct Held<'a> {
     expected: Vec<(f64, f64)>,
     gains: &'a [f32],
@@ -77,7 +77,7 @@ pub fn train(rows: &Rows, growth: &Growth, workers: Workers) -> anyhow::Result<G
     Ok(GainModel { preference: Preference::default(), settings: rows.settings.clone(), trees: forest.trees, error, training })
 }
 
-/// What makes the same model again.
+/// The commands that reproduce the model.
 fn commands(rows: &Rows, growth: &Growth) -> Vec<String> {
     let (seed, seconds) = rows.rows.first().map_or((0, 0), |row| (row.seed, row.seconds));
     let cases = rows.rows.last().map_or(0, |row| row.case + 1);
@@ -94,7 +94,7 @@ fn programs(load: &str) -> impl Iterator<Item = &str> {
     load.split('+')
 }
 
-/// To four digits behind the point.
+/// Rounds to four decimal places.
 fn short(value: f64) -> f32 {
     (value * 1e4).round() as f32 / 1e4
 }
@@ -103,7 +103,7 @@ fn row_of(rows: &Rows, row: usize) -> Vec<f64> {
     rows.rows[row].features.iter().map(|value| f64::from(*value)).collect()
 }
 
-/// Each row by the trees that its case is not in.
+/// Predictions for each row by the trees whose sample does not contain its case.
 fn out_of_bag<'a>(rows: &'a Rows, forest: &Forest) -> Vec<Held<'a>> {
     let held = |index: usize| {
         let row = &rows.rows[index];
@@ -114,7 +114,7 @@ fn out_of_bag<'a>(rows: &'a Rows, forest: &Forest) -> Vec<Held<'a>> {
     (0..rows.rows.len()).filter_map(held).collect()
 }
 
-/// Each row by a forest of one `share`th of the cases of the other parts.
+/// Predictions for each row by a forest of one `share`th of the cases in other folds.
 fn by_device<'a>(rows: &'a Rows, growth: &Growth, share: u32, workers: Workers) -> anyhow::Result<Vec<Held<'a>>> {
     let growth = Growth { trees: growth.trees.min(TREES_TO_JUDGE), ..*growth };
     let mut held = Vec::new();
@@ -126,7 +126,7 @@ fn by_device<'a>(rows: &'a Rows, growth: &Growth, share: u32, workers: Workers) 
     Ok(held)
 }
 
-/// Each program of loads by a forest of the cases without it; and the mean number of these.
+/// Predictions for each program's loads by a forest of the cases without it; and the mean number of these cases.
 fn by_program<'a>(rows: &'a Rows, growth: &Growth, workers: Workers) -> anyhow::Result<(Vec<Held<'a>>, u32)> {
     let growth = Growth { trees: growth.trees.min(TREES_TO_JUDGE), ..*growth };
     let names: BTreeSet<&str> = rows.rows.iter().flat_map(|row| programs(&row.load)).collect();
@@ -135,7 +135,7 @@ fn by_program<'a>(rows: &'a Rows, growth: &Growth, workers: Workers) -> anyhow::
         let mut with: BTreeMap<u32, bool> = BTreeMap::new();
         rows.rows.iter().for_each(|row| *with.entry(row.case).or_default() |= programs(&row.load).any(|program| program == *name));
         let has = |row: &super::Row| with.get(&row.case).copied().unwrap_or(false);
-        // Of rows with several programs, each counts once: by the first of them.
+        // Rows with several programs count once: for the first of them.
         let is_out = |row: &super::Row| programs(&row.load).next() == Some(name);
         let (trained, out) = parts(rows, |row| !has(row), is_out);
         if trained.is_empty() {
@@ -162,7 +162,7 @@ fn predicted<'a>(rows: &'a Rows, forest: &Forest, out: &[usize]) -> Vec<Held<'a>
     out.iter().map(held).collect()
 }
 
-/// The squared error as a line over the variance of the mixture: in steps of the variance, the error is that which nine in ten are within.
+/// Fits the squared error as a linear function of the mixture's variance, using the 90th percentile of the error in each interval.
 fn fit_error(held: &[Held]) -> [f64; 2] {
     let of_row = |held: &Held| -> Vec<(f64, f64)> {
         let pairs = held.expected.iter().zip(held.gains).skip(1);
@@ -180,7 +180,7 @@ fn fit_error(held: &[Held]) -> [f64; 2] {
             (chunk.iter().map(|(variance, _)| variance).sum::<f64>() / chunk.len() as f64, (most / NORMAL_95).powi(2))
         })
         .collect();
-    // The slope through the least error: relative errors count, so that small variances matter as much as large ones.
+    // The slope from the minimum error: by median ratio, so that small variances matter as much as large ones.
     let least = MIN_ERROR * MIN_ERROR;
     let ratios = points.iter().filter(|(variance, _)| *variance > least);
     let mut ratios: Vec<f64> = ratios.map(|(variance, squared)| ((squared - least) / variance).max(0.0)).collect();
@@ -235,7 +235,7 @@ mod tests {
     use progress::monitor::Quiet;
     use rand::Rng as _;
 
-    /// One setting gains 0.3 where the first feature is above a half, and loses as much elsewhere; the other one's gain is noise.
+    /// One setting gains 0.3 where the first feature is above a half, and loses as much elsewhere; the gain of the other is noise.
     fn rows(cases: u32) -> Rows {
         let mut random = experiment::chance::source("rows", 1, 0);
         let mut rows = Vec::new();
@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn trained(threads: usize) -> GainModel {
-        // Of all features but two nothing is known: a split has to see these.
+        // All features but two are missing: a split must consider these.
         let growth = Growth { trees: 20, features: 1.0, ..Growth::default() };
         train(&rows(200), &growth, Workers::new(&Quiet::default(), Some(threads))).unwrap()
     }

@@ -1,12 +1,13 @@
-//! How well admission control (`seekwise guarantee`) tells contracts that a host keeps from those that it does not.
+//! Accuracy of admission control (`seekwise guarantee`): whether it admits the contracts that a host can meet and refuses the others.
 //!
 //! ```text
 //! drawn host, tenants, reference disks ─▶ guarantee, with its scenarios ─▶ admitted or refused ─┐
 //!                     │                                                                         ├─▶ right or wrong
 //!                     └─▶ several drawn sets of loads under youchoose ─▶ kept, or broken in one ─┘
 //! ```
-//! The loads are those of [`draw::KINDS`], which are not the neighbours that admission control tries. It refuses for loads that those of a drawn
-//! set may not include: a refusal is right, too, if what it was for happens again with other random numbers and for longer.
+//! The loads are those of [`draw::KINDS`], which differ from the neighbours that admission control assumes. It may refuse because of loads that
+//! a random set does not include: so a refusal counts as right, too, if its scenario breaks a guarantee again with other random numbers and
+//! for longer.
 
 use std::sync::atomic::AtomicBool;
 
@@ -30,25 +31,25 @@ use super::bars::run_load;
 use super::draw::{self, KINDS, Kind};
 use crate::worlds::Which;
 
-/// Sets of loads for each contract; the worst counts.
+/// Sets of loads per contract; the worst counts.
 const SETS: u32 = 4;
-/// How fast all reference disks are together, relative to the host: chosen so that about half of the contracts are refused.
+/// Total speed of all reference disks relative to the host, minimum and maximum: chosen so that about half of the contracts are refused.
 const LEAST_TOTAL: f64 = 0.02;
 const MOST_TOTAL: f64 = 1.0;
-/// There are no more tenants than get a reference disk that takes this long for a random read in the mean, in seconds: a window of a second
-/// says little about one that does a request a second.
+/// The number of tenants is limited such that a reference disk's mean time for a random read is at most this, in seconds: with a rate of one
+/// request per second, a window of a second would be too short.
 const MOST_REQUEST_S: f64 = 0.1;
-/// The fastest reference disk is this many times as fast as the slowest.
+/// Maximum ratio of the fastest reference disk's speed to the slowest's.
 const MOST_WEIGHT: f64 = 4.0;
-/// Draws of a device as a reference disk before a tenant gets a constant.
+/// Number of devices tried as a reference disk before a tenant gets a constant one.
 const ATTEMPTS: u32 = 4;
-/// Part of the tenants that have no guarantee.
+/// Share of tenants without a guarantee.
 const BEST_EFFORT: f64 = 0.2;
-/// Such a tenant floods the host this often.
+/// Probability that such a tenant floods the host.
 const FLOODS: f64 = 0.5;
-/// How many times as long a scenario that broke a guarantee is repeated.
+/// Factor of the duration when a scenario that broke a guarantee is repeated.
 const AGAIN: u64 = 3;
-/// How long each scenario of admission control lasts: its default.
+/// Duration of each scenario of admission control: its default.
 const SCENARIO: Nanos = Nanos::from_millis(10_000);
 
 /// A contract's results.
@@ -58,29 +59,29 @@ pub struct AdmissionResult {
     pub number: u32,
     /// The host.
     pub host: String,
-    /// How fast all reference disks are together, relative to the host.
+    /// Total speed of all reference disks relative to the host.
     pub total: f64,
     /// The answer of admission control.
     pub answer: Guarantee,
-    /// It was refused, and a scenario for which it was breaks a guarantee again, with other random numbers.
+    /// Whether it was refused, and a scenario that caused the refusal breaks a guarantee again with other random numbers.
     pub breaks_again: bool,
-    /// Tenants whose guarantee was broken, each with its load and how, in the first set of loads that broke one.
+    /// Tenants with a broken guarantee, each with its load and the violation, in the first set of loads that broke one.
     pub broken: Vec<String>,
     /// The contract and that set's job file.
     pub text: String,
 }
 
 impl AdmissionResult {
-    /// Whether admission control was right: admitted and kept, or refused and broken, by drawn loads or again by those for which it was refused.
+    /// Whether admission control was right: admitted and met, or refused and broken, by random loads or by a repeated scenario of the refusal.
     pub fn is_right(&self) -> bool {
         if self.answer.can_be_guaranteed() { self.broken.is_empty() } else { self.breaks_again || !self.broken.is_empty() }
     }
 }
 
-/// Draws contracts, asks admission control about each, and runs each with drawn loads.
+/// Generates contracts, runs admission control on each, and runs each with random loads.
 ///
 /// # Errors
-/// One cannot be run, or it was interrupted.
+/// A contract cannot be run, or the work was interrupted.
 pub fn admission(which: Which, seed: u64, numbers: &[u32], workers: Workers) -> anyhow::Result<Vec<AdmissionResult>> {
     workers.map("contracts", numbers, |&number| {
         let drawn = Drawn::new(which, seed, number, workers.monitor.stop())?;
@@ -103,7 +104,7 @@ pub fn admission(which: Which, seed: u64, numbers: &[u32], workers: Workers) -> 
     })
 }
 
-/// A drawn contract, whose tenants have no loads yet.
+/// A random contract, whose tenants have no loads yet.
 struct Drawn {
     world: World,
     total: f64,
@@ -117,7 +118,7 @@ impl Drawn {
         let world = draw::device(which, &mut random, seed, number)?;
         let host = || capacity::host(&world.profile, world.device, QueueSettings { merges: Merges::All, ..world.host.queue() });
         let all = world.profile.capacity_sectors();
-        // For a small request, and for each byte of a large one.
+        // Cost of a small request, and per byte of a large one.
         let (request_s, byte_s) = (mean_s(host(), all, &[8], stop)?, mean_s(host(), all, &[2048], stop)? / f64::from(1 << 20));
         let least = LEAST_TOTAL.max(2.0 * request_s / MOST_REQUEST_S).min(MOST_TOTAL);
         let total = scaled(&mut random, least, MOST_TOTAL);
@@ -130,7 +131,7 @@ impl Drawn {
         for (tenant, weight) in weights.iter().enumerate() {
             let name = format!("t{tenant}");
             let promise = TenantGuarantee::new(&name, &[&name]);
-            // One of them at least has a guarantee.
+            // At least one tenant has a guarantee.
             promises.push(if tenant > 0 && happens(&mut random, BEST_EFFORT) {
                 TenantGuarantee { best_effort: true, ..promise }
             } else {
@@ -147,7 +148,7 @@ impl Drawn {
         Ok(Drawn { world, total, size_mib, contract: draw::of_promises(promises) })
     }
 
-    /// The contract as an operator writes it, with the sizes of volumes.
+    /// The contract in an operator's notation, with sizes of volumes.
     fn with_sizes(&self) -> Contract {
         let mut contract = self.contract.clone();
         let sectors = self.size_mib * 2048;
@@ -157,7 +158,7 @@ impl Drawn {
         contract
     }
 
-    /// Draws a load for each tenant and runs them together. Returns which guarantees were broken and how, and the job file.
+    /// Generates a load for each tenant and runs them together. Returns descriptions of broken guarantees, and the job file.
     fn run(&self, seed: u64, set: u32, watch: &Watch) -> anyhow::Result<(Vec<String>, String)> {
         let mut random = source("admission loads", seed, set);
         let mut floods = 0;
@@ -166,7 +167,7 @@ impl Drawn {
         for (promise, kind) in self.contract.promises.iter().zip(&kinds) {
             text += &format!("[{}]\n{}", promise.name, kind.draw(&mut random));
         }
-        // Other random numbers than those of admission control.
+        // A different seed than that of admission control.
         let load = JobsLoad::new(&text, "drawn", seed.wrapping_add(1 + u64::from(set)), &self.world)?;
         let roster = self.contract.roster(&load, &self.world, &Reference::model)?;
         let world = World { roster: Some(roster.clone()), ..self.world.clone() };
@@ -195,7 +196,7 @@ fn kind(random: &mut Xoshiro256PlusPlus, promise: &TenantGuarantee, floods: &mut
     one_of(random, &KINDS.iter().filter(is_allowed).collect::<Vec<_>>())
 }
 
-/// Seconds for each of the random reads of these sizes, one outstanding.
+/// Mean seconds per random read of these sizes, with one outstanding.
 fn mean_s(queue: sim::host::Queue, sectors: u64, sizes: &'static [u32], stop: &AtomicBool) -> anyhow::Result<f64> {
     let pattern = Pattern::Local { locality: 0.0, reads: 100, sizes, places: Places::Uniform };
     let wanted = (Draw::new(0..sectors, source("admission reads", 1, 0)), pattern);
@@ -203,7 +204,7 @@ fn mean_s(queue: sim::host::Queue, sectors: u64, sizes: &'static [u32], stop: &A
     Ok(1.0 / serve(queue, wanted, 1, extent, stop)?.requests)
 }
 
-/// A drawn device that holds this many sectors and takes at least this long for a random read of 4 KiB. `None` if none of those drawn does.
+/// A random device with at least this capacity and at least this mean time of a random 4 KiB read. `None` if none of those tried qualifies.
 fn slow_device(
     which: Which,
     random: &mut Xoshiro256PlusPlus,

@@ -1,4 +1,4 @@
-//! The measurements, one function for each bar.
+//! The measurements, one function per target.
 
 use control::Setting;
 use experiment::chance::{one_of, scaled, source};
@@ -14,12 +14,12 @@ use sim::run::Watch;
 use super::draw::{self, Drawn};
 use crate::worlds::Which;
 
-/// What one scheduler gave a drawn contract.
+/// Results of a contract under a scheduler.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Bytes of all tenants.
+    /// Bytes transferred for all tenants.
     pub bytes: u64,
-    /// What was judged.
+    /// The evaluation of its guarantees.
     pub tenancy: Tenancy,
 }
 
@@ -37,7 +37,7 @@ pub struct ContractResult {
 }
 
 impl ContractResult {
-    /// Broken and all guarantees under the scheduler of this position.
+    /// Number of broken guarantees, and of all guarantees, under the scheduler with this index.
     pub fn broken(&self, position: usize) -> (usize, usize) {
         let tenants = &self.outcomes[position].tenancy.tenants;
         let guaranteed = tenants.iter().filter(|tenant| tenant.reference.is_some());
@@ -45,10 +45,10 @@ impl ContractResult {
     }
 }
 
-/// Runs drawn contracts under each of the schedulers.
+/// Runs random contracts under each scheduler.
 ///
 /// # Errors
-/// One cannot be run, or it was interrupted.
+/// A contract cannot be run, or the work was interrupted.
 pub fn contracts(
     which: Which,
     seed: u64,
@@ -79,25 +79,25 @@ pub(super) fn run_load(load: &JobsLoad, world: &World, scheduler: &Setting, watc
     Ok(load.run(queue, world.host, watch, None)?)
 }
 
-/// A tenant alone on the disk that it is guaranteed: under the first of the schedulers, relative to the second.
+/// Results of a tenant alone on its reference disk: under the first scheduler relative to the second.
 #[derive(Clone, Debug)]
 pub struct AloneResult {
     /// Its number.
     pub number: u32,
     /// The host.
     pub host: String,
-    /// Its load in a word.
+    /// A short description of its load.
     pub text: String,
-    /// Throughput, by the other scheduler's.
+    /// Ratio of throughputs.
     pub throughput: f64,
-    /// The p99 response time, by the other scheduler's.
+    /// Ratio of p99 response times.
     pub p99: f64,
 }
 
 /// Runs tenants alone.
 ///
 /// # Errors
-/// One cannot be run, or it was interrupted.
+/// A tenant cannot be run, or the work was interrupted.
 pub fn alone(
     which: Which,
     seed: u64,

@@ -1,7 +1,7 @@
-//! Contracts that are drawn: a host, tenants with their loads, and what each is guaranteed.
+//! Random contracts: a host, tenants with their loads, and guarantees.
 //!
-//! Guarantees are drawn so that the host has the capacity for all of them, which is measured: a host of a part of its speed has to keep them.
-//! Of those that it does not keep, the one that is broken worst gets a slower reference disk, and in the end none, until it keeps all.
+//! Guarantees are generated such that the host has the capacity for all of them, which is measured: a slowed-down host has to meet them.
+//! While it does not, the tenant with the worst violation gets a slower reference disk, and finally no guarantee.
 
 use anyhow::{Context as _, bail};
 use block::StreamId;
@@ -20,22 +20,22 @@ use sim::run::Watch;
 
 use crate::worlds::{self, Which};
 
-/// How often a reference disk that is too fast is replaced by one that serves requests this many times more slowly.
+/// How often a reference disk that is too fast is slowed down, and by which factor.
 const SLOWED: u32 = 3;
 const SLOWER: f64 = 2.0;
-/// Draws of a contract before one that has no guarantee is an error.
+/// Number of attempts to generate a contract with a guarantee; then an error is returned.
 const DRAWS: u32 = 16;
-/// Numbers of contracts are less than this.
+/// Upper bound of contract numbers.
 const MOST_NUMBER: u32 = 10_000_000;
-/// Reads of the largest size of tenants without a guarantee, for each second, while it is measured what guarantees need.
+/// Reads per second, of the largest size of tenants without a guarantee, while the capacity for guarantees is measured.
 const PROBES: u32 = 5;
-/// Draws of a reference disk before a tenant gets no guarantee.
+/// Number of reference disks tried before a tenant gets no guarantee.
 const ATTEMPTS: u32 = 6;
-/// All files together take at most this part of the host.
+/// Maximum share of the host's capacity for all files.
 const MOST_OF_CAPACITY: f64 = 0.6;
-/// Largest file of a tenant in MiB: what a run touches is far less.
+/// Maximum file size of a tenant in MiB: a run touches far less.
 const MOST_MIB: u64 = 20_000;
-/// Floods beside each other, each with 128 requests outstanding: 512 in all is what a host of many tenants has.
+/// Maximum number of concurrent floods, each with 128 requests outstanding: 512 in total is realistic for a host of many tenants.
 pub const MOST_FLOODS: u32 = 4;
 
 /// A kind of load, as the section of a job file.
@@ -43,21 +43,21 @@ pub struct Kind {
     /// The name.
     pub name: &'static str,
     draw: fn(&mut Xoshiro256PlusPlus) -> String,
-    /// It asks for all it can get; has no guarantee.
+    /// Whether it requests as much as possible; such tenants have no guarantee.
     pub is_flood: bool,
-    /// It writes through the page cache.
+    /// Whether it writes through the page cache.
     pub is_buffered: bool,
 }
 
 impl Kind {
-    /// Whether a tenant with such a load may have a guarantee. One that writes through the page cache has none: the guarantee covers the
-    /// disk and not the memory, which such a tenant has to itself on its reference disk and shares here. Beside another writer it got 70%
-    /// of the throughput with nearly no request at the disk.
+    /// Whether a tenant with such a load may have a guarantee. A load that writes through the page cache may not: the guarantee covers the
+    /// disk and not the memory, which such a tenant has to itself on its reference disk and shares here. Next to another writer it got 70%
+    /// of the throughput with nearly no requests at the disk.
     pub(super) fn may_have_guarantee(&self) -> bool {
         !self.is_flood && !self.is_buffered
     }
 
-    /// Draws the options of such a job.
+    /// Generates the options of such a job.
     pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> String {
         (self.draw)(random)
     }
@@ -69,7 +69,7 @@ pub(super) fn depth(random: &mut Xoshiro256PlusPlus, most: f64) -> u32 {
     scaled(random, 1.0, most).round() as u32
 }
 
-/// Loads of tenants.
+/// Kinds of tenants' loads.
 pub static KINDS: &[Kind] = &[
     Kind {
         name: "random-reader",
@@ -137,7 +137,7 @@ pub static KINDS: &[Kind] = &[
     },
 ];
 
-/// A drawn contract on its host.
+/// A random contract on its host.
 pub struct Drawn {
     /// The host, with the roster.
     pub world: World,
@@ -147,25 +147,25 @@ pub struct Drawn {
     pub load: JobsLoad,
     /// The guarantees.
     pub contract: Contract,
-    /// What tenants with a reference disk get alone.
+    /// Results of tenants alone on their reference disk; `None` for those without.
     pub alone: Vec<Option<Alone>>,
 }
 
-/// A device of a world that is drawn from a seed.
+/// A device of a world, generated from a seed.
 ///
 /// # Errors
-/// A family is wrong.
+/// The definition of a family is invalid.
 pub fn device(which: Which, random: &mut Xoshiro256PlusPlus, seed: u64, number: u32) -> anyhow::Result<World> {
     let purpose = which.purpose()?;
     let all: Vec<&str> = purpose.devices.iter().chain(&purpose.training_devices).map(String::as_str).collect();
     let families: Vec<&str> = all.iter().copied().filter(|name| name.starts_with(worlds::DRAWN)).collect();
-    // Where no family has arrays, those that ship stand in.
+    // Built-in arrays replace families of arrays in a world without any.
     let arrays = all.iter().copied().filter(|name| name.starts_with("raid")).take(if which == Which::Build { 2 } else { 0 });
     let choices: Vec<&str> = families.iter().copied().chain(arrays).collect();
     worlds::drawn(one_of(random, &choices), seed, number)
 }
 
-/// Whether the device is flash. It serves more requests than disks by some orders of magnitude: runs are shorter.
+/// Whether the device is flash. It serves orders of magnitude more requests than disks, so runs are shorter.
 pub fn is_flash(world: &World) -> bool {
     world.profile.build(world.device).flash().is_some()
 }
@@ -176,20 +176,20 @@ pub fn size_mib(world: &World, tenants: usize) -> u64 {
     ((capacity_mib * MOST_OF_CAPACITY / tenants as f64) as u64).clamp(16, MOST_MIB)
 }
 
-/// The section of a job file that applies to all jobs, which have files of this size.
+/// The global section of a job file, with files of this size.
 pub fn global(world: &World, size_mib: u64) -> String {
     format!("[global]\ntime_based\nruntime={}\nsize={size_mib}m\n", if is_flash(world) { 5 } else { 20 })
 }
 
-/// A contract of these guarantees.
+/// A contract with these guarantees.
 pub fn of_promises(promises: Vec<TenantGuarantee>) -> Contract {
     Contract { source: "drawn".to_owned(), sha256: String::new(), promises }
 }
 
-/// Draws contract `number`, whose guarantees, one at least, a host of `most` times the speed keeps without the other tenants.
+/// Generates contract `number`, with at least one guarantee, that a host with `most` times the speed can meet without the other tenants.
 ///
 /// # Errors
-/// It cannot be run, or none of some draws has a guarantee.
+/// It cannot be run, or no attempt yields a guarantee.
 pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyhow::Result<Drawn> {
     for again in 0..DRAWS {
         let drawn = draw(which, seed, number + again * MOST_NUMBER, most, watch)?;
@@ -256,7 +256,7 @@ fn draw(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyho
     Ok(Drawn { world, text, load, contract, alone: all })
 }
 
-/// Whether guarantees fit on a part of a host.
+/// Checks whether guarantees fit on a fraction of a host.
 struct Fits<'a> {
     world: &'a World,
     text: &'a str,
@@ -267,8 +267,8 @@ struct Fits<'a> {
 }
 
 impl Fits<'_> {
-    /// The tenant whose guarantee a host of that speed breaks worst; `None` if it keeps all of them. The other tenants are left out but for
-    /// one of their largest reads [`PROBES`] times a second: no scheduler spares a tenant the wait for a request that is being served.
+    /// The tenant with the worst violation on a host of that speed; `None` if all guarantees are met. The other tenants are reduced to
+    /// one of their largest reads [`PROBES`] times per second: no scheduler can avoid waiting for a request in service.
     fn broken(&self, contract: &Contract, all: &[Option<Alone>]) -> anyhow::Result<Option<usize>> {
         let guaranteed = || all.iter().enumerate().filter(|(_, alone)| alone.is_some()).map(|(tenant, _)| tenant);
         if guaranteed().next().is_none() {
@@ -297,8 +297,8 @@ impl Fits<'_> {
     }
 }
 
-/// Runs these streams and no others under `youchoose` and without a scheduler: the tenant that has it worst under the first of the two; `None`
-/// if none has under either, as what a scheduler for guarantees breaks by itself is not for want of room.
+/// Runs only these streams under `youchoose` and without a scheduler: the tenant with the worst violation under the former. `None`
+/// if either run has no violation, as violations by the scheduler alone do not indicate a lack of capacity.
 pub(super) fn worst_of_either(
     load: &JobsLoad,
     streams: &[StreamId],
@@ -318,15 +318,15 @@ pub(super) fn worst_of_either(
     Ok(first)
 }
 
-/// The size of the requests of a job in KiB.
+/// The request size of a job in KiB; `None` if it is not stated.
 fn block_kib(section: &str) -> Option<u32> {
     section.lines().find_map(|line| line.strip_prefix("bs=")?.strip_suffix('k')?.parse().ok())
 }
 
-/// A reference disk: another drawn device, or a constant.
+/// A reference disk: another random device, or a constant one.
 ///
 /// # Errors
-/// It cannot be drawn.
+/// It cannot be generated.
 pub fn reference(
     which: Which,
     random: &mut Xoshiro256PlusPlus,

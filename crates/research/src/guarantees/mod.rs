@@ -1,4 +1,4 @@
-//! Whether guarantees to tenants are kept: drawn hosts, loads and contracts, and each scheduler's results.
+//! Evaluates guarantees to tenants: random hosts, loads and contracts, and each scheduler's results.
 
 pub mod admission;
 pub mod bars;

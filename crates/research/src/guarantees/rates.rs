@@ -1,8 +1,8 @@
-//! Limits and reservations in every second: drawn hosts and tenants, and each scheduler's results.
+//! Limits and reservations checked in every second: random hosts and tenants, and each scheduler's results.
 //!
-//! Tenants ask all the time. Reservations are drawn so that the host has room for all of them at once, which is measured: a host of a part of its
-//! speed has to keep them without the tenants that have none. Of those that it does not keep, the tenant whose are missed most often loses its rates,
-//! until it keeps the rest.
+//! Tenants are continuously active. Reservations are generated such that the host has the capacity for all of them, which is measured: a
+//! slowed-down host has to meet them without the tenants that have none. While it does not, the tenant that misses them most often loses its
+//! rates.
 
 use anyhow::Context as _;
 use block::Nanos;
@@ -22,9 +22,9 @@ use super::bars::run_load;
 use super::draw::{self, DIRECT};
 use crate::worlds::Which;
 
-/// A limit is at least this many times a reservation of the same tenant.
+/// Minimum ratio of a limit to a reservation of the same tenant.
 const ABOVE_RESERVATION: f64 = 1.2;
-/// Tenants that may ask with 128 requests at a time: what a host of few tenants has.
+/// Maximum number of tenants with 128 requests outstanding, as realistic for a host of few tenants.
 const FLOODS: usize = 2;
 
 /// The rates of one tenant under one scheduler.
@@ -50,7 +50,7 @@ pub struct RatesResult {
 }
 
 impl RatesResult {
-    /// Broken and all limits, or reservations, under the scheduler of this position: one that is missed in a single second is broken.
+    /// Numbers of broken and of all limits, or reservations, under the scheduler with this index: a miss in a single second breaks one.
     pub fn broken(&self, position: usize, is_limit: bool) -> (usize, usize) {
         let all = self.outcomes[position].0.iter().flat_map(|tenant| &tenant.rates);
         let all = all.filter(|figures| figures.is_limit == is_limit && figures.windows > 0);
@@ -58,10 +58,10 @@ impl RatesResult {
     }
 }
 
-/// Runs drawn cases under each of the schedulers.
+/// Runs random cases under each scheduler.
 ///
 /// # Errors
-/// One cannot be run, or it was interrupted.
+/// A case cannot be run, or the work was interrupted.
 pub fn rates(
     which: Which,
     seed: u64,
@@ -86,7 +86,7 @@ fn run(drawn: &Drawn, scheduler: &Setting, watch: &Watch) -> anyhow::Result<(Vec
     Ok((rates.map(|(rates, _)| rates).collect(), tenants.on_roster().iter().map(|tenant| tenant.served.bytes).sum()))
 }
 
-/// How the rates of each tenant were kept.
+/// Evaluation of the rates of each tenant.
 fn tenant_rates(contract: &Contract, summary: &RunSummary) -> anyhow::Result<Vec<TenantRates>> {
     let tenants = summary.measure.tenants.as_ref().context("the run had no tenants")?;
     let ledger = summary.ledger.as_ref().context("the run had no ledger")?;
@@ -96,7 +96,7 @@ fn tenant_rates(contract: &Contract, summary: &RunSummary) -> anyhow::Result<Vec
     Ok(rates.collect())
 }
 
-/// A drawn case on its host.
+/// A random case on its host.
 struct Drawn {
     world: World,
     text: String,
@@ -104,7 +104,7 @@ struct Drawn {
     contract: Contract,
 }
 
-/// The jobs of a tenant: one, or one that reads and one that writes.
+/// The jobs of a tenant: one, or separate ones for reads and writes.
 struct Jobs {
     sections: Vec<String>,
     is_flood: bool,
@@ -132,12 +132,12 @@ impl Jobs {
     }
 }
 
-/// Draws case `number`, whose reservations a host of `most` times the speed keeps without the other tenants.
+/// Generates case `number`, whose reservations a host with `most` times the speed can meet without the other tenants.
 fn draw(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyhow::Result<Drawn> {
     let mut random = source("rates", seed, number);
     let world = draw::device(which, &mut random, seed, number)?;
     let tenants = scaled(&mut random, 2.0, 8.0).round() as usize;
-    // A tenant has at most two jobs.
+    // At most two jobs per tenant.
     let global = draw::global(&world, draw::size_mib(&world, 2 * tenants));
     let (mut floods, mut jobs, mut all) = (0, Vec::new(), Vec::new());
     for _ in 0..tenants {
@@ -166,7 +166,7 @@ impl Drawn {
         Ok(Drawn { world: World { roster, ..world.clone() }, text, load, contract })
     }
 
-    /// Whose reservation a host of this speed misses most often, without the tenants that have none; `None` if it keeps all, under
+    /// The tenant that misses its reservation most often on a host of this speed, without the tenants that have none; `None` if all are met, under
     /// `youchoose` or without a scheduler.
     fn most_missed(&self, speed: f64, seed: u64, watch: &Watch) -> anyhow::Result<Option<usize>> {
         let slow = World { profile: self.world.profile.at_speed(Speed::of(speed)), roster: None, ..self.world.clone() };
@@ -187,9 +187,9 @@ impl Drawn {
     }
 }
 
-/// What a job gets alone on the host in a second without a scheduler.
+/// Throughput per second of a job alone on the host, without a scheduler.
 struct Alone {
-    /// In the second with the fewest requests, and in the mean.
+    /// Of the second with the fewest requests, and the mean.
     least: Served,
     mean: Served,
 }
@@ -205,7 +205,7 @@ impl Alone {
         let here: &TenantMeasure = &tenants.on_roster()[0];
         let mut seconds = here.timeline.clone();
         seconds.widen_to(Nanos::from_millis(1_000));
-        // The last one may be a part of a second.
+        // The last bin may be incomplete.
         let whole = &seconds.bins()[..seconds.bins().len().saturating_sub(1)];
         let least = whole.iter().min_by_key(|second| second.requests).copied().unwrap_or_default();
         let per_second = |amount: u64| (amount as f64 / here.wanted.as_secs_f64()) as u64;
@@ -214,7 +214,7 @@ impl Alone {
     }
 }
 
-/// A tenant's guarantees, as in the comment of a job; `reserved`: the part of what it gets alone that is its reservation.
+/// A tenant's guarantees in the format of a job's comment; `reserved`: its reservation as a share of its throughput alone.
 fn terms(random: &mut Xoshiro256PlusPlus, alone: &[Alone], reserved: Option<f64>, is_flood: bool) -> String {
     let mut terms = String::new();
     let unit_kib = one_of(random, &[256, 256, 256, 4, 64, 1024]);
@@ -224,7 +224,7 @@ fn terms(random: &mut Xoshiro256PlusPlus, alone: &[Alone], reserved: Option<f64>
     let units = |served: &Served| {
         served.requests as f64 * (served.bytes as f64 / served.requests.max(1) as f64 / (unit_kib << 10) as f64).ceil()
     };
-    // Each in requests, in bytes, or in both.
+    // Each rate in requests, in bytes, or in both.
     let rate = |random: &mut Xoshiro256PlusPlus, kind: &str, served: &Served, part: f64| {
         let iops = format!(" {kind}_iops={}", (units(served) * part).ceil().max(1.0));
         let mb_s = format!(" {kind}_mb_s={:.3}", (served.bytes as f64 * part / 1e6).max(0.001));
@@ -242,7 +242,7 @@ fn terms(random: &mut Xoshiro256PlusPlus, alone: &[Alone], reserved: Option<f64>
     if happens(random, if reserved.is_some() { 0.4 } else { 0.6 }) {
         let least = reserved.map_or(0.03, |part| part * ABOVE_RESERVATION);
         match alone {
-            // The writer alone: its limit leaves the reader what is reserved.
+            // Only the writer has a limit, which leaves the reader its reservation.
             [_, writer] => {
                 let part = scaled(random, 0.02, 0.5);
                 terms += &rate(random, "limit_write", &writer.mean, part);

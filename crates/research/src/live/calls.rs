@@ -1,7 +1,7 @@
-//! The calls of processes, which the block layer does not see, where it is known how large they are.
+//! Infers processes' calls, which are not visible at the block layer, if their size is known.
 //!
-//! What a process waits is not what its requests wait. Under `none` a process that finds no tag free waits before the rest of its call is
-//! seen at all, under another scheduler the same requests wait where they are seen: on a disk that holds four requests a call of 2,020 KiB is
+//! The latency of a call differs from that of its requests. Under `none` a process without a free tag waits before the rest of its call becomes
+//! visible; under another scheduler the same requests wait where they are visible: on a disk with four tags a call of 2,020 KiB is
 //! four requests of 14 ms there and of 28 ms here, and yet the call takes 9% longer there. So settings are compared by calls.
 
 use std::collections::BTreeMap;
@@ -9,24 +9,24 @@ use std::collections::BTreeMap;
 use block::{Nanos, StreamId};
 use observe::Event;
 
-/// Tells calls by the bytes of each stream. Each process has one call under way, past the page cache, and all are of one size.
+/// Detects calls by counting the bytes of each stream. Each process must have one direct call outstanding, all of the same size.
 pub struct Calls {
     bytes: u64,
     under_way: BTreeMap<StreamId, (Nanos, u64)>,
 }
 
 impl Calls {
-    /// Of this many bytes each.
+    /// Calls of this many bytes each.
     pub fn of(bytes: u64) -> Calls {
         Calls { bytes, under_way: BTreeMap::new() }
     }
 
-    /// Events were lost: nothing is known of what is under way.
+    /// Discards all calls in progress, after events were lost.
     pub fn lost(&mut self) {
         self.under_way.clear();
     }
 
-    /// What an event of a request says of its call.
+    /// The start or end of a call that a request's event implies; `None` if neither.
     pub fn event(&mut self, event: &Event) -> Option<Event> {
         match event {
             Event::Queued(request) if !self.under_way.contains_key(&request.stream) => {

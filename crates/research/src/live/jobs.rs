@@ -1,12 +1,12 @@
-//! What fio is given on a real device.
+//! Jobs for fio on a real device.
 
 use control::search::ioperf::Pattern;
 
-/// Seconds of each run before what is measured, in which queues and the disk's own cache fill.
+/// Warm-up in seconds before the measurement of each run, in which queues and the disk's own cache fill.
 const RAMP_S: f64 = 0.5;
-/// A process has so much of the device to itself, at most: as in the simulator.
+/// Maximum device space of a process, as in the simulator.
 const PART_BYTES: u64 = 1 << 30;
-/// Parts are whole multiples of this.
+/// Alignment of the processes' spaces.
 const MEBIBYTE: u64 = 1 << 20;
 
 /// A run of fio on a device.
@@ -14,32 +14,32 @@ const MEBIBYTE: u64 = 1 << 20;
 pub struct FioRun {
     /// The job file.
     pub text: String,
-    /// How long it takes, in seconds.
+    /// Duration in seconds.
     pub lasts_s: f64,
-    /// The size of each call, where all are of one size and past the page cache.
+    /// The size of calls if all are direct and of the same size.
     pub call_bytes: Option<u64>,
 }
 
 /// Jobs that run on the device itself, without a file system.
 #[derive(Clone, Debug)]
 pub struct Jobs {
-    /// Sections with what they do, without where and how long.
+    /// Sections of the job file, without location and duration.
     pub sections: String,
-    /// Seconds that are measured.
+    /// Measured seconds.
     pub seconds: f64,
-    /// Of fio's random numbers.
+    /// Seed of fio's random numbers.
     pub seed: u64,
-    /// How much of the device each process has, one after the other.
+    /// Device space per process; these are contiguous.
     pub part_bytes: u64,
-    /// The size of each call, where all are of one size and past the page cache.
+    /// The size of calls if all are direct and of the same size.
     pub call_bytes: Option<u64>,
-    /// Whether each process logs its throughput, second by second.
+    /// Whether each process logs its throughput once per second.
     pub logs: bool,
 }
 
 impl Jobs {
-    /// A pattern drawn as in Table 1 of the paper of `IOPerf`, past the page cache: on a machine with other memory than the paper's, it is the
-    /// memory that would be measured.
+    /// A random pattern as in Table 1 of the paper of `IOPerf`, with direct I/O: otherwise the results would depend on this machine's memory,
+    /// which differs from the paper's.
     pub fn of_pattern(pattern: &Pattern, size_bytes: u64, seconds: f64) -> Jobs {
         let Pattern { processes, read_percent, random_percent, request_kib } = pattern;
         let sections = format!(
@@ -50,22 +50,22 @@ impl Jobs {
         Jobs { sections, seconds, seed: 1, part_bytes, call_bytes, logs: false }
     }
 
-    /// The same, for longer or shorter.
+    /// The same jobs with another measured duration.
     pub fn lasting(&self, seconds: f64) -> Jobs {
         Jobs { seconds, ..self.clone() }
     }
 
-    /// On the device with this path.
+    /// A run on the device with this path.
     pub fn on(&self, path: &str) -> FioRun {
         FioRun { text: self.text(path), lasts_s: self.lasts_s(), call_bytes: self.call_bytes }
     }
 
-    /// How long a run takes.
+    /// Duration of a run in seconds.
     pub fn lasts_s(&self) -> f64 {
         self.seconds + RAMP_S
     }
 
-    /// The job file. Processes are fio's threads: they end with it, whoever ends it.
+    /// The job file. Processes run as threads of fio, so that they end with fio however it is terminated.
     pub fn text(&self, path: &str) -> String {
         let us = |seconds: f64| format!("{}us", (1e6 * seconds).round());
         let logs = if self.logs { "write_bw_log=run\nlog_avg_msec=1000\n" } else { "" };
@@ -82,7 +82,7 @@ impl Jobs {
     }
 }
 
-/// How much each of this many processes has.
+/// Device space of each of this many processes.
 pub fn part(size_bytes: u64, processes: u64) -> u64 {
     PART_BYTES.min(size_bytes / processes.max(1) / MEBIBYTE * MEBIBYTE)
 }

@@ -134,7 +134,7 @@ pub fn steer(
         let ran = fio.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (steering, settled_s) = watched?;
         monitor.check()?;
-        // fio was stopped because the controller has settled, and then says that it was interrupted.
+        // fio was stopped because the controller has settled; its error about the interruption is ignored.
         let ran = if settled_s.is_some() && until_settled { Vec::new() } else { ran? };
         Ok::<_, anyhow::Error>((steering, settled_s, ran))
     });
@@ -153,7 +153,7 @@ pub fn steer(
     })
 }
 
-/// A run of fio that is over.
+/// A completed run of fio.
 struct Ran {
     begins_s: f64,
     took_s: f64,
@@ -161,7 +161,7 @@ struct Ran {
     logs: Vec<String>,
 }
 
-/// Drives a controller until fio ends, or it has settled; when that was, in seconds after it began.
+/// Drives a controller until fio ends, or until it settles if `until_settled`; also returns when it settled, in seconds after the start.
 fn watch(
     live: &mut dyn LiveDevice,
     (controller, calls): (Box<dyn Controller>, &mut Option<Calls>),
@@ -172,7 +172,7 @@ fn watch(
     let mut steering = ControlLoop::new(controller);
     let mut events = Vec::new();
     let asked = live.now();
-    // Time in which fio starts is no load.
+    // Do not count the start-up of fio as part of the load.
     while events.is_empty() && !is_over() && live.now() < asked + FIRST_REQUEST {
         monitor.check()?;
         live.watch(LOOK, &mut events)?;
@@ -203,7 +203,7 @@ fn watch(
     Ok((steering, None))
 }
 
-/// Ends a run of fio without ending all of the work.
+/// Stops a run of fio without interrupting the rest of the work.
 struct Gate<'a> {
     monitor: &'a dyn Monitor,
     stop: AtomicBool,
@@ -225,12 +225,12 @@ impl Monitor for Gate<'_> {
     }
 }
 
-/// The sum of the logs of processes that ran at once: a rate for each second.
+/// The sum of the logs of concurrent processes: a rate for each second.
 fn total(begins_s: f64, logs: &[String]) -> anyhow::Result<Vec<(f64, f64)>> {
     let mut seconds: Vec<f64> = Vec::new();
     for log in logs {
         for (at, rate) in fio::throughput(log)? {
-            // A line tells of the second before it; reads and writes have lines of their own.
+            // A line covers the second before it; reads and writes have separate lines.
             let second = (at.round() as usize).saturating_sub(1);
             if seconds.len() <= second {
                 seconds.resize(second + 1, 0.0);
@@ -241,11 +241,11 @@ fn total(begins_s: f64, logs: &[String]) -> anyhow::Result<Vec<(f64, f64)>> {
     Ok(seconds.into_iter().enumerate().map(|(second, rate)| (begins_s + second as f64 + 1.0, rate)).collect())
 }
 
-/// What processes got.
+/// Performance of processes.
 pub use experiment::fio::Overall;
 
-/// What jobs get under each of these settings: this many rounds, each in the other order than the one before. What was found active is in
-/// force again afterwards.
+/// Performance of the jobs under each of these settings, by round. Rounds alternate between forward and backward order. The original setting is
+/// restored at the end.
 ///
 /// # Errors
 /// fio fails, the device cannot be set, or the work was interrupted.
@@ -278,12 +278,12 @@ fn once(live: &mut dyn LiveDevice, setting: &Setting, jobs: &Jobs, monitor: &dyn
     live.plant().apply(now, setting)?;
     let report = fio::run(&jobs.text(&live.path()), jobs.lasts_s(), monitor)?;
     live.settle()?;
-    // Its observations of that run are discarded.
+    // Discard observations of that run.
     live.watch(Nanos::ZERO, &mut Vec::new())?;
     Ok(fio::parse(&report)?.overall)
 }
 
-/// The mean of several runs.
+/// The mean of several runs; `None` if there are none.
 pub fn mean(runs: &[Overall]) -> Option<Overall> {
     let of = |figure: &dyn Fn(&Overall) -> f64| runs.iter().map(figure).sum::<f64>() / runs.len() as f64;
     (!runs.is_empty()).then(|| Overall { bytes_per_s: of(&|run| run.bytes_per_s), response_s: of(&|run| run.response_s) })

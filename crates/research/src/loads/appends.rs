@@ -1,4 +1,4 @@
-//! Many processes that each add small records to a file and have every record on the disk before the next, next to readers of other
+//! Many processes that each append small records to a file and sync every record before the next, next to readers of other
 //! files.
 
 use super::Family;

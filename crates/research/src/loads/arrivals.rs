@@ -1,4 +1,4 @@
-//! Reads and writes at random places that arrive independently of each other (Poisson), near a drawn share of what the device can do.
+//! Random reads and writes with independent arrivals (Poisson), at a random share of the device's capacity.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, Pace, compose};
@@ -10,7 +10,7 @@ pub static FAMILY: Family = Family {
     draw: |random, scope| compose(random, scope, add),
 };
 
-/// Random I/Os a second that one hard disk does, and what a run on flash is given: what the drawn share is of.
+/// Random I/Os per second of a hard disk, and those assumed for flash; the share refers to these.
 const DISK_PER_SECOND: f64 = 120.0;
 const FLASH_PER_SECOND: f64 = 4_500.0;
 
@@ -22,7 +22,7 @@ pub(super) fn add(load: &mut Composer) {
     for _ in 0..kinds {
         let block = load.one_of(&[2 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 64 * KIB]);
         let pattern = load.one_of(&["randread", "randrw", "randrw", "randwrite"]);
-        // Each process waits for its own I/O: enough of them, and hardly one that arrives has to.
+        // Each process waits for its own I/O: with enough processes, arrivals are rarely delayed.
         let most = (per_second / f64::from(kinds) / 4.0).clamp(1.0, 24.0);
         let processes = load.scaled(most / 3.0, most).ceil() as u32;
         let pace = Pace::Poisson(per_second / f64::from(kinds * processes));

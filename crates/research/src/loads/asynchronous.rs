@@ -1,4 +1,4 @@
-//! One process that keeps several reads and writes at random places in flight.
+//! One process with several random reads and writes in flight.
 
 use super::Family;
 use super::composer::{Composer, Files, GIB, Job, KIB, MIB, compose};

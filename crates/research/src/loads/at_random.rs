@@ -1,4 +1,4 @@
-//! Readers at random places of large files, through the page cache or past it.
+//! Random readers of large files, through the page cache or with direct I/O.
 
 use super::Family;
 use super::composer::{Composer, Files, GIB, Job, KIB, MIB, compose};

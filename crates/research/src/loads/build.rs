@@ -1,5 +1,5 @@
-//! A program is compiled: compilers read sources and headers and compute, objects are written, and now and then a linker reads and writes
-//! much at once.
+//! Compilation of a program: compilers read sources and headers and compute, objects are written, and occasionally a linker reads and writes
+//! large amounts.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
@@ -23,7 +23,7 @@ pub(super) fn add(load: &mut Composer) {
     link(load);
 }
 
-/// Libraries' headers, the same for all.
+/// Headers of libraries, shared by all compilers.
 fn headers(load: &mut Composer, compilers: u32, sizes: &[(u64, u8)]) {
     let bytes = load.memories(0.3, 2.0);
     let job = Job::new("headers", "randread", Files::Shared("headers", bytes)).blocks(sizes).processes(compilers);
@@ -41,7 +41,7 @@ fn objects(load: &mut Composer, compilers: u32) {
     load.add(job.directory("objects"));
 }
 
-/// A linker reads objects and libraries and writes a program, some seconds apart.
+/// A linker that reads objects and libraries and writes a program, every few seconds.
 fn link(load: &mut Composer) {
     let apart_ms = load.lasts_ms() / load.scaled(3.0, 8.0);
     let block = load.one_of(&[32 * KIB, 64 * KIB, 128 * KIB]);

@@ -1,7 +1,7 @@
-//! Puts programs together into a job file: gives every program its files and names, and keeps the whole within what the machine holds.
+//! Composes programs into a job file: assigns files and names to each program, and keeps the total within the machine's limits.
 //!
-//! A family describes its jobs with the sizes and rates it would like; [`Composer::finish`] then makes files smaller if all take more of
-//! the device than they may, and paces what would keep flash busier than is worth simulating.
+//! A family describes its jobs with the desired sizes and rates; [`Composer::finish`] then shrinks files if the total exceeds the allowed
+//! share of the device, and limits the rate on flash to what is feasible to simulate.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -12,10 +12,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::{Drawn, Scope};
 use experiment::chance;
 
-/// Of the device's capacity, what all files together take at most. The file system needs some, and the rest leaves room to seek over.
+/// Maximum share of the device's capacity for all files. The file system needs some of the rest, and seeks need distance.
 const MOST_OF_CAPACITY: f64 = 0.65;
 
-/// What all jobs together may ask flash for: a minute of it is then some 300,000 requests.
+/// Maximum requests per second of all jobs on flash: some 300,000 requests per minute.
 const FLASH_REQUESTS_PER_SECOND: f64 = 5_000.0;
 
 /// I/Os larger than this become several requests: read-ahead's window.
@@ -25,33 +25,33 @@ pub(super) const KIB: u64 = 1 << 10;
 pub(super) const MIB: u64 = 1 << 20;
 pub(super) const GIB: u64 = 1 << 30;
 
-/// Adds the jobs of one program, or of several that belong together.
+/// Adds the jobs of one program, or of several related ones.
 pub(super) type Add = fn(&mut Composer);
 
-/// Files' name and program, or the number of the job that alone uses them.
+/// Identity of shared files: their name and program; of private ones: an empty name and the number of the job.
 type Group = (&'static str, usize);
 
-/// What a job works on.
+/// Files of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Files {
-    /// A file of this many bytes for each process.
+    /// One file of this many bytes per process.
     Own(u64),
-    /// One file that all processes use, and other jobs of the same program that name it too.
+    /// One file shared by all processes, and by other jobs of the same program with the same name.
     Shared(&'static str, u64),
-    /// For each process this many files of between this many bytes.
+    /// Number of files per process, and their minimum and maximum size in bytes.
     Many(u32, u64, u64),
 }
 
-/// How fast each process of a job goes.
+/// Request rate of each process of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pace {
-    /// As fast as it is answered.
+    /// Closed loop without think time.
     Closed,
-    /// This many I/Os a second, evenly.
+    /// I/Os per second at a constant rate.
     Rate(f64),
-    /// This many I/Os a second, independent of each other. Only for a job with one block size: fio takes the smallest as the measure.
+    /// I/Os per second with independent arrivals. Only for a job with one block size, as fio derives the rate from the smallest.
     Poisson(f64),
-    /// It thinks for this many milliseconds after this many I/Os.
+    /// Think time in milliseconds (second) after this number of I/Os (first).
     Think(u32, f64),
 }
 
@@ -67,14 +67,14 @@ pub(super) struct Job {
     processes: u32,
     pace: Pace,
     options: Vec<String>,
-    /// Which program of the load it belongs to.
+    /// Index of the program in the load.
     program: u32,
     begins_ms: u64,
     lasts_ms: u64,
 }
 
 impl Job {
-    /// A process that does `pattern` (fio's `rw`) in blocks of 4 KiB on `files`.
+    /// A process with access pattern `pattern` (fio's `rw`) in blocks of 4 KiB on `files`.
     pub(super) fn new(name: &'static str, pattern: &'static str, files: Files) -> Job {
         Job {
             name,
@@ -92,7 +92,7 @@ impl Job {
         }
     }
 
-    /// Percentage of reads where it does both.
+    /// Percentage of reads in a mixed pattern.
     pub(super) fn mix_read(self, mix_read: u8) -> Job {
         Job { mix_read, ..self }
     }
@@ -102,38 +102,38 @@ impl Job {
         Job { sizes: vec![(bytes, 100)], ..self }
     }
 
-    /// Bytes of I/Os with the percentage of them, which add up to 100.
+    /// Sizes of I/Os in bytes, each with its percentage; these must add up to 100.
     pub(super) fn blocks(self, sizes: &[(u64, u8)]) -> Job {
         Job { sizes: sizes.to_vec(), ..self }
     }
 
-    /// The number of its repetitions.
+    /// Number of processes.
     pub(super) fn processes(self, processes: u32) -> Job {
         Job { processes, ..self }
     }
 
-    /// How fast.
+    /// Request rate.
     pub(super) fn pace(self, pace: Pace) -> Job {
         Job { pace, ..self }
     }
 
-    /// Keeps its files together, somewhere on the device; without, they are at the device's beginning.
+    /// Places its files together somewhere on the device; by default they are at the device's beginning.
     pub(super) fn directory(self, name: impl Into<String>) -> Job {
         Job { directory: Some(name.into()), ..self }
     }
 
-    /// One more of fio's options.
+    /// Sets another option of fio.
     pub(super) fn set(mut self, key: &str, value: impl std::fmt::Display) -> Job {
         self.options.push(format!("{key}={value}"));
         self
     }
 
-    /// Past the page cache if `direct`.
+    /// Direct I/O if `direct`.
     pub(super) fn direct(self, direct: bool) -> Job {
         if direct { self.set("direct", 1) } else { self }
     }
 
-    /// Asynchronous, past the page cache, with this many in flight.
+    /// Asynchronous direct I/O with this queue depth.
     pub(super) fn depth(self, depth: u32) -> Job {
         self.set("ioengine", "libaio").direct(true).set("iodepth", depth)
     }
@@ -150,12 +150,12 @@ impl Job {
         self.sizes.iter().map(|&(bytes, share)| bytes as f64 * f64::from(share) / 100.0).sum()
     }
 
-    /// Requests that an I/O of it makes, about.
+    /// Approximate number of requests per I/O.
     fn requests_per_io(&self) -> f64 {
         (self.mean_bytes() / BYTES_PER_REQUEST).max(1.0)
     }
 
-    /// Requests a second that all its processes make at most; `None` if nothing but the device limits them.
+    /// Maximum requests per second of all its processes; `None` if only the device limits them.
     fn requests_per_second(&self) -> Option<f64> {
         let ios = match self.pace {
             Pace::Closed => return None,
@@ -165,7 +165,7 @@ impl Job {
         Some(ios * f64::from(self.processes) * self.requests_per_io())
     }
 
-    /// Makes it `factor` times as slow.
+    /// Divides its rate by `factor`.
     fn slow_down(&mut self, factor: f64) {
         match &mut self.pace {
             Pace::Closed => {}
@@ -178,7 +178,7 @@ impl Job {
         self.sizes.iter().map(|&(bytes, _)| bytes).max().unwrap_or(0)
     }
 
-    /// Bytes that its files take.
+    /// Total bytes of its files.
     fn bytes(&self) -> u64 {
         match self.files {
             Files::Own(bytes) => bytes * u64::from(self.processes),
@@ -187,7 +187,7 @@ impl Job {
         }
     }
 
-    /// Jobs with the same one have the same files. The job is number `number`.
+    /// Identity of its files, equal for jobs that share them. The job is number `number`.
     fn group(&self, number: usize) -> Group {
         match self.files {
             Files::Shared(name, _) => (name, self.program as usize),
@@ -195,7 +195,7 @@ impl Job {
         }
     }
 
-    /// Makes its files smaller, or fewer where there are many; at least one block of each is left.
+    /// Shrinks its files, or reduces their number if there are many; at least one block of each remains.
     fn shrink(&mut self, factor: f64) {
         let least = self.largest_block().max(64 * KIB);
         let shrunk = |bytes: u64| ((bytes as f64 * factor) as u64 / (64 * KIB) * (64 * KIB)).max(least);
@@ -249,7 +249,7 @@ impl Job {
         };
         match self.pace {
             Pace::Closed => None,
-            // In bytes, which are right for several block sizes, too.
+            // In bytes, which is correct also for several block sizes.
             Pace::Rate(ios) => {
                 let rate = |share: f64| format!("{}k", ((ios * share * self.mean_bytes() / 1024.0) as u64).max(1));
                 Some(format!("rate={}", of_directions(&rate)))
@@ -267,7 +267,7 @@ impl Job {
     }
 }
 
-/// Bytes in the largest unit that they are a multiple of.
+/// A size in the largest unit that divides it.
 fn amount(bytes: u64) -> String {
     let units = [(GIB, "g"), (MIB, "m"), (KIB, "k")];
     match units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
@@ -281,7 +281,7 @@ fn time(ms: u64) -> String {
     if ms.is_multiple_of(1000) { (ms / 1000).to_string() } else { format!("{ms}ms") }
 }
 
-/// Where what is above it must be cut off so that all of `bytes` add up to `room`; infinite if they do not exceed it.
+/// The threshold at which larger values must be cut off so that the sum of `bytes` is `room`; infinite if it does not exceed that.
 fn level(mut bytes: Vec<u64>, mut room: f64) -> f64 {
     bytes.sort_unstable();
     let mut left = bytes.len() as f64;
@@ -295,10 +295,10 @@ fn level(mut bytes: Vec<u64>, mut room: f64) -> f64 {
     f64::INFINITY
 }
 
-/// A load that is being drawn.
+/// A load under construction.
 pub(super) struct Composer<'a> {
     random: &'a mut Xoshiro256PlusPlus,
-    /// What the load is drawn for.
+    /// The machine for which the load is built.
     pub(super) scope: &'a Scope,
     jobs: Vec<Job>,
     programs: u32,
@@ -307,7 +307,7 @@ pub(super) struct Composer<'a> {
     phase_ends_s: Vec<f64>,
 }
 
-/// A load of one phase that lasts as long as the scope says.
+/// A load of one phase with the scope's duration.
 pub(super) fn compose(random: &mut Xoshiro256PlusPlus, scope: &Scope, add: Add) -> Drawn {
     let mut load = Composer::new(random, scope);
     load.phase(u64::from(scope.seconds.max(1)) * 1000, |load| load.program(add));
@@ -315,13 +315,13 @@ pub(super) fn compose(random: &mut Xoshiro256PlusPlus, scope: &Scope, add: Add) 
 }
 
 impl<'a> Composer<'a> {
-    /// Nothing yet.
+    /// A load without jobs.
     pub(super) fn new(random: &'a mut Xoshiro256PlusPlus, scope: &'a Scope) -> Composer<'a> {
         Composer { random, scope, jobs: Vec::new(), programs: 0, begins_ms: 0, lasts_ms: 0, phase_ends_s: Vec::new() }
     }
 
-    /// Adds a phase that begins where the one before ends. It begins by the clock, not when the jobs before are done: what still waits
-    /// then depends on the scheduler.
+    /// Adds a phase that begins where the previous one ends. It begins by the clock, not when earlier jobs complete: their backlog then
+    /// depends on the scheduler.
     pub(super) fn phase(&mut self, lasts_ms: u64, add: impl FnOnce(&mut Composer)) {
         self.lasts_ms = lasts_ms;
         add(self);
@@ -329,7 +329,7 @@ impl<'a> Composer<'a> {
         self.phase_ends_s.push(self.begins_ms as f64 / 1000.0);
     }
 
-    /// Adds a program, whose files have names of their own.
+    /// Adds a program, with its own file names.
     pub(super) fn program(&mut self, add: Add) {
         add(self);
         self.programs += 1;
@@ -340,43 +340,43 @@ impl<'a> Composer<'a> {
         self.jobs.push(Job { program: self.programs, begins_ms: self.begins_ms, lasts_ms: self.lasts_ms, ..job });
     }
 
-    /// How long the phase lasts, in milliseconds.
+    /// Duration of the phase in milliseconds.
     pub(super) fn lasts_ms(&self) -> f64 {
         self.lasts_ms as f64
     }
 
-    /// One of several, each as likely.
+    /// One of several choices, uniformly.
     pub(super) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         chance::one_of(self.random, choices)
     }
 
-    /// A whole number, each as likely.
+    /// A whole number, uniformly.
     pub(super) fn whole(&mut self, range: RangeInclusive<u32>) -> u32 {
         self.random.random_range(range)
     }
 
-    /// A percentage, each as likely.
+    /// A percentage, uniformly.
     pub(super) fn percent(&mut self, range: RangeInclusive<u8>) -> u8 {
         self.random.random_range(range)
     }
 
-    /// A number whose logarithm is uniform: as often between 1 and 10 as between 10 and 100.
+    /// A number with uniform logarithm: as likely between 1 and 10 as between 10 and 100.
     pub(super) fn scaled(&mut self, least: f64, most: f64) -> f64 {
         chance::scaled(self.random, least, most)
     }
 
-    /// Whether something happens that does with this probability.
+    /// True with this probability.
     pub(super) fn chance(&mut self, probability: f64) -> bool {
         chance::happens(self.random, probability)
     }
 
-    /// Bytes: between `least` and `most` times the machine's memory, or half the device if that is less.
+    /// A size in bytes between `least` and `most` times the host's memory, but at most half the device.
     pub(super) fn memories(&mut self, least: f64, most: f64) -> u64 {
         let bytes = self.scope.memory_bytes as f64 * self.scaled(least, most);
         (bytes.min(self.scope.capacity_bytes as f64 / 2.0) as u64 / MIB * MIB).max(4 * MIB)
     }
 
-    /// Bytes of a file that is not the main one: this many MiB, or half the memory if that is less.
+    /// A size in bytes of a secondary file: a number of MiB in this range, but at most half the memory.
     pub(super) fn mebibytes(&mut self, range: RangeInclusive<u32>) -> u64 {
         (u64::from(self.whole(range)) * MIB).min(self.scope.memory_bytes / 2 / MIB * MIB).max(4 * MIB)
     }
@@ -394,8 +394,8 @@ impl<'a> Composer<'a> {
         Drawn { text, phase_ends_s: self.phase_ends_s }
     }
 
-    /// Makes the files of the phases that take most smaller until all fit, and in such a phase the largest ones: what is small and
-    /// belongs to it, such as a log, keeps its size.
+    /// Shrinks files in the phases that use most space until all fit, the largest of a phase first: small related ones, such as a log, keep
+    /// their size.
     fn fit(&mut self) {
         let mut phases: BTreeMap<u64, BTreeMap<Group, u64>> = BTreeMap::new();
         for (number, job) in self.jobs.iter().enumerate() {
@@ -414,7 +414,7 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// Holds each phase to what flash is asked for at most: what is paced already by a common factor, the rest evenly.
+    /// Limits each phase to the maximum rate for flash: paced jobs by a common factor, the rest evenly.
     fn pace(&mut self) {
         let mut begins: Vec<u64> = self.jobs.iter().map(|job| job.begins_ms).collect();
         begins.dedup();

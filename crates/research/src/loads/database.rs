@@ -1,4 +1,4 @@
-//! A database: threads on tables and their indexes, a log that is synced at each commit, and checkpoints that write many pages at once.
+//! A database: threads on tables and their indexes, a log that is synced at each commit, and checkpoints that write many pages.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, Pace, compose};
@@ -14,7 +14,7 @@ pub(super) fn add(load: &mut Composer) {
     let page = load.one_of(&[4 * KIB, 8 * KIB, 16 * KIB]);
     let bytes = load.memories(1.5, 10.0);
     let tables = Files::Shared("tables", bytes);
-    // Engines with a cache of their own read past the kernel's.
+    // Engines with their own cache use direct I/O.
     let direct = load.chance(0.4);
     readers(load, tables, page, direct);
     if load.chance(0.6) {
@@ -32,7 +32,7 @@ fn readers(load: &mut Composer, tables: Files, page: u64, direct: bool) {
     let job = match load.whole(0..=2) {
         0 => job.set("norandommap", 1),
         1 => job.set("random_distribution", format!("zipf:0.{}", load.whole(50..=95))),
-        // Most of the work is on the orders of the last days.
+        // Most of the work is on recent orders.
         _ => {
             let (recent, part) = (load.whole(60..=85), load.whole(5..=20));
             job.set("random_distribution", format!("zoned:{recent}/{part}:{}/{}", 100 - recent, 100 - part))
@@ -41,7 +41,7 @@ fn readers(load: &mut Composer, tables: Files, page: u64, direct: bool) {
     load.add(job.directory("data"));
 }
 
-/// A query that reads much of a table in order, and then is looked at.
+/// A query that reads a large part of a table sequentially, followed by think time.
 fn report_query(load: &mut Composer, tables: Files, direct: bool) {
     let block = load.one_of(&[64 * KIB, 128 * KIB, 256 * KIB]);
     let seconds = load.scaled(0.5, 8.0);
@@ -59,7 +59,7 @@ fn log(load: &mut Composer) {
     load.add(job.pace(Pace::Rate(per_second)).directory("log"));
 }
 
-/// Changed pages are written in bursts, some seconds apart.
+/// Writes dirty pages in bursts, every few seconds.
 fn checkpoint(load: &mut Composer, tables: Files, page: u64) {
     let apart_ms = load.lasts_ms() / load.scaled(3.0, 9.0);
     let pages = load.scaled(100.0, 2000.0) as u32;

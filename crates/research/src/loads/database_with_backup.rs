@@ -1,4 +1,4 @@
-//! A database while its backup is taken: all of it is read in order next to the work, and sometimes written elsewhere on the same device.
+//! A database during a backup: the whole is read sequentially next to the work, and sometimes written elsewhere on the same device.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
@@ -18,7 +18,7 @@ pub(super) fn add(load: &mut Composer) {
     let pace = limit.map_or(Pace::Closed, Pace::Rate);
     load.add(Job::new("backup", "read", Files::Own(bytes)).block(block).pace(pace).directory("data"));
     if load.chance(0.4) {
-        // As much is written as is read, less what compression saves.
+        // As much is written as is read, minus compression.
         let per_second = load.scaled(2.0, 25.0) * MIB as f64 / block as f64;
         load.add(Job::new("copy", "write", Files::Own(bytes / 2)).block(block).pace(Pace::Rate(per_second)).directory("copies"));
     }

@@ -1,4 +1,4 @@
-//! Readers that each read a large file from its beginning on.
+//! Sequential readers, each of a large file.
 
 use super::Family;
 use super::composer::{Composer, Files, GIB, Job, KIB, compose};

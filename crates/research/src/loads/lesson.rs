@@ -1,9 +1,9 @@
-//! Loads that models of gains are trained on: one or two phases, each of one to three programs of the simple families, or of one that is
-//! drawn more broadly.
+//! Training loads for models of gains: one or two phases, each of one to three programs of the simple families, or of a program that is
+//! generated more broadly.
 //!
-//! The simple families choose among few values, so that a model would learn these by heart. A broad program mixes reads and writes, in
-//! order and at random, of any size, closed or at a pace, through the page cache or past it. It has nothing of what makes up the families of
-//! the validation world: no skewed choice of places, no independent arrivals, no appending with `fsync`, no unequal streams.
+//! The simple families choose among few values, so that a model could memorize them. A broad program mixes reads and writes, sequential
+//! and random, of any size, in a closed loop or paced, through the page cache or with direct I/O. It excludes the characteristics of the
+//! validation world's families: skewed popularity, independent arrivals, appends with `fsync`, unequal streams.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -11,7 +11,7 @@ use super::composer::{Add, Composer, Files, GIB, Job, KIB, MIB, Pace};
 use super::{Drawn, Scope};
 use super::{asynchronous, at_random, in_order, pairs, small_files, writing};
 
-/// What a program may be, and what it is called.
+/// Kinds of programs, with their names.
 const PROGRAMS: &[(&str, Add)] = &[
     ("in-order", in_order::add),
     ("at-random", at_random::add),
@@ -24,11 +24,11 @@ const PROGRAMS: &[(&str, Add)] = &[
     ("broad", broad),
 ];
 
-/// Numbers of phases, and of programs of a phase; each as likely.
+/// Numbers of phases, and of programs per phase; uniform.
 const PHASES: &[u32] = &[1, 1, 2];
 const PROGRAMS_OF_PHASE: &[u32] = &[1, 1, 1, 2, 2, 3];
 
-/// Draws one, with the names of each phase's programs.
+/// Generates a load, with the names of each phase's programs.
 pub fn draw(random: &mut Xoshiro256PlusPlus, scope: &Scope) -> (Drawn, Vec<String>) {
     let mut load = Composer::new(random, scope);
     let phases = load.one_of(PHASES);
@@ -50,7 +50,7 @@ fn broad(load: &mut Composer) {
     let block = load.one_of(&[4 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 512 * KIB]);
     let processes = load.one_of(&[1, 1, 2, 3, 4, 6, 8, 12, 24]);
     let mix = load.percent(10..=95);
-    // What fits into memory is served from there, which says nothing of the device and takes long to simulate.
+    // Data that fit in memory are served from there, which says nothing about the device and takes long to simulate.
     let (depth, is_direct) = (load.one_of(&[0, 0, 0, 0, 2, 4, 8, 16, 32, 64]), load.chance(0.35));
     let bytes = if depth > 0 || is_direct {
         load.scaled(16.0 * MIB as f64, 4.0 * GIB as f64) as u64 / MIB * MIB

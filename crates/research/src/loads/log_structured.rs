@@ -1,5 +1,5 @@
-//! A store that is a log-structured merge tree: a synced log, tables written from memory in bursts, tables merged in the background, and
-//! reads of single keys.
+//! A store based on a log-structured merge tree: a synced log, tables flushed from memory in bursts, background compaction, and
+//! point reads.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
@@ -36,12 +36,12 @@ fn write_ahead_log(load: &mut Composer) {
     let block = load.one_of(&[KIB, 4 * KIB, 8 * KIB, 32 * KIB]);
     let bytes = load.mebibytes(32..=256);
     let job = Job::new("log", "write", Files::Own(bytes)).block(block).pace(Pace::Rate(load.scaled(10.0, 300.0)));
-    // Each commit alone, or several together.
+    // Each commit by itself, or group commits.
     let group = load.one_of(&[1, 1, 4, 16, 64]);
     load.add(job.set("fdatasync", group).directory("log"));
 }
 
-/// A table in memory is full some seconds apart, and written in order.
+/// Every few seconds the table in memory is full and written sequentially.
 fn flushes(load: &mut Composer) {
     let apart_ms = load.lasts_ms() / load.scaled(4.0, 14.0);
     let block = load.one_of(&[64 * KIB, 256 * KIB, MIB]);
@@ -51,7 +51,7 @@ fn flushes(load: &mut Composer) {
     load.add(job.set("fsync", blocks).directory("tables"));
 }
 
-/// Reads tables in order and writes what they become: all the time at a rate, or as fast as it gets.
+/// Reads tables sequentially and writes the merged ones: continuously at a rate, or as fast as possible.
 fn compaction(load: &mut Composer, bytes: u64) {
     let workers = load.whole(1..=3);
     let block = load.one_of(&[32 * KIB, 64 * KIB, 256 * KIB, MIB]);

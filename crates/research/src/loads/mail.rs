@@ -1,4 +1,4 @@
-//! A mail server: deliveries are written to many files and synced, users' programs read, and an index changes with each delivery.
+//! A mail server: deliveries are written to many files and synced, clients read, and an index is updated with each delivery.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, Pace, compose};
@@ -21,7 +21,7 @@ pub(super) fn add(load: &mut Composer) {
     load.add(job.pace(pace).set("norandommap", 1).directory("boxes"));
     index(load);
     if load.chance(0.4) {
-        // A search, or a filter for what is not wanted, reads whole folders.
+        // A search or a spam filter reads whole folders.
         let pace = Pace::Think(load.whole(50..=600), load.scaled(500.0, 6000.0));
         load.add(Job::new("search", "read", Files::Shared("boxes", boxes)).block(32 * KIB).pace(pace).directory("boxes"));
     }
@@ -30,7 +30,7 @@ pub(super) fn add(load: &mut Composer) {
 fn deliveries(load: &mut Composer, sizes: &[(u64, u8)]) {
     let processes = load.scaled(2.0, 24.0) as u32;
     let think_ms = load.scaled(20.0, 1200.0);
-    // A file for each message, or one for each box.
+    // A file per message, or per mailbox.
     let job = if load.chance(0.5) {
         let files = Files::Many(load.whole(1000..=6000) / processes, 256 * KIB, 320 * KIB);
         Job::new("delivery", "randwrite", files).set("file_service_type", "random").set("sync", 1)

@@ -1,12 +1,12 @@
-//! Loads that are drawn: fio job files from a seed, by families of loads.
+//! Generated loads: fio job files from a seed, by families of loads.
 //!
-//! Families come in three groups, so that what a controller learned from is never what it is judged by:
+//! Families form three disjoint groups, so that controllers are never judged by what they are trained on:
 //!
 //! | group | families |
 //! |---|---|
-//! | simple mixes, to learn from | [`SIMPLE`] |
-//! | other shapes, to make choices on while a controller is built | [`SHAPES`] |
-//! | realistic compositions, only ever reported | [`COMPOSITIONS`] |
+//! | simple mixes, for training | [`SIMPLE`] |
+//! | other shapes, for design choices during development | [`SHAPES`] |
+//! | realistic compositions, for reported results only | [`COMPOSITIONS`] |
 
 mod appends;
 mod arrivals;
@@ -38,21 +38,21 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use experiment::chance;
 use experiment::world::World;
 
-/// What a load may assume of the machine it is drawn for.
+/// The machine for which a load is generated, and its duration.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// Of the device. Files take less than 70% of it.
+    /// Capacity of the device. Files take less than 70% of it.
     pub capacity_bytes: u64,
-    /// Of the host, most of which caches pages.
+    /// Memory of the host, most of which is page cache.
     pub memory_bytes: u64,
-    /// How long the load lasts; a load of several phases may last longer.
+    /// Duration of the load; a load of several phases may take longer.
     pub seconds: u32,
-    /// The device neither seeks nor rotates: flash. It is asked for no more than some 5,000 requests a second, so that a run ends soon.
+    /// Whether the device is flash, without seeks or rotation. Limited to some 5,000 requests per second to keep simulations short.
     pub is_flash: bool,
 }
 
 impl Scope {
-    /// What a load of this length may assume of this world.
+    /// The scope of a load with this duration in a world.
     pub fn of(world: &World, seconds: u32) -> Scope {
         Scope {
             capacity_bytes: world.profile.capacity_sectors() * 512,
@@ -63,34 +63,34 @@ impl Scope {
     }
 }
 
-/// A load that was drawn.
+/// A generated load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawn {
     /// An fio job file.
     pub text: String,
-    /// When each phase of it ends, in seconds, ascending; the last is the end.
+    /// End of each phase in seconds, ascending; the last is the end of the load.
     pub phase_ends_s: Vec<f64>,
 }
 
-/// Loads of one kind.
+/// A family of loads.
 pub struct Family {
-    /// What a person types.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One line.
+    /// One-line description.
     pub about: &'static str,
-    /// Draws a load.
+    /// Generates a load.
     pub draw: fn(&mut Xoshiro256PlusPlus, &Scope) -> Drawn,
 }
 
-/// Simple mixes, to learn from. None of them resembles a load that a paper reports, or one of the other groups.
+/// Simple mixes, for training. None of them resembles a load that a paper reports, or one of the other groups.
 pub static SIMPLE: &[&Family] =
     &[&in_order::FAMILY, &at_random::FAMILY, &asynchronous::FAMILY, &writing::FAMILY, &small_files::FAMILY, &pairs::FAMILY];
 
-/// Other shapes, to make choices on while a controller is built.
+/// Other shapes, for design choices during development.
 pub static SHAPES: &[&Family] =
     &[&streams::FAMILY, &appends::FAMILY, &scan::FAMILY, &arrivals::FAMILY, &popular::FAMILY, &services::FAMILY];
 
-/// Realistic compositions, only ever reported.
+/// Realistic compositions, for reported results only.
 pub static COMPOSITIONS: &[&Family] = &[
     &database::FAMILY,
     &database_with_backup::FAMILY,
@@ -113,12 +113,12 @@ pub fn find(name: &str) -> Option<&'static Family> {
     all().find(|family| family.name == name)
 }
 
-/// Draws number `number` of a family: same arguments, same text.
+/// Generates load `number` of a family. Deterministic: equal arguments give equal text.
 pub fn draw(family: &Family, seed: u64, number: u32, scope: &Scope) -> Drawn {
     (family.draw)(&mut chance::source(family.name, seed, number), scope)
 }
 
-/// The job file with this runtime wherever it names one.
+/// The job file with every `runtime` replaced.
 pub fn with_runtime(text: &str, seconds: u32) -> String {
     let line = |line: &str| match line.split_once('=') {
         Some((key, _)) if key.trim() == "runtime" => format!("runtime={seconds}\n"),
@@ -183,7 +183,7 @@ mod tests {
                     assert_eq!(drawn, draw(family, seed, 3, scope));
                     texts.insert(drawn.text);
                 }
-                // The simple ones choose among few values.
+                // The simple ones choose among few values, so they repeat.
                 let least = if SIMPLE.iter().any(|simple| simple.name == family.name) { 6 } else { 50 };
                 assert!(texts.len() >= least, "{}: {} different ones of 50", family.name, texts.len());
                 assert_ne!(draw(family, 1, 1, scope).text, draw(family, 1, 4, scope).text, "{}", family.name);
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Every family runs, and the device has something to do.
+    /// Every family runs and causes device I/O.
     #[test]
     fn every_family_reaches_the_device() {
         let setting = control::Setting::parse("deadline").unwrap();

@@ -1,8 +1,8 @@
-//! Loads that follow each other: four to six of them, each for half a minute to a minute.
+//! Four to six loads in sequence, each for half a minute to a minute.
 //!
-//! A phase begins by the clock (`startdelay`) and its jobs stop by the clock, so that it is the same moment under every scheduler. With
-//! `stonewall` the next phase would begin when the last I/O of the one before is done, which may be seconds later under one scheduler
-//! than under another.
+//! A phase begins by the clock (`startdelay`) and its jobs stop by the clock, so that its boundaries are the same under every scheduler.
+//! With `stonewall` the next phase would begin when the last I/O of the previous one completes, which may differ by seconds between
+//! schedulers.
 
 use super::composer::{Add, Composer};
 use super::{Drawn, Family, Scope};
@@ -13,7 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// See the file's head.
 pub static FAMILY: Family = Family { name: "phases", about: "four to six loads in sequence, each for 30 to 60 seconds", draw };
 
-/// What a phase may be, the compositions twice.
+/// The loads that a phase may have; compositions are listed twice.
 const PHASES: &[Add] = &[
     in_order::add,
     at_random::add,
@@ -43,7 +43,7 @@ fn draw(random: &mut Xoshiro256PlusPlus, scope: &Scope) -> Drawn {
     load.finish()
 }
 
-/// Half a minute to a minute; a quarter of the scope's time where a run must be short.
+/// Half a minute to a minute; a quarter of the scope's duration if a run must be short.
 fn phase_ms(load: &mut Composer) -> u64 {
     let seconds = load.scope.seconds.max(1);
     if load.scope.is_flash || seconds < 60 { u64::from(seconds) * 250 } else { u64::from(load.whole(30..=60)) * 1000 }

@@ -1,4 +1,4 @@
-//! Readers whose favourites are the same few places: reads whose popularity follows Zipf's law, with some writes of the same.
+//! Readers with the same hot spots: popularity follows Zipf's law, with some writes to the same places.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, Pace, compose};

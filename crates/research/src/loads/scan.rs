@@ -1,4 +1,4 @@
-//! One process that reads or copies everything in order as fast as it can, against a few that read here and there and think in between.
+//! One process that reads or copies everything sequentially as fast as it can, and a few random readers with think time.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
@@ -14,7 +14,7 @@ pub(super) fn add(load: &mut Composer) {
     let block = load.one_of(&[64 * KIB, 128 * KIB, 512 * KIB, MIB]);
     let bytes = load.memories(4.0, 32.0);
     let job = Job::new("scan", "read", Files::Own(bytes)).block(block).directory("archive");
-    // Some scans read past the page cache, as a copy of a whole volume does.
+    // Some scans use direct I/O, as a copy of a whole volume does.
     let direct = load.chance(0.4);
     load.add(job.direct(direct));
     let bytes = load.memories(1.5, 8.0);

@@ -1,5 +1,5 @@
-//! Two to four services that have nothing to do with each other: each reads or writes in its own way, all the time, at a rate, or in bursts with
-//! pauses of seconds.
+//! Two to four unrelated services: each reads or writes in its own pattern, continuously, at a rate, or in bursts with pauses of
+//! seconds.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
@@ -23,7 +23,7 @@ pub(super) fn add(load: &mut Composer) {
     }
 }
 
-/// All the time, at a drawn rate, or a burst of many I/Os and then a pause.
+/// Continuous, at a random rate, or a burst of many I/Os followed by a pause.
 fn pace(load: &mut Composer, per_second: f64) -> Pace {
     match load.whole(0..=2) {
         0 => Pace::Closed,
@@ -35,7 +35,7 @@ fn pace(load: &mut Composer, per_second: f64) -> Pace {
     }
 }
 
-/// Reads of small records at random.
+/// Random reads of small records.
 fn lookups(load: &mut Composer) {
     let (block, bytes) = (load.one_of(&[4 * KIB, 8 * KIB, 16 * KIB]), load.memories(0.5, 8.0));
     let pace = pace(load, 60.0);
@@ -44,7 +44,7 @@ fn lookups(load: &mut Composer) {
     load.add(job.set("norandommap", 1).direct(is_direct).directory("lookups"));
 }
 
-/// Whole files, one after another, read or written.
+/// Sequential reads or writes of whole files.
 fn transfers(load: &mut Composer) {
     let pattern = load.one_of(&["read", "read", "write"]);
     let (block, bytes) = (load.one_of(&[64 * KIB, 256 * KIB, MIB]), load.memories(0.5, 4.0));
@@ -62,7 +62,7 @@ fn log(load: &mut Composer) {
     load.add(job.set("fdatasync", synced).directory("logs"));
 }
 
-/// Reads and writes of a table at random, past the cache or synced now and then.
+/// Random reads and writes of a table, with direct I/O or occasional syncs.
 fn store(load: &mut Composer) {
     let (block, bytes) = (load.one_of(&[4 * KIB, 8 * KIB, 16 * KIB]), load.memories(0.5, 6.0));
     let pace = pace(load, 50.0);
@@ -72,7 +72,7 @@ fn store(load: &mut Composer) {
     load.add(job.directory("store"));
 }
 
-/// A copy: one process reads and another writes through the cache.
+/// A copy: one process reads and another writes through the page cache.
 fn copies(load: &mut Composer) {
     let (block, bytes) = (load.one_of(&[128 * KIB, 512 * KIB]), load.memories(0.5, 3.0));
     let pace = pace(load, 40.0);

@@ -1,4 +1,4 @@
-//! Readers of many small files, each read whole.
+//! Readers of many small files, each read as a whole.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, compose};

@@ -1,4 +1,4 @@
-//! Streams that go at rates of their own, as players and recorders do: one to four kinds of them, mostly readers.
+//! Streams with their own fixed rates, like players and recorders: one to four kinds of them, mostly readers.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, Pace, compose};

@@ -1,4 +1,4 @@
-//! A video recorder: cameras or channels that are written at constant rates, and players that read at theirs and sometimes skip.
+//! A video recorder: cameras or channels recorded at constant rates, and players that read at their rates and sometimes skip.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, Pace, compose};
@@ -13,12 +13,12 @@ pub static FAMILY: Family = Family {
 pub(super) fn add(load: &mut Composer) {
     let block = load.one_of(&[32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB]);
     let channels = load.whole(2..=16);
-    // From a surveillance camera to a broadcast in high definition: 1 to 20 Mbit/s.
+    // From a surveillance camera to a high-definition broadcast: 1 to 20 Mbit/s.
     let bytes_per_second = load.scaled(0.125e6, 2.5e6);
     let bytes = load.memories(0.4, 2.0);
     let pace = Pace::Rate(bytes_per_second / block as f64);
     let job = Job::new("channel", "write", Files::Own(bytes)).block(block).processes(channels).pace(pace).directory("recordings");
-    // A recorder that must not lose a minute syncs now and then.
+    // A recorder that must not lose a minute syncs occasionally.
     let job = if load.chance(0.4) { job.set("fsync", load.whole(32..=256)) } else { job };
     load.add(job);
     for _ in 0..load.whole(1..=2) {
@@ -29,7 +29,7 @@ pub(super) fn add(load: &mut Composer) {
     }
 }
 
-/// Plays what was recorded, skips in it, or winds forward: then it reads a little, leaves out what the speed asks for, and goes on.
+/// Plays a recording, skips in it, or fast-forwards: then it reads a little, skips according to the speed, and so on.
 fn player(load: &mut Composer, bytes_per_second: f64) {
     let block = load.one_of(&[64 * KIB, 128 * KIB, 256 * KIB]);
     let bytes = load.memories(2.0, 8.0);
@@ -44,7 +44,7 @@ fn player(load: &mut Composer, bytes_per_second: f64) {
     load.add(job.directory("recordings"));
 }
 
-/// What was recorded when: small writes that must be on the disk.
+/// The index of recordings: small writes that are synced.
 fn index(load: &mut Composer) {
     let bytes = load.mebibytes(8..=128);
     let pace = Pace::Think(load.whole(1..=4), load.scaled(300.0, 4000.0));

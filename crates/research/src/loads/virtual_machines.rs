@@ -1,4 +1,4 @@
-//! Several virtual machines, each with a disk image of its own and work of its own: what comes through is past the host's page cache.
+//! Several virtual machines, each with its own disk image and workload, which bypasses the host's page cache.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
@@ -10,12 +10,12 @@ pub static FAMILY: Family = Family {
     draw: |random, scope| compose(random, scope, add),
 };
 
-/// Adds a guest's work on its image, in its directory.
+/// Adds a guest's workload on its image, in its directory.
 type Guest = fn(&mut Composer, Files, &str);
 
 const GUESTS: &[Guest] = &[starts_up, serves_a_database, serves_files, is_copied, logs, builds];
 
-/// The guests' files in the job file must have names that last.
+/// Names of the guests' files, which must be `'static`.
 const IMAGES: &[&str] = &["image-a", "image-b", "image-c", "image-d", "image-e", "image-f"];
 
 pub(super) fn add(load: &mut Composer) {
@@ -55,7 +55,7 @@ fn serves_files(load: &mut Composer, image: Files, directory: &str) {
     load.add(job.pace(pace).directory(directory));
 }
 
-/// Its image is read from the beginning to the end, as for a backup.
+/// The image is read sequentially as a whole, as for a backup.
 fn is_copied(load: &mut Composer, image: Files, directory: &str) {
     let block = load.one_of(&[64 * KIB, 128 * KIB, 512 * KIB, MIB]);
     let limit = load.chance(0.5).then(|| load.scaled(2.0, 30.0) * MIB as f64 / block as f64);
@@ -63,7 +63,7 @@ fn is_copied(load: &mut Composer, image: Files, directory: &str) {
     load.add(job.pace(limit.map_or(Pace::Closed, Pace::Rate)).directory(directory));
 }
 
-/// It does little but write its logs.
+/// Only writes its logs.
 fn logs(load: &mut Composer, image: Files, directory: &str) {
     let pace = Pace::Think(load.whole(1..=8), load.scaled(50.0, 2500.0));
     let job = Job::new("logs", "write", image).block(load.one_of(&[4 * KIB, 8 * KIB, 16 * KIB])).direct(true);
@@ -76,7 +76,7 @@ fn builds(load: &mut Composer, image: Files, directory: &str) {
     let reads = Job::new("sources", "randread", image).blocks(&sizes).processes(load.whole(1..=4)).direct(true);
     let pace = Pace::Think(load.whole(4..=30), load.scaled(30.0, 500.0));
     load.add(reads.pace(pace).set("norandommap", 1).directory(directory));
-    // The guest's own kernel writes back what it gathered.
+    // The guest's own kernel writes dirty pages back in batches.
     let pace = Pace::Think(load.whole(16..=200), load.scaled(800.0, 5000.0));
     let writes = Job::new("objects", "randwrite", image).block(16 * KIB).depth(load.whole(2..=16));
     load.add(writes.pace(pace).set("norandommap", 1).directory(directory));

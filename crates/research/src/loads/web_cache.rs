@@ -1,4 +1,4 @@
-//! A cache of web pages: popular objects are read again and again, what was missing is fetched and written, and every access is logged.
+//! A cache of web pages: popular objects are read repeatedly, missing ones are fetched and written, and every access is logged.
 
 use super::Family;
 use super::composer::{Composer, Files, Job, KIB, Pace, compose};
@@ -31,7 +31,7 @@ pub(super) fn add(load: &mut Composer) {
     load.add(job);
 }
 
-/// Objects are written where the oldest ones were: all over the store, or in a ring.
+/// Objects replace the oldest ones: all over the store, or in a ring.
 fn misses(load: &mut Composer, store: Files, sizes: &[(u64, u8)], workers: u32) {
     let pattern = load.one_of(&["randwrite", "write"]);
     let per_second = load.scaled(2.0, 60.0);
@@ -41,7 +41,7 @@ fn misses(load: &mut Composer, store: Files, sizes: &[(u64, u8)], workers: u32) 
     load.add(job.directory("store"));
 }
 
-/// What is served from files as they are.
+/// Objects that are stored as individual files.
 fn objects_in_files(load: &mut Composer) {
     let processes = load.whole(2..=8);
     let files = Files::Many(load.whole(2000..=8000) / processes, 16 * KIB, u64::from(load.whole(32..=128)) * KIB);

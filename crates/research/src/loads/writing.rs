@@ -1,4 +1,4 @@
-//! Writers that each write a large file from its beginning on.
+//! Sequential writers, each of a large file.
 
 use super::Family;
 use super::composer::{Composer, Files, GIB, Job, KIB, compose};

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Buffers, Classifier, Examples, Learner, ModelError, Names, Parameter, Preparation};
 
-/// The learner. Own code: libraries refuse constant columns and take no weights of rows.
+/// The learner. Own implementation: libraries reject constant columns and do not support row weights.
 pub struct NaiveBayes;
 
 impl NaiveBayes {
-    /// What a person types.
+    /// The name on the command line.
     pub(super) const NAME: &str = "naive-bayes";
 }
 
@@ -68,7 +68,7 @@ impl Learner for NaiveBayes {
     }
 }
 
-/// Each feature's distribution in one class. Scaled features have variance 1: the largest variance is that.
+/// Each feature's distribution in a class. `smoothing` is relative to the largest variance of a feature, which is 1 as features are scaled.
 fn normals(examples: &Examples, class: usize, smoothing: f64) -> Vec<Normal> {
     let normal = |feature: usize| {
         let known = || {
@@ -78,7 +78,7 @@ fn normals(examples: &Examples, class: usize, smoothing: f64) -> Vec<Normal> {
         };
         let total: f64 = known().map(|(_, weight)| weight).sum();
         if total <= 0.0 {
-            // Nothing is known of it in this class: what it is like in all.
+            // No value is known in this class: use the distribution over all classes.
             return Normal { mean: 0.0, variance: 1.0 + smoothing };
         }
         let mean = known().map(|(value, weight)| value * weight).sum::<f64>() / total;
@@ -100,7 +100,7 @@ struct Normal {
 struct Normals {
     /// Share of each class in the training set.
     priors: Vec<f64>,
-    /// Per class, per feature.
+    /// By class and feature.
     normals: Vec<Vec<Normal>>,
 }
 

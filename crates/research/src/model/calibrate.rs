@@ -4,7 +4,7 @@
 //! the held-out classes in cross-validation. Naive Bayes assumes independent features and is far too confident (a temperature
 //! well above 1); a support vector machine has no probabilities of its own. Predictions do not change.
 
-/// The temperatures that are looked among, as natural logarithms.
+/// Range of temperatures that are searched, as natural logarithms.
 const RANGE: (f64, f64) = (-3.0, 6.0);
 
 /// Turns scores into probabilities, in place.
@@ -18,18 +18,18 @@ pub fn softmax(scores: &mut [f64], temperature: f64) {
     scores.iter_mut().for_each(|score| *score /= sum);
 }
 
-/// Scores of a row that was held out, the class it is of, and how much it counts.
+/// A held-out row: scores, class, and weight.
 #[derive(Clone, Debug)]
 pub struct HeldOut {
     /// One score per class.
     pub scores: Vec<f64>,
-    /// Which class it is.
+    /// The correct class.
     pub class: usize,
-    /// How much it counts.
+    /// The weight of the row.
     pub weight: f64,
 }
 
-/// Mean of -ln(probability of the right class).
+/// Weighted mean of -ln(probability of the correct class).
 pub fn log_loss(held_out: &[HeldOut], temperature: f64) -> f64 {
     let loss = |row: &HeldOut| {
         let highest = row.scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -39,7 +39,7 @@ pub fn log_loss(held_out: &[HeldOut], temperature: f64) -> f64 {
     held_out.iter().map(loss).sum::<f64>() / held_out.iter().map(|row| row.weight).sum::<f64>()
 }
 
-/// The temperature of least loss, by golden section: the loss is convex in 1/temperature.
+/// The temperature with the smallest loss, by golden-section search: the loss is convex in 1/temperature.
 pub fn temperature(held_out: &[HeldOut]) -> f64 {
     let golden = (5f64.sqrt() - 1.0) / 2.0;
     let loss = |logarithm: f64| log_loss(held_out, logarithm.exp());

@@ -7,35 +7,35 @@ use csv::{ReaderBuilder, StringRecord};
 
 use super::Dataset;
 
-/// More columns than this are a mistake (a file with all values in one line).
+/// Maximum number of columns: more indicate an error, such as a file with all values in one line.
 const MAX_COLUMNS: usize = 100_000;
 
-/// Which columns mean what.
+/// Columns with a special meaning.
 #[derive(Clone, Debug, Default)]
 pub struct Columns<'a> {
-    /// The one with the class; `None`: the last.
+    /// The column of the class; `None`: the last.
     pub label: Option<&'a str>,
-    /// The one that says which rows belong together; it is no feature.
+    /// The column that groups rows; it is not a feature. `None`: every row is its own group.
     pub group: Option<&'a str>,
-    /// The one that says how much a row counts; it is no feature.
+    /// The column of weights; it is not a feature. `None`: equal weights.
     pub weight: Option<&'a str>,
 }
 
-/// What is wrong with the text, and where.
+/// An error in the text, with its line.
 #[derive(Debug, thiserror::Error)]
 #[error("{line}: {message}")]
 pub struct CsvError {
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// What is wrong, and what would be right.
+    /// What is wrong, and what is valid.
     pub message: String,
 }
 
-/// Reads rows. Empty and `?` are missing values. Classes are in the order of their names, groups in that of their appearance.
+/// Reads rows. Empty fields and `?` are missing values. Classes are sorted by name, groups numbered in order of appearance.
 ///
 /// # Errors
-/// It cannot be read, a column is not there or there twice, a line has too few or too many fields, a field is no finite number, a class
-/// or group is missing.
+/// The input cannot be read, a column is missing or a duplicate, a line has too few or too many fields, a field is not a finite number, or a
+/// class or group is missing.
 pub fn read_csv(input: impl Read, columns: &Columns) -> Result<Dataset, CsvError> {
     let mut reader = ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(input);
     let header = reader.headers().map_err(from_csv)?.clone();
@@ -93,7 +93,7 @@ fn number(field: &str) -> Result<f64, String> {
     }
 }
 
-/// Which columns are what.
+/// Indices of columns by meaning.
 struct Layout {
     features: Vec<usize>,
     label: usize,

@@ -104,7 +104,7 @@ impl Examples {
     /// the second value maps each class to its index in the data set.
     pub fn of(data: &Dataset, balanced: bool) -> (Examples, Vec<usize>) {
         let weight = |row: usize| data.weights.get(row).copied().unwrap_or(1.0);
-        // Relative to the largest: a sum of huge weights is no number.
+        // Relative to the largest, as a sum of huge weights could be infinite.
         let largest = (0..data.rows.len()).map(weight).fold(0.0, f64::max);
         let kept: Vec<usize> = (0..data.rows.len()).filter(|&row| weight(row) / largest > 0.0).collect();
         let examples = Examples {
@@ -162,12 +162,12 @@ impl Examples {
         totals
     }
 
-    /// How many features there are.
+    /// Number of features.
     pub fn features(&self) -> usize {
         self.rows.first().map_or(0, Vec::len)
     }
 
-    /// At most `limit` rows drawn so that every class keeps its share (and at least one row), in their old order.
+    /// At most `limit` rows, drawn such that every class keeps its share (and at least one row), in the original order.
     pub fn sample(&self, limit: usize, seed: u64) -> Examples {
         if self.rows.len() <= limit {
             return self.clone();

@@ -4,39 +4,39 @@ use serde::Serialize;
 
 use super::{Dataset, Model, ModelError, Scratch};
 
-/// How often a model was right, and what it took for what.
+/// Accuracy of a model, with its confusion matrix.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Evaluation {
     /// Rows judged.
     pub rows: usize,
-    /// Share of right answers.
+    /// Share of correct predictions.
     pub accuracy: f64,
-    /// Mean confidence of the answers: what the accuracy should be, if confidences mean what they say.
+    /// Mean confidence of the predictions: equals the accuracy if confidences are calibrated.
     pub mean_confidence: f64,
-    /// The model's classes, then those in the data that it does not know.
+    /// The model's classes, then those in the data that are unknown to it.
     pub classes: Vec<ClassReport>,
-    /// Rows of each class (first index) that were taken for each class (second index).
+    /// Number of rows of each class (first index) predicted as each class (second index).
     pub confusion: Vec<Vec<usize>>,
 }
 
-/// One class's part.
+/// Results of one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassReport {
     /// Its name.
     pub name: String,
-    /// Rows of it.
+    /// Number of rows in this class.
     pub rows: usize,
-    /// Share of them that was recognised; `None` without any.
+    /// Share of them predicted correctly; `None` without any.
     pub recall: Option<f64>,
-    /// Share of the rows taken for it that are of it; `None` if none was.
+    /// Share of correct ones among rows predicted as this class; `None` if there are none.
     pub precision: Option<f64>,
 }
 
 impl Evaluation {
-    /// Asks the model about every row. A row of a class that it does not know counts as wrong; weights do not count.
+    /// Applies the model to every row. A row of a class that is unknown to the model counts as wrong; weights are ignored.
     ///
     /// # Errors
-    /// The data are no data, or of other features.
+    /// The data set is invalid, or has other features.
     pub fn of(model: &Model, data: &Dataset) -> Result<Evaluation, ModelError> {
         data.check()?;
         model.check_features(&data.features)?;

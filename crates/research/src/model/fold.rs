@@ -6,8 +6,8 @@ use rand_xoshiro::rand_core::SeedableRng;
 
 use super::dataset::Examples;
 
-/// The fold of each row, 0 to `folds` - 1; fewer folds if there are fewer groups. Groups come in seeded random order, the largest first,
-/// and go where their classes are rarest.
+/// The fold of each row, from 0, and the number of folds, which is lower than `folds` if there are fewer groups. Groups are assigned in seeded
+/// random order, the largest first, to the fold where their classes are rarest.
 pub fn folds(examples: &Examples, folds: usize, seed: u64) -> (Vec<usize>, usize) {
     let mut rows: Vec<usize> = (0..examples.rows.len()).collect();
     rows.sort_by_key(|&row| examples.groups[row]);

@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn of_equals_the_setting_that_wins_more_often_is_the_class() {
         let dataset = dataset(&experience());
-        // cfq is among the best three times, noop twice.
+        // cfq is among the best three times, noop twice, so ties go to cfq.
         assert_eq!(dataset.labels, [1, 1, 2, 1]);
         assert!(dataset.rows[0][1].is_nan());
     }

@@ -2,21 +2,21 @@
 
 use std::collections::VecDeque;
 
-/// Steps that the curvature is guessed from.
+/// Number of steps from which the curvature is estimated.
 const MEMORY: usize = 10;
 
-/// Halvings of a step before it is given up.
+/// Number of times a step is halved before it is abandoned.
 const HALVINGS: usize = 40;
 
 struct Pair {
     step: Vec<f64>,
     change: Vec<f64>,
-    /// 1 by their product.
+    /// Reciprocal of their inner product.
     rho: f64,
 }
 
-/// Goes downhill from `point` until no part of the gradient is above `tolerance`, no step helps, or `iterations` are over.
-/// `function` writes the gradient and answers the value.
+/// Descends from `point` until every component of the gradient is within `tolerance`, no step decreases the value, or `iterations` are done.
+/// `function` writes the gradient and returns the value.
 pub fn minimise(mut point: Vec<f64>, tolerance: f64, iterations: usize, function: impl Fn(&[f64], &mut [f64]) -> f64) -> Vec<f64> {
     let mut gradient = vec![0.0; point.len()];
     let mut value = function(&point, &mut gradient);
@@ -32,7 +32,7 @@ pub fn minimise(mut point: Vec<f64>, tolerance: f64, iterations: usize, function
             direction = gradient.iter().map(|part| -part).collect();
             slope = -dot(&gradient, &gradient);
         }
-        // Nothing is known of the curvature at first: a step of length 1 at most.
+        // The curvature is unknown at first: limit the step to length 1.
         let mut length = if memory.is_empty() { 1.0f64.min(1.0 / (-slope).sqrt()) } else { 1.0 };
         let mut next = vec![0.0; point.len()];
         let mut next_gradient = vec![0.0; point.len()];

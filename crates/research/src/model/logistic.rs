@@ -8,14 +8,14 @@ use super::calibrate::softmax;
 use super::lbfgs::minimise;
 use super::{Buffers, Classifier, Examples, Learner, ModelError, Names, Parameter, Preparation};
 
-/// Coefficients of a class that are printed.
+/// Number of coefficients printed per class.
 const SHOWN: usize = 12;
 
-/// The learner. Own code: no library at hand takes weights of rows.
+/// The learner. Own implementation: no available library supports row weights.
 pub struct Logistic;
 
 impl Logistic {
-    /// What a person types.
+    /// The name on the command line.
     pub(super) const NAME: &str = "logistic";
 }
 
@@ -67,7 +67,7 @@ impl Learner for Logistic {
     }
 }
 
-/// c times the sum of -ln(probability of the right class), plus half the squares of the coefficients but the intercepts.
+/// c times the sum of -ln(probability of the correct class), plus half the squared norm of the coefficients, excluding intercepts.
 fn loss(examples: &Examples, c: f64, point: &[f64], gradient: &mut [f64]) -> f64 {
     let width = examples.features() + 1;
     let mut sum = 0.0;

@@ -31,7 +31,7 @@ impl Parameter {
     }
 }
 
-/// Every combination of the learner's candidates; of a `fixed` hyper-parameter only that value.
+/// Every combination of the learner's candidates; a `fixed` hyper-parameter has only that value.
 ///
 /// # Errors
 /// A fixed hyper-parameter is unknown, or its value out of range.

@@ -15,29 +15,29 @@ use super::calibrate::{HeldOut, log_loss, softmax};
 use super::fold::{folds, split};
 use super::{Buffers, Classifier, Examples, Learner, ModelError, Names, Parameter, Preparation};
 
-/// Rows per step.
+/// Rows per batch.
 const BATCH: usize = 32;
-/// Most rounds through the rows.
+/// Maximum number of epochs.
 const ROUNDS: usize = 200;
-/// Rounds without getting better after which it stops.
+/// Number of epochs without improvement after which training stops.
 const PATIENCE: usize = 15;
-/// With fewer rows none are held back: they would say nothing.
+/// With fewer rows than this none are held out, as too few would be left to judge by.
 const FEW: usize = 40;
-/// Rounds where none are held back.
+/// Number of epochs if no rows are held out.
 const ROUNDS_OF_FEW: usize = 100;
-/// Adam's, but for the rate those of "Adam: A Method for Stochastic Optimization" (Kingma and Ba 2015).
+/// Parameters of Adam; all but the rate are those of "Adam: A Method for Stochastic Optimization" (Kingma and Ba 2015).
 const RATE: f64 = 0.003;
 const DECAY_OF_MEAN: f64 = 0.9;
 const DECAY_OF_SQUARE: f64 = 0.999;
 const TINY: f64 = 1e-8;
-/// Wider layers are not read from a file.
+/// Maximum width of a layer read from a file.
 const WIDEST: usize = 4096;
 
-/// The learner. Own code: the libraries at hand are slower by a factor of forty in prediction, or have no seed.
+/// The learner. Own implementation: available libraries predict forty times more slowly, or do not support a seed.
 pub struct Perceptron;
 
 impl Perceptron {
-    /// What a person types.
+    /// The name on the command line.
     pub(super) const NAME: &str = "perceptron";
 }
 
@@ -114,7 +114,7 @@ impl Learner for Perceptron {
     }
 }
 
-/// After how many rounds the rows held back are likeliest.
+/// The number of epochs after which the loss on held-out rows is smallest.
 fn best_round(mut run: Run, kept: &[usize], held_back: &Examples) -> usize {
     let (mut best, mut best_loss) = (1, f64::INFINITY);
     for round in 1..=ROUNDS {
@@ -132,14 +132,14 @@ fn best_round(mut run: Run, kept: &[usize], held_back: &Examples) -> usize {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layer {
-    /// Of each unit one after another: one for each of its inputs.
+    /// Unit by unit: one weight per input.
     weights: Vec<f64>,
-    /// One for each unit.
+    /// One per unit.
     biases: Vec<f64>,
 }
 
 impl Layer {
-    /// Small random weights (He et al. 2015), no biases.
+    /// Small random weights (He et al. 2015), zero biases.
     fn random(inputs: usize, units: usize, random: &mut impl Rng) -> Layer {
         let bound = (6.0 / inputs.max(1) as f64).sqrt();
         Layer { weights: (0..inputs * units).map(|_| random.random_range(-bound..bound)).collect(), biases: vec![0.0; units] }
@@ -156,7 +156,7 @@ impl Layer {
         }
     }
 
-    /// Adds a row's part to this layer of gradients.
+    /// Adds a row's contribution to this layer of gradients.
     fn add(&mut self, inputs: &[f64], errors: &[f64]) {
         for ((bias, slots), error) in self.biases.iter_mut().zip(self.weights.chunks_exact_mut(inputs.len().max(1))).zip(errors) {
             if *error != 0.0 {
@@ -178,7 +178,7 @@ struct Network {
 }
 
 impl Network {
-    /// Fills `hidden` and `scores`.
+    /// Computes `hidden` and `scores`.
     fn forward(&self, row: &[f64], hidden: &mut [f64], scores: &mut [f64]) {
         self.layers[0].forward(row, hidden);
         hidden.iter_mut().for_each(|value| *value = value.max(0.0));
@@ -223,7 +223,7 @@ impl Classifier for Network {
     }
 }
 
-/// A network that learns.
+/// State of training.
 struct Run<'a> {
     examples: &'a Examples,
     network: Network,
@@ -233,7 +233,7 @@ struct Run<'a> {
     steps: i32,
     decay: f64,
     random: Xoshiro256PlusPlus,
-    /// Room for one row: hidden units, their errors, scores.
+    /// Buffers for one row: hidden units, their errors, scores.
     hidden: Vec<f64>,
     hidden_errors: Vec<f64>,
     scores: Vec<f64>,
@@ -260,7 +260,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Learns from each of these rows once, in random order.
+    /// One epoch: trains with each of these rows once, in random order.
     fn round(&mut self, rows: &[usize]) {
         let mut order = rows.to_vec();
         order.shuffle(&mut self.random);
@@ -297,7 +297,7 @@ impl<'a> Run<'a> {
             let weights = layer.weights.len();
             let slots = layer.values_mut().zip(gradient.values_mut()).zip(mean.values_mut()).zip(square.values_mut());
             for (number, (((value, gradient), mean), square)) in slots.enumerate() {
-                // Biases do not decay.
+                // No weight decay for biases.
                 let gradient = *gradient + if number < weights { self.decay * *value } else { 0.0 };
                 *mean += (1.0 - DECAY_OF_MEAN) * (gradient - *mean);
                 *square += (1.0 - DECAY_OF_SQUARE) * (gradient * gradient - *square);

@@ -11,22 +11,22 @@ use super::dataset::Examples;
 /// Skewness (third standardised moment) above which the logarithm is tried.
 const SKEWED: f64 = 1.0;
 
-/// What is further away from the training set's mean is taken to be this many standard deviations away: sums stay finite.
+/// Maximum distance from the mean in standard deviations; larger ones are clamped, so that sums stay finite.
 const FARTHEST: f64 = 1000.0;
 
-/// How one feature is scaled.
+/// Scaling of one feature.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
-    /// The m of ln(1 + x/m); `None` if it is taken as it is.
+    /// The m of ln(1 + x/m); `None` without a logarithm.
     pub log: Option<f64>,
     /// Mean over the training set, after the logarithm.
     pub mean: f64,
-    /// Standard deviation, after the logarithm; 0 if it is constant there: it is then always at the mean.
+    /// Standard deviation after the logarithm; 0 if the feature is constant there, which always maps to the mean.
     pub deviation: f64,
 }
 
 impl Scale {
-    /// Fitted to one feature's values, each with its weight; NaNs are passed over.
+    /// Fits to one feature's values, each with its weight; ignores NaN.
     fn fit(values: &[(f64, f64)]) -> Scale {
         let known: Vec<(f64, f64)> = values.iter().copied().filter(|(value, _)| !value.is_nan()).collect();
         let straight = Moments::of(&known);
@@ -52,7 +52,7 @@ impl Scale {
         if self.deviation == 0.0 { 0.0 } else { ((value - self.mean) / self.deviation).clamp(-FARTHEST, FARTHEST) }
     }
 
-    /// The value that is this many standard deviations from the mean.
+    /// The value at this many standard deviations from the mean.
     pub fn invert(&self, scaled: f64) -> f64 {
         let value = self.mean + self.deviation * scaled;
         self.log.map_or(value, |median| value.exp_m1() * median)
@@ -74,9 +74,9 @@ struct Moments {
 }
 
 impl Moments {
-    /// Of values with weights. Without any: 0.
+    /// Moments of weighted values; 0 without any.
     fn of(values: &[(f64, f64)]) -> Moments {
-        // In units of the largest, so that squares of huge values are numbers.
+        // In units of the largest value, so that squares of huge values do not overflow.
         let unit = values.iter().map(|(value, _)| value.abs()).fold(0.0, f64::max);
         let total: f64 = values.iter().map(|(_, weight)| weight).sum();
         if unit == 0.0 || total == 0.0 {
@@ -86,7 +86,7 @@ impl Moments {
         let moment =
             |power: i32| values.iter().map(|(value, weight)| (value / unit - mean).powi(power) * weight).sum::<f64>() / total;
         let deviation = moment(2).sqrt();
-        // A column of one value differs from its mean by rounding only.
+        // A constant column differs from its mean only by rounding.
         if deviation <= 1e-12 * mean.abs() {
             return Moments { mean: mean * unit, deviation: 0.0, skewness: 0.0 };
         }
@@ -94,13 +94,13 @@ impl Moments {
     }
 }
 
-/// How every feature is scaled.
+/// Scaling of every feature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Scaler(pub Vec<Scale>);
 
 impl Scaler {
-    /// Fitted to these rows alone.
+    /// Fits to these rows.
     pub fn fit(examples: &Examples) -> Scaler {
         let column = |feature: usize| -> Vec<(f64, f64)> {
             examples.rows.iter().zip(&examples.weights).map(|(row, &weight)| (row[feature], weight)).collect()
@@ -108,7 +108,7 @@ impl Scaler {
         Scaler((0..examples.features()).map(|feature| Scale::fit(&column(feature))).collect())
     }
 
-    /// Scales a row; a missing value is put at the mean if `filled`, else it stays NaN. A row too short ends with missing values.
+    /// Scales a row. Missing values become the mean if `filled`, else they stay NaN. A row that is too short ends with missing values.
     pub fn apply(&self, row: &[f64], filled: bool, out: &mut Vec<f64>) {
         out.clear();
         out.extend(self.0.iter().enumerate().map(|(feature, scale)| {
@@ -117,7 +117,7 @@ impl Scaler {
         }));
     }
 
-    /// What is wrong with it, if read from a file for this many features.
+    /// Why it is invalid for this number of features, when read from a file; `None` if it is valid.
     pub fn problem(&self, features: usize) -> Option<String> {
         if self.0.len() != features {
             return Some(format!("scales for {} features; there should be {features}", self.0.len()));

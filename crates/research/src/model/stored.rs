@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::train::decide;
 use super::{Buffers, Classifier, Learner, ModelError, Names, Preparation, Scaler, learner, text};
 
-/// What a model's file begins with; the number goes up when its meaning changes.
+/// The format and version of a model's file; the number increases when its meaning changes.
 const SCHEMA: &str = "seekwise-model 1";
 
-/// Says the class of a row.
+/// A trained model, which predicts the class of a row.
 #[derive(Debug)]
 pub struct Model {
     pub(super) learner: &'static dyn Learner,
@@ -23,42 +23,42 @@ pub struct Model {
     pub(super) classifier: Box<dyn Classifier>,
 }
 
-/// How a model came to be.
+/// Facts about a model's training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
-    /// Rows that counted.
+    /// Number of training rows.
     pub rows: usize,
-    /// Of them, of each class.
+    /// Number of training rows by class.
     pub class_rows: Vec<usize>,
-    /// Every class counted the same.
+    /// Whether every class had the same total weight.
     pub balanced: bool,
-    /// Of everything that was drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Of the cross-validation; 0 if nothing could be held out.
+    /// Number of folds in cross-validation; 0 if nothing could be held out.
     pub folds: usize,
-    /// Combinations of hyper-parameters that were tried.
+    /// Number of combinations of hyper-parameters tried.
     pub combinations: usize,
-    /// Share of right answers on rows held out, of the best combination; `None` if nothing could be held out.
+    /// Accuracy on held-out rows with the best combination; `None` if nothing could be held out.
     pub cross_validated_accuracy: Option<f64>,
-    /// Share of right answers on (a sample of) the rows that were learned from.
+    /// Accuracy on (a sample of) the training rows.
     pub training_accuracy: f64,
-    /// How much of that share is lost if the values of a feature are shuffled among the rows.
+    /// Loss of accuracy when a feature's values are shuffled among the rows, by feature.
     pub influence: Vec<f64>,
 }
 
-/// What a model says of a row.
+/// A model's prediction for a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// The likeliest class, as an index into [`Model::classes`].
+    /// The most probable class, as an index into [`Model::classes`].
     pub class: usize,
-    /// How likely it is.
+    /// Its probability.
     pub confidence: f64,
-    /// How likely each class is.
+    /// The probability of each class.
     pub probabilities: Vec<f64>,
 }
 
-/// Room that predictions are made in, to be used again.
+/// Reusable buffers for predictions.
 #[derive(Clone, Debug, Default)]
 pub struct Scratch {
     row: Vec<f64>,
@@ -73,7 +73,7 @@ impl Scratch {
     }
 }
 
-/// A model in a file.
+/// The file format of a model.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -204,7 +204,7 @@ impl Model {
     /// Parses and validates the output of [`to_json`](Model::to_json).
     ///
     /// # Errors
-    /// It is no model, of another version, or damaged.
+    /// The text is not a model, of another version, or damaged.
     pub fn from_json(text: &str) -> Result<Model, ModelError> {
         let wrong = |message: String| ModelError::File(format!("not a model: {message}"));
         check_schema(text)?;
@@ -225,7 +225,7 @@ impl Model {
     }
 }
 
-/// Another version is to be named as such, not as the first key that is unknown.
+/// Checks the version first, so that another one is reported as such and not as an unknown key.
 fn check_schema(text: &str) -> Result<(), ModelError> {
     #[derive(Deserialize)]
     struct Head {

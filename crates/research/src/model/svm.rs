@@ -12,17 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Buffers, Classifier, Examples, Learner, ModelError, Names, Parameter, Preparation};
 
-/// Of more rows this many are drawn: the time to train grows with their square, the time to predict with their number.
+/// Maximum training rows; more are sampled. Training time grows with the square of their number, prediction time linearly.
 const MAX_ROWS: usize = 5000;
 
-/// Numbers that are added side by side.
+/// Numbers that are processed in parallel.
 const LANES: usize = 8;
 
 /// The learner.
 pub struct Svm;
 
 impl Svm {
-    /// What a person types.
+    /// The name on the command line.
     pub(super) const NAME: &str = "svm";
 }
 
@@ -94,8 +94,8 @@ impl Learner for Svm {
     }
 }
 
-/// The rows in the order of their classes, and what a row of each class counts. LIBSVM weighs classes, not rows: where the rows of a class
-/// count differently, as many are drawn at even steps along their weights, so that the heavy ones are there several times.
+/// Training rows in the order of their classes, and the weight of each class. LIBSVM supports weights of classes, not of rows: if rows of a
+/// class have different weights, the same number is drawn at even steps along the weights, so that heavy rows are repeated.
 fn rows_to_learn_from(examples: &Examples) -> (Vec<usize>, Vec<f64>) {
     let mut rows = Vec::new();
     let mut class_weights = Vec::new();
@@ -107,7 +107,7 @@ fn rows_to_learn_from(examples: &Examples) -> (Vec<usize>, Vec<f64>) {
         let (mut passed, mut taken) = (0.0, 0);
         for &row in &members {
             passed += examples.weights[row] / mean;
-            // Half a row of slack takes rows that count the same exactly once each.
+            // Half a row of slack selects rows of equal weight exactly once each.
             while taken < members.len() && (taken as f64) + 0.5 < passed {
                 rows.push(row);
                 taken += 1;
@@ -121,28 +121,28 @@ fn nodes(row: &[f64]) -> Vec<SvmNode> {
     row.iter().zip(1..).map(|(&value, index)| SvmNode { index, value }).collect()
 }
 
-/// A row on the border between classes.
+/// A support vector.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Support {
     vector: Vec<f32>,
-    /// What it counts against each other class, in their order.
+    /// Its coefficient against each other class, in order.
     coefficients: Vec<f32>,
 }
 
-/// A machine in a file.
+/// The file format of a machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
     gamma: f64,
-    /// Of each class.
+    /// By class.
     support: Vec<Vec<Support>>,
-    /// Of each pair of classes (0 and 1, 0 and 2, ...): what its sum is to exceed.
+    /// For each pair of classes (0 and 1, 0 and 2, ...): the threshold of its sum.
     offsets: Vec<f64>,
 }
 
 impl Stored {
-    /// Of a trained model whose training rows came in the order of their classes: so do its classes.
+    /// From a trained model whose training rows were in the order of their classes, so that its classes are in the same order.
     fn of(model: &SvmModel, gamma: f64, features: usize) -> Stored {
         let vector = |nodes: &[SvmNode]| {
             let mut vector = vec![0.0; features];
@@ -176,20 +176,20 @@ impl Stored {
     }
 }
 
-/// A machine to predict with.
+/// A machine in the layout for prediction.
 ///
-/// Support vectors stand in blocks of [`LANES`], each block of one class: all first values, all second values and so on, then what they
-/// count against the first other class, the second and so on. So a processor works on the vectors of a block side by side.
+/// Support vectors are stored in blocks of [`LANES`], each block of one class: all first values, all second values and so on, then the
+/// coefficients against the first other class, the second and so on. So a processor handles the vectors of a block in parallel.
 #[derive(Clone, Debug)]
 struct Machine {
     gamma: f64,
     offsets: Vec<f64>,
-    /// Support vectors of each class.
+    /// Number of support vectors by class.
     counts: Vec<usize>,
     features: usize,
     /// The values of all blocks.
     vectors: Vec<[f32; LANES]>,
-    /// The coefficients of all blocks; 0 where a block is not full.
+    /// The coefficients of all blocks; 0 in unused lanes.
     coefficients: Vec<[f32; LANES]>,
 }
 
@@ -224,7 +224,7 @@ impl Machine {
         Stored { gamma: self.gamma, support: support.collect(), offsets: self.offsets.clone() }
     }
 
-    /// Adds up what the support vectors of each class count against each other class: a row per class, a value per other class.
+    /// Sums the contributions of each class's support vectors against each other class: a row per class, a value per other class.
     fn add_up(&self, row: &[f32], sums: &mut [f64]) {
         let others = (self.counts.len() - 1).max(1);
         let gamma = self.gamma as f32;
@@ -245,7 +245,7 @@ impl Machine {
     }
 }
 
-/// The number of a pair of classes, of which the first is the smaller.
+/// The index of a pair of classes; `first` must be the smaller.
 fn pair(first: usize, second: usize, classes: usize) -> usize {
     first * (2 * classes - first - 1) / 2 + second - first - 1
 }
@@ -261,10 +261,10 @@ fn squared_distances(vectors: &[[f32; LANES]], row: &[f32]) -> [f32; LANES] {
     sums
 }
 
-/// e^-x to six digits, 0 to 80 (e^-80 beyond): 2 to the whole part by the bits of the number, 2 to the rest by a polynomial. Unlike the
-/// library's it has no branch, so a block of them is done side by side.
+/// e^-x to six digits for 0 to 80 (e^-80 beyond): 2 to the integer part by the bits of the number, 2 to the fraction by a polynomial. Unlike the
+/// library's it has no branch, so that a block is computed in parallel.
 fn exp_of_minus(x: f32) -> f32 {
-    /// Added to a small number it leaves the nearest whole one in the low bits.
+    /// Added to a small number, it leaves the nearest integer in the low bits.
     const ROUND: f32 = 12_582_912.0;
     let power = x.min(80.0) * -std::f32::consts::LOG2_E;
     let rounded = power + ROUND;
@@ -276,9 +276,9 @@ fn exp_of_minus(x: f32) -> f32 {
 }
 
 impl Classifier for Machine {
-    /// A class's score is minus all that it loses to others by: 0 for one that wins each of its pairs, as voting would have it, and of
-    /// two classes the distance of the scores is the value of their pair, so that the softmax of [`super::calibrate`] is Platt's sigmoid
-    /// without offset. (Sums of logarithms of sigmoids let a class that loses by little win by what it is surer of: one point of accuracy
+    /// A class's score is minus the sum of its losses against other classes: 0 for one that wins each of its pairs, as in voting. With
+    /// two classes the difference of the scores is the value of their pair, so that the softmax of [`super::calibrate`] is Platt's sigmoid
+    /// without offset. (Sums of logarithms of sigmoids let a class with narrow losses win by its confident pairs: one point of accuracy
     /// worse.)
     fn scores(&self, row: &[f64], buffers: &mut Buffers, scores: &mut [f64]) {
         let classes = self.counts.len();

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::{Model, Scaler};
 
-/// Features that are said to matter most.
+/// Number of features listed as the most influential.
 const SHOWN: usize = 10;
 
-/// What the numbers in a classifier stand for.
+/// The meaning of the numbers in a classifier.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
     features: &'a [String],
@@ -30,12 +30,12 @@ impl<'a> Names<'a> {
         self.classes.get(class).map_or("?", String::as_str)
     }
 
-    /// A scaled value in the feature's own unit.
+    /// A scaled value in the feature's original unit.
     pub fn unscaled(&self, feature: usize, value: f64) -> f64 {
         self.scaler.and_then(|scaler| scaler.0.get(feature)).map_or(value, |scale| scale.invert(value))
     }
 
-    /// A number with six digits that count.
+    /// A number with six significant digits.
     pub fn number(&self, value: f64) -> String {
         if value == 0.0 {
             return "0".to_owned();
@@ -50,7 +50,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The whole page.
+/// The whole description.
 pub fn page(model: &Model) -> String {
     let mut text = String::new();
     let learner = model.learner();

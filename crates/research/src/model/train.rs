@@ -12,31 +12,31 @@ use super::parameter::combinations;
 use super::tree::largest;
 use super::{Buffers, Classifier, Dataset, Examples, Learner, Model, ModelError, Preparation, Scaler, Training};
 
-/// Rows that a feature is shuffled among to see how much it matters.
+/// Number of rows among which a feature is shuffled to measure its influence.
 const JUDGED_ROWS: usize = 300;
 
-/// The least score, below a row's best one: a class that a fold did not know is unlikely, not impossible.
+/// Minimum score relative to a row's best: a class that is absent from a fold is unlikely, not impossible.
 const LEAST: f64 = -30.0;
 
-/// Of models trained on the same rows, the place of the most accurate one in cross-validation, or on the rows themselves if there were too
-/// few to hold any out. Ties go to the first.
+/// Index of the model with the highest accuracy in cross-validation, or in training if there were too few rows to hold any out. All must be
+/// trained with the same rows. Ties go to the first.
 pub fn best(models: &[Model]) -> usize {
     let accuracy = |model: &Model| model.training().cross_validated_accuracy.unwrap_or(model.training().training_accuracy);
     (1..models.len()).fold(0, |best, next| if accuracy(&models[next]) > accuracy(&models[best]) { next } else { best })
 }
 
-/// How a model is trained.
+/// Options for training.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Every class counts the same, however few its rows are.
+    /// Whether every class gets the same total weight.
     pub balanced: bool,
-    /// Of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Parts that cross-validation holds out one after another; fewer if there are fewer groups.
+    /// Number of folds in cross-validation; fewer if there are fewer groups.
     pub folds: usize,
-    /// Hyper-parameters that are not looked for.
+    /// Fixed hyper-parameters, which are not tuned.
     pub fixed: BTreeMap<String, f64>,
-    /// Hyper-parameters are looked for with at most this many rows, drawn so that every class keeps its share.
+    /// Maximum number of rows for tuning hyper-parameters, drawn such that every class keeps its share.
     pub tuning_rows: usize,
 }
 
@@ -46,18 +46,18 @@ impl Default for Options {
     }
 }
 
-/// A classifier with what stands before it.
+/// A classifier with the preparation of its rows.
 pub struct Prepared {
-    /// If the learner wants its rows scaled.
+    /// The scaler; `None` if the learner needs none.
     pub scaler: Option<Scaler>,
-    /// Behind it.
+    /// The classifier of scaled rows.
     pub classifier: Box<dyn Classifier>,
-    /// Which class of the training set each of its classes is.
+    /// The training set's class of each of its classes.
     pub classes: Vec<usize>,
 }
 
 impl Prepared {
-    /// A score for each of `classes`, the best 0.
+    /// A score for each of `classes`, where the best is 0.
     fn scores(&self, row: &[f64], classes: usize, buffers: &mut Buffers) -> Vec<f64> {
         let mut own = vec![0.0; self.classes.len()];
         self.classifier.scores(row, buffers, &mut own);
@@ -68,7 +68,7 @@ impl Prepared {
     }
 }
 
-/// The rows as the learner wants them.
+/// Prepares rows as the learner expects them.
 fn prepare(rows: &mut [Vec<f64>], scaler: Option<&Scaler>, preparation: Preparation) {
     let Some(scaler) = scaler else { return };
     let mut scaled = Vec::new();
@@ -82,8 +82,8 @@ fn scaler_of(learner: &dyn Learner, examples: &Examples) -> Option<Scaler> {
     (learner.preparation() != Preparation::None).then(|| Scaler::fit(examples))
 }
 
-/// Trains a model, with hyper-parameters from cross-validation. `watch` is called with the numbers of trained and of all classifiers; it
-/// cancels the training by returning false.
+/// Trains a model, with hyper-parameters from cross-validation. `watch` is called with the number of classifiers trained so far and the
+/// total; it cancels the training by returning false.
 ///
 /// # Errors
 /// The data set is invalid ([`Dataset::check`]); a fixed hyper-parameter is unknown or out of range; the learner fails; or `watch` has
@@ -131,17 +131,17 @@ pub fn train(
     })
 }
 
-/// What cross-validation said.
+/// Result of cross-validation.
 struct Validated {
-    /// The best combination of hyper-parameters.
+    /// Index of the best combination of hyper-parameters.
     best: usize,
     folds: usize,
     accuracy: f64,
     temperature: f64,
 }
 
-/// The combination that is right most often on rows held out; of equally good ones that with the least loss, then the first. `None` if
-/// nothing can be held out.
+/// The combination with the highest accuracy on held-out rows; ties go to the smallest loss, then to the first. `None` if nothing can be
+/// held out.
 fn cross_validate(
     examples: &Examples,
     learner: &dyn Learner,
@@ -188,7 +188,7 @@ fn accuracy(rows: &[HeldOut]) -> f64 {
     right / rows.iter().map(|row| row.weight).sum::<f64>()
 }
 
-/// The accuracy on rows that were learned from, and by how much it falls if a feature's values are shuffled among them.
+/// The accuracy on training rows, and its loss when each feature's values are shuffled among them.
 fn judge(prepared: &Prepared, preparation: Preparation, examples: &Examples, seed: u64) -> (f64, Vec<f64>) {
     let mut rows = examples.rows.clone();
     prepare(&mut rows, prepared.scaler.as_ref(), preparation);
@@ -216,7 +216,7 @@ fn judge(prepared: &Prepared, preparation: Preparation, examples: &Examples, see
     (all, influence)
 }
 
-/// Scores as probabilities, and the likeliest class.
+/// Converts scores to probabilities and returns the most probable class.
 pub fn decide(scores: &mut [f64], temperature: f64) -> usize {
     let class = largest(scores);
     softmax(scores, temperature);

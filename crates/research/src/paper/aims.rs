@@ -2,19 +2,19 @@
 
 use crate::report::paper::Bar;
 
-/// None may be above the bound, all in percent. `detail` follows the name of the worst case.
+/// The largest value must not exceed `bound`, all in percent. `detail` follows the name of the worst case.
 pub fn at_most(id: &str, about: &str, bound: f64, values: Vec<(String, Option<f64>)>, detail: &str) -> Bar {
     let worst = worst(values, |a, b| a.total_cmp(b));
     bar((id, about), format!("at most {bound}%"), worst, |value| value <= bound, detail)
 }
 
-/// None may be below it.
+/// The smallest value must not be below `bound`.
 pub fn at_least(id: &str, about: &str, bound: f64, values: Vec<(String, Option<f64>)>, detail: &str) -> Bar {
     let worst = worst(values, |a, b| b.total_cmp(a));
     bar((id, about), format!("at least {bound}%"), worst, |value| value >= bound, detail)
 }
 
-/// The last in this order; `None` if there is none, or one was not measured: who was not looked at met nothing.
+/// The last in this order; `None` if the list is empty or one value was not measured, as the target cannot be met then.
 fn worst(values: Vec<(String, Option<f64>)>, order: impl Fn(&f64, &f64) -> std::cmp::Ordering) -> Option<(String, f64)> {
     let known = values.into_iter().map(|(name, value)| value.map(|value| (name, value))).collect::<Option<Vec<_>>>()?;
     known.into_iter().max_by(|a, b| order(&a.1, &b.1))

@@ -1,24 +1,24 @@
-//! How long a paper may take on a real device, and how many pieces of it that is.
+//! The time limit of a paper on a real device, and how many of its runs fit in it.
 
 use block::Nanos;
 
 use progress::monitor::Monitor;
 
-/// Measures pieces of work by the device's clock, from which its times come.
+/// Times runs by the device's clock and tells whether another one fits.
 pub struct Clock<'a> {
     began: Nanos,
     ends: Nanos,
-    /// When the piece that is under way began, and the longest so far.
+    /// When the current run began, and the longest run so far.
     piece: Nanos,
     longest: Nanos,
-    /// Pieces that are done, and why there are no more.
+    /// Completed runs, and why one failed.
     done: usize,
     failed: Option<String>,
     monitor: &'a dyn Monitor,
 }
 
 impl<'a> Clock<'a> {
-    /// Begins now; progress is shown in seconds.
+    /// Starts the clock; progress is shown in seconds.
     pub fn new(minutes: u32, began: Nanos, monitor: &'a dyn Monitor) -> Clock<'a> {
         let seconds = 60 * u64::from(minutes);
         monitor.begin(seconds, "on the device, seconds:");
@@ -26,15 +26,15 @@ impl<'a> Clock<'a> {
         Clock { began, ends, piece: began, longest: Nanos::ZERO, done: 0, failed: None, monitor }
     }
 
-    /// Whether a piece as long as the longest so far would be over in time; the first always has time.
+    /// Whether a run as long as the longest so far would end in time; always true for the first.
     pub fn has_time_for_another(&self, now: Nanos) -> bool {
         self.failed.is_none() && (self.longest == Nanos::ZERO || now + self.longest <= self.ends)
     }
 
-    /// A piece is over, and this came of it. One that failed is the last; what was measured before is worth a page all the same.
+    /// Records the end of a run and returns its result; `None` if it failed. A failed run is the last: earlier results are still reported.
     ///
     /// # Errors
-    /// The first failed, or the work was interrupted.
+    /// The first run failed, or the work was interrupted.
     pub fn one_more<T>(&mut self, now: Nanos, came: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
         let piece = match came {
             Err(error) if self.done == 0 || self.monitor.check().is_err() => return Err(error),
@@ -52,17 +52,17 @@ impl<'a> Clock<'a> {
         Ok(piece)
     }
 
-    /// Pieces that are done.
+    /// Number of completed runs.
     pub fn done(&self) -> usize {
         self.done
     }
 
-    /// Why there are no more pieces, if one failed: a note for the page.
+    /// A note for the page about the run that failed; `None` if none did.
     pub fn failed(&self) -> Option<String> {
         self.failed.clone()
     }
 
-    /// Shows how much of the time is over.
+    /// Reports elapsed time to the progress monitor.
     pub fn show(&self, now: Nanos) {
         self.monitor.progress((now - self.began).as_secs_f64() as u64);
     }

@@ -24,28 +24,28 @@ use stated::{Measures, Stated, StatedPart};
 
 /// A paper whose experiments can be repeated.
 struct Paper {
-    /// What a person types.
+    /// The name on the command line.
     name: &'static str,
-    /// What it states: the text of its `paper.toml`.
+    /// The text of its `paper.toml`: the paper's statements.
     text: &'static str,
-    /// What of it can be asked for by itself, in addition to the bars.
+    /// Figures and tables that can be requested one by one, in addition to the bars.
     parts: fn() -> Vec<Part>,
-    /// A trace of the user's can stand for one of its own.
+    /// Whether `--trace` may replace one of the paper's traces.
     takes_trace: bool,
-    /// Runs what is wanted, which was checked.
+    /// Runs a request that [`PaperRequest::check`] accepted.
     repeat: fn(&PaperRequest, &Stated, Workers) -> anyhow::Result<Repeated>,
-    /// How it is repeated on a block device of the real kernel, if it can be.
+    /// How to repeat it on a block device of the real kernel; `None` if that is not supported.
     live: Option<OnKernel>,
 }
 
-/// How a paper is repeated on a block device of the real kernel.
+/// Support for repeating a paper on a block device of the real kernel.
 struct OnKernel {
-    /// Tunables of the host that searches may set there.
+    /// Host tunables that a search may set on the device.
     host: &'static [&'static str],
     repeat: fn(&PaperRequest, &OnDevice, &Stated, &mut dyn LiveDevice, Workers) -> anyhow::Result<Repeated>,
 }
 
-/// What came out of a paper's experiments.
+/// Results of a paper's experiments.
 #[derive(Default)]
 struct Repeated {
     setup: Vec<(String, String)>,
@@ -54,7 +54,7 @@ struct Repeated {
     figures: Vec<Figure>,
     tables: Vec<Table>,
     curves: Vec<Curves>,
-    /// What statements are judged by, in addition to the figures.
+    /// Results by which statements are judged, in addition to the figures.
     measures: Measures,
 }
 
@@ -63,52 +63,52 @@ static ALL: &[&Paper] = &[&self_learning::PAPER, &fairio::PAPER, &youchoose::PAP
 
 /// A figure or table.
 struct Part {
-    /// What a person types.
+    /// The name on the command line.
     id: &'static str,
-    /// What it shows.
+    /// The heading for display.
     title: &'static str,
-    /// It shows processor time, which differs from run to run.
+    /// Whether it shows processor time, which differs from run to run.
     is_cpu: bool,
 }
 
-/// What a person types to have only what is aimed at.
+/// The value of `--only` for the bars: the targets that we set ourselves.
 const BARS: &str = "bars";
 
-/// What a person types for a device that is emulated for the experiment alone.
+/// The value of `--live` for a device that is emulated for this experiment.
 pub const EMULATED: &str = "emulated";
 
-/// What of a paper is repeated.
+/// Which parts of a paper to repeat, and how.
 #[derive(Clone, Debug)]
 pub struct PaperRequest {
-    /// The paper.
+    /// The paper's name.
     pub name: String,
-    /// Less of everything, in about a minute.
+    /// Smaller experiments that take about a minute.
     pub is_quick: bool,
-    /// Of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Only these figures and tables; all if there are none.
+    /// Only these figures and tables; empty means all.
     pub only: Vec<String>,
-    /// Whether figures of processor time are drawn, the only ones that differ from run to run.
+    /// Whether to draw figures of processor time, the only ones that differ from run to run.
     pub measures_cpu: bool,
-    /// A trace in place of one that the paper has and we have not.
+    /// A trace that replaces one of the paper's that is not available.
     pub trace: Option<PathBuf>,
-    /// On a block device of the real kernel instead of the simulator.
+    /// Runs on a block device of the real kernel; `None` runs in the simulator.
     pub live: Option<OnDevice>,
 }
 
 /// A paper on a block device of the real kernel.
 #[derive(Clone, Debug)]
 pub struct OnDevice {
-    /// What a person types.
+    /// The device as given on the command line, or [`EMULATED`].
     pub device: String,
-    /// How long it may take; one workload is run at least.
+    /// Time limit; at least one workload is run.
     pub minutes: u32,
 }
 
-/// The papers and their figures, for a person.
+/// The papers and their figures as text for display.
 ///
 /// # Errors
-/// Never, for papers that come with the program.
+/// None for the papers built into the program.
 pub fn list() -> anyhow::Result<String> {
     let mut text = String::new();
     for paper in ALL {
@@ -121,10 +121,10 @@ pub fn list() -> anyhow::Result<String> {
 }
 
 impl PaperRequest {
-    /// Refuses what is not there to be repeated.
+    /// Checks that the paper, figures and options of the request exist and fit each other.
     ///
     /// # Errors
-    /// There is no such paper or figure, or nothing is left to be drawn.
+    /// The paper, figure or option is unknown, or no figure is left to draw.
     pub fn check(&self) -> anyhow::Result<()> {
         let paper = self.paper()?;
         let parts = (paper.parts)();
@@ -203,7 +203,7 @@ impl PaperRequest {
         self.only.is_empty() || self.only.iter().any(|only| only == BARS)
     }
 
-    /// What does the same again; where it was written and how many threads there were changes nothing.
+    /// The command that reproduces the results. The output path and the number of threads are left out, as they do not change them.
     fn command(&self) -> String {
         let mut text = format!("seekwise-lab paper run {}", self.name);
         if self.is_quick {
@@ -224,7 +224,7 @@ impl PaperRequest {
         text + " --output page.html"
     }
 
-    /// What came out, with every statement of the paper judged by it.
+    /// The results, with every statement of the paper judged by them.
     fn replication(&self, stated: Stated, repeated: Repeated) -> Replication {
         let Repeated { setup, notes, bars, mut figures, tables, curves, measures } = repeated;
         figures.iter_mut().for_each(|figure| stated.mark(figure));

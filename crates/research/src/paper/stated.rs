@@ -1,4 +1,4 @@
-//! What a paper states, in its own words and in its tables (`papers/NAME/paper.toml`), and our results next to it.
+//! A paper's statements, quoted from its text and tables (`papers/NAME/paper.toml`), and our results next to them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::Paper;
 
-/// How far from a number of the paper the variant as printed may be where the paper prints no spread, as a part of it. None of the five papers
+/// Relative difference up to which the variant as printed reproduces a number for which the paper prints no spread. None of the five papers
 /// prints the spread of repeated runs: this bound is ours.
 const SPREAD: f64 = 0.1;
 
@@ -16,21 +16,21 @@ const SPREAD: f64 = 0.1;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stated {
-    /// What a person types.
+    /// The name on the command line.
     pub name: String,
-    /// Who wrote it.
+    /// Authors.
     pub authors: String,
-    /// What it is called.
+    /// Title.
     pub title: String,
-    /// Where and when.
+    /// Journal or conference, and year.
     pub published: String,
-    /// Every figure and table of it, and every section with numbers that are in none.
+    /// Every figure and table, and every section with numbers that appear in neither.
     #[serde(rename = "part")]
     pub parts: Vec<StatedPart>,
-    /// What it states.
+    /// Statements to be judged.
     #[serde(rename = "statement")]
     statements: Vec<Said>,
-    /// What it prints in tables.
+    /// Tables that it prints.
     #[serde(rename = "table", default)]
     tables: Vec<Printed>,
 }
@@ -41,9 +41,9 @@ pub struct Stated {
 pub struct StatedPart {
     /// As in [`Figure::id`].
     pub id: String,
-    /// The paper's title of it.
+    /// Its title in the paper.
     pub title: String,
-    /// Why there is nothing to repeat: a drawing of an architecture, a list of parameters that the set-up states.
+    /// Why there is nothing to repeat, such as a drawing of an architecture or a list of parameters that the set-up states.
     pub nothing: Option<String>,
 }
 
@@ -51,15 +51,15 @@ pub struct StatedPart {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Printed {
-    /// Its name here.
+    /// Name in this file.
     id: String,
-    /// What its columns are called here.
+    /// Names of the columns in this file.
     columns: Vec<String>,
-    /// What each row is called, and its numbers.
+    /// The name of each row, and its numbers.
     rows: Vec<(String, Vec<f64>)>,
 }
 
-/// One thing that it states.
+/// A statement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Said {
@@ -67,27 +67,27 @@ struct Said {
     figure: String,
     section: String,
     about: String,
-    /// The bar of a figure that is the result: its series and group. That of ours is another series.
+    /// If the result is a bar of a figure: its series and group. Our result is the bar of `series_of_ours` in the same group.
     series: Option<String>,
     group: Option<String>,
     series_of_ours: Option<String>,
-    /// Or the name of a result that is no bar.
+    /// If the result is not a bar: its name in [`Measures`].
     measure: Option<String>,
     is: Is,
     value: Option<f64>,
     to: Option<f64>,
     unit: Option<String>,
     name: Option<String>,
-    /// How far from `value` is still the same.
+    /// Absolute difference from `value` up to which the number is reproduced; default: [`SPREAD`] times `value`.
     spread: Option<f64>,
-    /// Why it cannot be had here.
+    /// Why it cannot be measured here.
     cannot: Option<String>,
-    /// Why the variant as printed has another result, and the part of ours that shows it.
+    /// Why the variant as printed has a different result, and the part of our page that shows it.
     cause: Option<String>,
     shown_by: Option<String>,
-    /// It is an aim of the paper: what is better.
+    /// The direction of improvement if it is a goal of the paper.
     better: Option<Better>,
-    /// Why ours is not as good.
+    /// Why our result is worse, if it is.
     behind: Option<String>,
     quote: String,
 }
@@ -115,16 +115,16 @@ enum Better {
 pub enum Measured {
     /// A number.
     Number(f64),
-    /// A number, a tie or a name in words, and whether it is what the paper says.
+    /// A result that is not compared as a number, such as a tie or a name.
     Words {
-        /// The words.
+        /// The text for display.
         text: String,
-        /// Whether they agree.
+        /// Whether it agrees with the paper.
         agrees: bool,
     },
 }
 
-/// Results by the `measure` of statements: of the paper's variant, and of ours.
+/// Results by the `measure` of statements, for the paper's variant and for ours.
 #[derive(Clone, Debug, Default)]
 pub struct Measures {
     printed: BTreeMap<&'static str, Measured>,
@@ -132,27 +132,27 @@ pub struct Measures {
 }
 
 impl Measures {
-    /// A number of the variant as printed, if there is one.
+    /// Adds a number of the variant as printed; `None` adds nothing.
     pub fn printed(&mut self, measure: &'static str, value: Option<f64>) {
         self.printed.extend(value.map(|value| (measure, Measured::Number(value))));
     }
 
-    /// A number of ours.
+    /// Adds a number of ours; `None` adds nothing.
     pub fn ours(&mut self, measure: &'static str, value: Option<f64>) {
         self.ours.extend(value.map(|value| (measure, Measured::Number(value))));
     }
 
-    /// A result of the variant as printed that is not compared as a number.
+    /// Adds a result of the variant as printed that is not compared as a number.
     pub fn printed_words(&mut self, measure: &'static str, text: String, agrees: bool) {
         self.printed.insert(measure, Measured::Words { text, agrees });
     }
 }
 
 impl Stated {
-    /// A paper's.
+    /// Parses a paper's statements.
     ///
     /// # Errors
-    /// Never, for papers that come with the program.
+    /// None for the papers built into the program.
     pub fn read(paper: &Paper) -> anyhow::Result<Stated> {
         let file = || format!("papers/{}/paper.toml", paper.name);
         let stated: Stated = toml::from_str(paper.text).with_context(file)?;
@@ -160,20 +160,20 @@ impl Stated {
         Ok(stated)
     }
 
-    /// What a table prints.
+    /// A number that the paper prints; `None` if there is no such table, row or column.
     pub fn number(&self, table: &str, row: &str, column: &str) -> Option<f64> {
         let table = self.tables.iter().find(|printed| printed.id == table)?;
         let column = table.columns.iter().position(|name| name == column)?;
         table.rows.iter().find(|(name, _)| name == row)?.1.get(column).copied()
     }
 
-    /// Every statement next to what was found, in the paper's order.
+    /// Judges every statement by the results, in the paper's order.
     pub fn judge(&self, measures: &Measures, figures: &[Figure]) -> Vec<Statement> {
         let judge = |said: &Said| said.judge(measures, figures.iter().find(|figure| figure.id == said.figure));
         self.statements.iter().map(judge).collect()
     }
 
-    /// Marks in a figure what the paper states of its bars.
+    /// Adds the paper's values to the bars of a figure.
     pub fn mark(&self, figure: &mut Figure) {
         let of = |said: &Said| Some((said.place(figure, said.series.as_ref())?, said.value?)).filter(|_| said.cannot.is_none());
         let statements = self.statements.iter().filter(|said| said.figure == figure.id && said.is == Is::Equal);
@@ -182,7 +182,7 @@ impl Stated {
     }
 }
 
-/// Who is best in a group of a figure, in words.
+/// The best series in a group of a figure, in words; agrees if it is `name`.
 fn best(figure: &Figure, group: usize, name: &str) -> Option<Measured> {
     let of = |index: usize| figure.series[index].clone();
     let words = |text: String, agrees| Some(Measured::Words { text, agrees });
@@ -194,7 +194,7 @@ fn best(figure: &Figure, group: usize, name: &str) -> Option<Measured> {
 }
 
 impl Said {
-    /// The group and series of a bar.
+    /// The indices of a bar's group and series.
     fn place(&self, figure: &Figure, series: Option<&String>) -> Option<(usize, usize)> {
         let place = |names: &[String], name: Option<&String>| names.iter().position(|other| Some(other) == name);
         place(&figure.groups, self.group.as_ref()).zip(place(&figure.series, series))
@@ -259,7 +259,7 @@ impl Said {
         }
     }
 
-    /// Whether ours is as good as the paper's number, where it is an aim. What only has to be above or below a bound has to be so.
+    /// Whether our result is as good as the paper's (for a range: its upper end). `None` if it is not a goal of the paper.
     fn beats(&self, ours: &Measured) -> Option<bool> {
         let better = self.better?;
         let Measured::Number(ours) = ours else {
@@ -290,7 +290,7 @@ impl Said {
         }
     }
 
-    /// What the paper says, short.
+    /// The paper's value as text.
     fn paper(&self) -> String {
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| self.with_unit(value));
         match self.is {
@@ -336,7 +336,7 @@ mod tests {
         said(more).judge(measures, Some(&figure()))
     }
 
-    /// What is wrong in the file.
+    /// Errors in the file.
     fn faults(stated: &Stated, shown: &BTreeSet<&str>) -> Vec<String> {
         let mut faults = Vec::new();
         let parts: BTreeMap<&str, &StatedPart> = stated.parts.iter().map(|part| (part.id.as_str(), part)).collect();
@@ -386,7 +386,7 @@ mod tests {
         }
     }
 
-    /// What the text numbers, `Fig. 12` or `TABLE III`, is a part.
+    /// Every figure and table that the text numbers, as `Fig. 12` or `TABLE III`, is a part.
     #[test]
     fn every_figure_and_table_that_a_papers_text_names_is_a_part() {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/seeds");

@@ -1,4 +1,4 @@
-//! Drawn pairs of a victim and its neighbours on a drawn device, and the times at which each of them asks.
+//! Random cases of a victim and its neighbours on a device, with the times at which each is active.
 
 use anyhow::Context as _;
 use block::{Nanos, Roster, Tenant};
@@ -15,49 +15,49 @@ use crate::worlds::Which;
 
 const DIRECT: &str = "ioengine=libaio\ndirect=1\n";
 
-/// A kind of load: its name, and what draws the options of its job.
+/// A kind of load: its name, and a generator of its job's options.
 struct Kind {
     name: &'static str,
     draw: fn(&mut Xoshiro256PlusPlus) -> String,
 }
 
-/// What a victim is promised.
+/// The guarantee of a victim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Promised {
-    /// The p99 of its reads.
+    /// The p99 response time of its reads.
     ReadP99,
-    /// The p99 of its calls of fsync.
+    /// The p99 response time of its calls of fsync.
     FlushP99,
     /// Requests per second.
     Iops,
-    /// This part of the device's time that it has alone.
+    /// This share of the device time that it uses alone.
     Share(f64),
-    /// The service of a slower disk.
+    /// Performance as on a slower disk.
     Reference,
 }
 
-/// Kinds of promises.
+/// Kinds of guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PromiseKind {
-    /// The 99th percentile of reads or of calls of fsync.
+    /// The p99 response time of reads or of calls of fsync.
     P99,
     /// Requests per second.
     Least,
-    /// A share of the device's time.
+    /// A share of the device time.
     Share,
-    /// As on a reference disk.
+    /// Performance as on a reference disk.
     Reference,
 }
 
 impl PromiseKind {
-    /// All, by name.
+    /// All kinds, by name.
     pub const ALL: [(&str, PromiseKind); 4] = [
         ("p99", PromiseKind::P99),
         ("least", PromiseKind::Least),
         ("share", PromiseKind::Share),
         ("reference", PromiseKind::Reference),
     ];
-    /// Those that are drawn unless others are asked for.
+    /// The kinds used by default.
     pub const USUAL: [PromiseKind; 2] = [PromiseKind::P99, PromiseKind::Least];
 
     /// Its name.
@@ -78,12 +78,12 @@ impl Promised {
     }
 }
 
-/// Shares of what the victim has alone.
+/// Shares of the device time that the victim uses alone.
 const SHARES: [f64; 3] = [0.3, 0.5, 0.7];
-/// Reference disks of which one must be slow enough.
+/// Maximum number of reference disks that are tried until one is slow enough.
 const REFERENCES: u32 = 16;
 
-/// Loads of victims, with what each may be promised.
+/// Loads of victims, with the guarantees that apply to each.
 static VICTIMS: &[(Kind, &[Promised])] = &[
     (
         Kind {
@@ -155,49 +155,49 @@ static NEIGHBOURS: &[Kind] = &[
     Kind { name: "log", draw: |random| format!("ioengine=psync\nrw=write\nbs={}k\nfsync=1\n", one_of(random, &[4, 16])) },
 ];
 
-/// Seconds of a run: 5% of those that count are two, so that a single one decides nothing.
+/// Seconds of a run: 5% of those that count are two, so that a single one is not decisive.
 const SECONDS: u64 = 60;
-/// The weight of the victim, of those by one: as ten times the default of `io.bfq.weight` and `io.weight`.
+/// The weight of the victim relative to others: ten times the default of `io.bfq.weight` and `io.weight`.
 const WEIGHT: u32 = 10;
 
-/// A span of the run in seconds.
+/// A time span in seconds: from and to.
 pub type Span = (u64, u64);
 
-/// A drawn case, without its promise.
+/// A random case, without the figure of its guarantee.
 pub struct Drawn {
-    /// The device and the host, with a roster: the victim first.
+    /// The device and the host, with a roster in which the victim is first.
     pub world: World,
     /// The job file.
     pub text: String,
-    /// The same, placed.
+    /// The job file placed on the device.
     pub load: JobsLoad,
-    /// What the victim is promised.
+    /// The victim's guarantee.
     pub promised: Promised,
-    /// Disks that it may be promised to be served like.
+    /// Candidates for the reference disk.
     pub references: Vec<Reference>,
-    /// When the victim asks for nothing.
+    /// When the victim pauses.
     pub pause: Span,
-    /// When each neighbour asks, twice each.
+    /// When each neighbour is active; twice each.
     pub spans: Vec<[Span; 2]>,
     /// Length of the run in seconds.
     pub seconds: u64,
-    /// In a few words.
+    /// A short description.
     pub about: String,
-    /// The scheduler of all runs that do not name one.
+    /// The scheduler of all runs that do not specify one.
     pub scheduler: &'static str,
 }
 
-/// What a victim may be promised, of these kinds. A log in the page cache has no share of its own and no reference: the kernel writes it.
+/// Guarantees of these kinds that a victim may have. A log in the page cache has neither a share nor a reference: the kernel writes it.
 fn promises(victim: &(Kind, &[Promised]), kinds: &[PromiseKind]) -> Vec<Promised> {
     let further = [Promised::Share(0.0), Promised::Reference];
     let further = further.iter().filter(|_| victim.0.name != "log");
     victim.1.iter().chain(further).copied().filter(|promised| kinds.contains(&promised.kind())).collect()
 }
 
-/// Draws a case with a promise of one of these kinds.
+/// Generates a case with a guarantee of one of these kinds.
 ///
 /// # Errors
-/// It cannot be placed.
+/// It cannot be placed on the device.
 pub fn case(
     (which, kinds): (Which, &[PromiseKind]),
     random: &mut Xoshiro256PlusPlus,
@@ -226,7 +226,7 @@ pub fn case(
     for neighbour in 0..count {
         let kind = &NEIGHBOURS[random.random_range(0..NEIGHBOURS.len())];
         let options = (kind.draw)(random);
-        // The first comes early and is there while the victim pauses.
+        // The first neighbour arrives early and is active while the victim pauses.
         let late = if neighbour == 0 { 0 } else { random.random_range(0..=seconds / 6) };
         let arrives = seconds / 15 + random.random_range(0..=3) + late;
         let leaves = pause.1 + random.random_range(2..=seconds / 6);
@@ -254,7 +254,7 @@ pub fn case(
     Ok(Drawn { world, text, load, promised, references, pause, spans, seconds, about, scheduler })
 }
 
-/// The victim and its neighbours, each with the places of its files: write-back belongs to who made the pages dirty.
+/// The victim and its neighbours, each with the location of its files: write-back is attributed to the tenant that dirtied the pages.
 fn roster(load: &JobsLoad, neighbours: usize) -> anyhow::Result<Roster> {
     let mut tenants = vec![Tenant::new("victim").with_weight(WEIGHT)];
     tenants.extend((0..neighbours).map(|number| Tenant::new(format!("n{number}"))));
@@ -269,28 +269,28 @@ fn roster(load: &JobsLoad, neighbours: usize) -> anyhow::Result<Roster> {
 }
 
 impl Drawn {
-    /// Whether a neighbour asks in all of this second.
+    /// Whether a neighbour is active throughout this second.
     pub fn has_neighbours(&self, second: u64) -> bool {
         self.spans.iter().flatten().any(|&(from, to)| (from..to).contains(&second))
     }
 
-    /// Whether the load changes within `before` seconds before this one ends: a neighbour comes or leaves, or the pause begins or ends.
+    /// Whether the load changed within the last `before` seconds: a neighbour came or left, or the pause began or ended.
     pub fn has_changed(&self, second: u64, before: u64) -> bool {
         let changes = self.spans.iter().flatten().flat_map(|&(from, to)| [from, to]).chain([self.pause.0, self.pause.1, 0]);
         changes.into_iter().any(|change| change <= second && second < change + before)
     }
 
-    /// Whether in this second a neighbour, or the victim, has been back for less than a second.
+    /// Whether a neighbour arrives, or the victim returns, at the beginning of this second.
     pub fn is_arrival(&self, second: u64) -> bool {
         self.spans.iter().flatten().any(|&(from, _)| from == second) || self.pause.1 == second || second == 0
     }
 
-    /// When the first neighbour arrives.
+    /// When the first neighbour arrives, in seconds.
     pub fn arrival(&self) -> u64 {
         self.spans.iter().flatten().map(|&(from, _)| from).min().unwrap_or(0)
     }
 
-    /// Whether the victim pauses in all of this second, and has for a second.
+    /// Whether the victim pauses throughout this second and the one before.
     pub fn is_pause(&self, second: u64) -> bool {
         (self.pause.0 + 1..self.pause.1).contains(&second)
     }

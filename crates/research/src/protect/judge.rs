@@ -1,37 +1,38 @@
-//! Whether a promise was kept, second by second, and what neighbours got.
+//! Whether a guarantee was met in each second, and the neighbours' throughput.
 
 use block::Nanos;
 use experiment::protect::{CgroupPilot, CgroupRecord, Kind, Second};
 
 use super::draw::{Drawn, Promised};
 
-/// In nanoseconds.
+/// Nanoseconds per second.
 const SECOND: u64 = 1_000_000_000;
-/// Requests in a second from which one may be late; below, none.
+/// Minimum requests in a second for one of them to be allowed to be late.
 const FEW: u64 = 20;
-/// The share of seconds in which a promise must be kept.
+/// The share of seconds in which a guarantee must be met.
 pub const KEPT: f64 = 0.95;
-/// The part of what the reference disk does that counts as this: each second of it is another draw of places.
+/// The fraction of the reference disk's performance that counts as equal: locations differ randomly between seconds.
 const AS_ON_IT: f64 = 0.95;
-/// A change of a limit by more than this factor counts.
+/// Limit changes by more than this factor count.
 const CHANGED: f64 = 1.2;
-/// Seconds after a change of the load from which it is steady, for the count of changes.
+/// Seconds after a load change before it counts as steady, for the number of limit changes.
 const SETTLED_S: u64 = 5;
 
-/// A promise with its figure.
+/// A guarantee with its figure.
 #[derive(Clone, Copy, Debug)]
 pub enum Promise {
-    /// Of this kind at most 1% take longer.
+    /// At most 1% of requests of this kind take longer.
     P99(Kind, Nanos),
-    /// Requests per second of the time in which some are outstanding.
+    /// Requests per second, over the time in which some are outstanding.
     Iops(f64),
-    /// This part of that time the device works for it.
+    /// Share of that time in which the device works for it.
     Share(f64),
-    /// These requests per second of that time, as it gets on the reference disk.
+    /// Requests per second over that time, as on the reference disk.
     Reference(f64),
 }
 
-/// Requests per second of the time in which some are outstanding, and the part of it for which the device works.
+/// Requests per second over the time in which some are outstanding, and the share of it in which the device works for them. `None` without
+/// requests.
 pub fn rates(record: &CgroupRecord) -> Option<(f64, f64)> {
     let sum = record
         .seconds
@@ -41,7 +42,7 @@ pub fn rates(record: &CgroupRecord) -> Option<(f64, f64)> {
     (requests > 0).then(|| (requests as f64 / wanted, device / wanted))
 }
 
-/// The p99 and the rates of a tenant alone, and what follows for a promise; `None` of a reference disk.
+/// The guarantee derived from a tenant's p99 and rates when it runs alone; `None` for a reference disk.
 pub fn promise(promised: Promised, alone: &CgroupRecord, times: f64, part: f64) -> Option<Promise> {
     let kind = match promised {
         Promised::ReadP99 => Kind::Read,
@@ -57,9 +58,9 @@ pub fn promise(promised: Promised, alone: &CgroupRecord, times: f64, part: f64) 
     Some(Promise::P99(kind, Nanos((times_of[place].0 as f64 * times) as u64)))
 }
 
-/// By second, whether the promise was kept; `None` where the victim asked for nothing.
+/// By second, whether the guarantee was met; `None` if the victim had no requests.
 pub fn seconds(promise: Promise, record: &CgroupRecord, length: u64) -> Vec<Option<bool>> {
-    // Of seconds that the tenant was in, whether it got enough of something in them.
+    // For seconds in which the tenant was active, whether it got enough of a resource.
     let by_second = |is_enough: &dyn Fn(&Second, f64) -> bool| {
         let kept = |number: usize| {
             let second = record.seconds.get(number).copied().unwrap_or_default();
@@ -73,7 +74,7 @@ pub fn seconds(promise: Promise, record: &CgroupRecord, length: u64) -> Vec<Opti
         Promise::Reference(least) => by_second(&|second, wanted| second.requests as f64 >= AS_ON_IT * least * wanted - 1.0),
         Promise::Share(share) => by_second(&|second, wanted| {
             let device = second.device.as_secs_f64();
-            // Less by a request is not less.
+            // A shortfall of less than a request is tolerated.
             device + device / second.requests.max(1) as f64 >= share * wanted
         }),
         Promise::P99(kind, limit) => {
@@ -87,7 +88,7 @@ pub fn seconds(promise: Promise, record: &CgroupRecord, length: u64) -> Vec<Opti
                     }
                     continue;
                 }
-                // It is late in every second from when it became late until it was done.
+                // It counts as late in every second from when it became late until its completion.
                 for second in late_from..=done {
                     if let Some(count) = counts.get_mut(second as usize) {
                         (count.0, count.1) = (count.0 + 1, count.1 + 1);
@@ -103,23 +104,23 @@ pub fn seconds(promise: Promise, record: &CgroupRecord, length: u64) -> Vec<Opti
     }
 }
 
-/// What a run gave.
+/// Results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The share of the victim's active seconds in which its promise was kept, from the second after each arrival.
+    /// Share of the victim's active seconds in which its guarantee was met, from the second after each arrival.
     pub kept: f64,
-    /// Bytes of the neighbours in those seconds.
+    /// Bytes transferred by the neighbours in those seconds.
     pub bytes: u64,
-    /// Bytes of the neighbours while the victim paused, from the second after.
+    /// Bytes transferred by the neighbours while the victim paused, from the second second of the pause.
     pub bytes_in_pause: u64,
-    /// Changes of one neighbour's limit by over 20% in 5 s of steady load, at most.
+    /// The largest number of changes of a neighbour's limit by over 20% in 5 s of steady load.
     pub changes: u32,
-    /// Seconds from the first arrival until the promise was kept in three seconds in a row; `None`: never.
+    /// Seconds from the first arrival until the guarantee was met in three consecutive seconds; `None`: never.
     pub until_kept: Option<u64>,
 }
 
 impl Outcome {
-    /// Whether the promise was kept.
+    /// Whether the guarantee was met.
     pub fn is_kept(&self) -> bool {
         self.kept >= KEPT
     }

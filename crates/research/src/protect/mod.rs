@@ -1,4 +1,4 @@
-//! Whether promises to cgroups are kept on drawn hosts: by a [`Protector`], and by what it is compared with.
+//! Evaluates guarantees for cgroups on random hosts: of a [`Protector`], and of alternatives.
 //!
 //! ```text
 //! drawn device, victim, neighbours ─▶ victim alone ─▶ promise ─┬─▶ nothing: broken, else another case is drawn
@@ -26,24 +26,24 @@ use crate::worlds::Which;
 use draw::{Drawn, PromiseKind, Promised};
 use judge::{Outcome, Promise, judge};
 
-/// What a victim is promised: this many times its p99 alone, …
+/// The guaranteed p99 relative to the victim's p99 alone.
 const P99_TIMES: f64 = 1.5;
-/// … or this part of its IOPS alone.
+/// The guaranteed IOPS relative to the victim's IOPS alone.
 const IOPS_PART: f64 = 0.7;
-/// The slowest reference disk gives this part of the IOPS alone.
+/// Minimum IOPS on a reference disk relative to those alone.
 const REFERENCE_LEAST: f64 = 0.2;
-/// Part of the seconds of a victim alone in which it keeps its own promise, or there is no room for it.
+/// Share of seconds in which the victim alone must meet its guarantee; otherwise the case leaves no room for neighbours.
 const ALONE: f64 = 0.98;
-/// No neighbour is limited to less: a page cache's read-ahead window a second.
+/// Minimum limit of a neighbour: a read-ahead window of the page cache per second.
 pub const FLOOR: u64 = 128 << 10;
-/// Fixed limits are tried in steps of the eighth part of a decade, …
+/// Number of steps per decade in which fixed limits are tried.
 const STEPS_PER_DECADE: u32 = 8;
-/// … up to ten thousand times the floor, 1.3 GB/s.
+/// Number of steps: up to ten thousand times the floor, 1.3 GB/s.
 const STEPS: u32 = 4 * STEPS_PER_DECADE;
-/// Draws of a case until one has room and needs protection.
+/// Maximum number of draws until a case has room for neighbours and needs protection.
 const ATTEMPTS: u32 = 40;
 
-/// What a victim's neighbours are controlled by.
+/// Methods by which a victim's neighbours are controlled.
 pub const RIVALS: [&str; 5] = ["nothing", "bfq", "io-cost", "fixed io.max", "protector"];
 
 /// A case and its results.
@@ -55,47 +55,47 @@ pub struct ProtectResult {
     pub about: String,
     /// Its job file.
     pub text: String,
-    /// The promise.
+    /// The guarantee.
     pub promise: Promise,
     /// Its kind.
     pub kind: PromiseKind,
-    /// The fixed limit.
+    /// The oracle's fixed limit.
     pub fixed_bytes_per_s: u64,
     /// In the order of [`RIVALS`].
     pub outcomes: [Outcome; 5],
-    /// What the protector changed: times, units and why.
+    /// Changes by the protector: times, units and reasons.
     pub changes: Vec<String>,
-    /// By second, how the victim fared under the protector.
+    /// Second by second, whether the guarantee was met under the protector.
     pub seconds: String,
-    /// By unit, the victim first, the bytes of each second under the protector.
+    /// Bytes per second under the protector, by unit with the victim first.
     pub bytes: Vec<Vec<u64>>,
-    /// How its promise stood at the end.
+    /// The final state of its guarantee.
     pub standings: Vec<Standing>,
-    /// What is promised as it is alone, and as the twin forecast it from a run beside the neighbours; in seconds, or requests per second.
+    /// The figure of the victim alone, and its forecast by the twin from a run with neighbours; in seconds, or requests per second.
     pub alone: (f64, Result<f64, String>),
 }
 
-/// Draws cases and runs each in all ways.
+/// Generates cases and runs each with every method.
 ///
 /// # Errors
-/// One cannot be run, or it was interrupted.
+/// A case cannot be run, or the work was interrupted.
 pub fn protect(draws: Draws, seed: u64, numbers: &[u32], workers: Workers) -> anyhow::Result<Vec<ProtectResult>> {
     workers.map("cases", numbers, |&number| case(draws, seed, number, &workers.watch()))
 }
 
-/// What is drawn, and how it is run.
+/// Distribution of the cases, and options of their runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Draws<'a> {
-    /// Devices and loads.
+    /// The world of devices and loads.
     pub which: Which,
-    /// Promises.
+    /// Kinds of guarantees.
     pub kinds: &'a [PromiseKind],
-    /// The scheduler under which the protector is tried; `None`: that of the case.
+    /// The scheduler under which the protector runs; `None`: that of the case.
     pub under: Option<&'a str>,
 }
 
 impl Draws<'_> {
-    /// The usual kinds of promises.
+    /// The default kinds of guarantees.
     pub fn of(which: Which) -> Draws<'static> {
         Draws { which, kinds: &PromiseKind::USUAL, under: None }
     }
@@ -113,7 +113,7 @@ fn case(draws: Draws, seed: u64, number: u32, watch: &Watch) -> anyhow::Result<P
     anyhow::bail!("case {number} of seed {seed}: none of {ATTEMPTS} draws has room for its promise and needs protection")
 }
 
-/// Runs a case in all ways; `None` if there is no room, or no need.
+/// Runs a case with every method; `None` if the victim alone leaves no room, or needs no protection.
 fn run_case(drawn: &Drawn, number: u32, under: Option<&str>, watch: &Watch) -> anyhow::Result<Option<ProtectResult>> {
     let setting = Setting::parse(drawn.scheduler)?;
     let alone = run_alone(drawn, drawn.world.queue(drawn.world.scheduler(&setting)).with_cgroups(), watch)?;
@@ -161,7 +161,7 @@ fn run_case(drawn: &Drawn, number: u32, under: Option<&str>, watch: &Watch) -> a
     }))
 }
 
-/// The largest equal limit of all neighbours that keeps the promise, by bisection; `None` if not even the least does.
+/// The largest equal limit of all neighbours that meets the guarantee, by bisection; `None` if not even the smallest does.
 fn oracle(drawn: &Drawn, promise: Promise, watch: &Watch) -> anyhow::Result<Option<(u64, Outcome)>> {
     let run_at = |step: u32| -> anyhow::Result<(u64, Outcome)> {
         let bytes = (FLOOR as f64 * 10_f64.powf(f64::from(step) / f64::from(STEPS_PER_DECADE))) as u64;
@@ -180,7 +180,7 @@ fn pilot(drawn: &Drawn) -> CgroupPilot {
     CgroupPilot::new(&drawn.world.roster.clone().unwrap_or_default(), 0)
 }
 
-/// A reference disk on which the victim alone gets less than here, but not next to nothing, and what it gets there.
+/// The first reference disk on which the victim alone gets an IOPS in the allowed range, with the guarantee; `None` if there is none.
 fn reference(drawn: &Drawn, here: &CgroupRecord, watch: &Watch) -> anyhow::Result<Option<(Promise, Option<Reference>)>> {
     let Some((iops, _)) = judge::rates(here).filter(|_| drawn.promised == Promised::Reference) else { return Ok(None) };
     for reference in &drawn.references {
@@ -193,7 +193,7 @@ fn reference(drawn: &Drawn, here: &CgroupRecord, watch: &Watch) -> anyhow::Resul
     Ok(None)
 }
 
-/// As the controller takes it.
+/// The guarantee in the form that the controller expects.
 fn figures(promise: Promise, reference: Option<&Reference>) -> anyhow::Result<PromisedFigures> {
     let mut figures = PromisedFigures::default();
     match promise {
@@ -210,7 +210,7 @@ fn figures(promise: Promise, reference: Option<&Reference>) -> anyhow::Result<Pr
     Ok(figures)
 }
 
-/// What the promise was derived from; of a reference disk, by how much the device is faster.
+/// The figure from which the guarantee was derived; for a reference disk, the ratio of the device's performance to it.
 fn figure_alone(promised: Promised, promise: Promise, alone: &CgroupRecord) -> f64 {
     match (promised, promise) {
         (_, Promise::P99(_, limit)) => limit.as_secs_f64() / P99_TIMES,
@@ -221,7 +221,7 @@ fn figure_alone(promised: Promised, promise: Promise, alone: &CgroupRecord) -> f
     }
 }
 
-/// The same as the twin forecasts it from what was recorded.
+/// The twin's forecast of that figure from the recording.
 fn forecast(drawn: &Drawn, (promise, promised): (Promise, &PromisedFigures), recorded: &CgroupPilot) -> Result<f64, String> {
     let recording = recorded.recording.as_ref().ok_or("nothing was recorded")?;
     let roster = drawn.world.roster.as_ref().ok_or("there are no tenants")?;
@@ -250,7 +250,7 @@ fn run(drawn: &Drawn, scheduler: &str, mut pilot: CgroupPilot, watch: &Watch) ->
     Ok(pilot)
 }
 
-/// The victim without its neighbours, on the same places of a device.
+/// Runs the victim without its neighbours, on the same locations of a device.
 fn run_alone(drawn: &Drawn, queue: Queue, watch: &Watch) -> anyhow::Result<CgroupPilot> {
     let mut pilot = pilot(drawn);
     let streams: Vec<_> = ["victim-0", "victim-1"].iter().flat_map(|name| drawn.load.streams_of(name)).collect();
@@ -258,7 +258,7 @@ fn run_alone(drawn: &Drawn, queue: Queue, watch: &Watch) -> anyhow::Result<Cgrou
     Ok(pilot)
 }
 
-/// The span of a response time limit in milliseconds, or the requests per second.
+/// The guarantee in words.
 pub fn promise_text(promise: Promise) -> String {
     match promise {
         Promise::P99(kind, limit) => format!("p99 of {kind:?} {:.2} ms", Nanos::as_millis_f64(limit)),

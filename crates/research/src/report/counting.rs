@@ -1,4 +1,4 @@
-//! How honest promises are that rest on counters alone.
+//! Accuracy of predictions that rest on counters alone.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use ::report::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
-/// Gain that is worth speaking of, as a difference of scores: 2%.
+/// Smallest relevant gain, as a difference of scores: 2%.
 const WORTH: f64 = 0.02;
 
 /// Evaluation of predictions from counters.
@@ -17,13 +17,13 @@ pub struct Report {
     pub schema: u32,
     /// The program's version.
     pub seekwise_version: String,
-    /// The command that repeats it.
+    /// The command that reproduces it.
     pub command: String,
-    /// The world that loads and devices were drawn from.
+    /// The distribution that loads and devices were drawn from.
     pub world: String,
-    /// Loads on devices.
+    /// Number of loads on devices.
     pub loads: u64,
-    /// Each under each setting that was active.
+    /// Every load under each setting that was active.
     pub asked: Vec<Asked>,
 }
 
@@ -34,15 +34,15 @@ pub struct Asked {
     pub load: String,
     /// The active setting.
     pub in_force: String,
-    /// What counters advise; `None`: leave it alone.
+    /// The recommended setting; `None`: no change.
     pub advised: Option<String>,
-    /// Why they tell nothing.
+    /// Why there is no recommendation; `None` if there is one.
     pub unanswered: Option<String>,
-    /// What the hypotheses have in common: names and values.
+    /// Facts common to all hypotheses: names and values.
     pub facts: Vec<(String, String)>,
-    /// Requests that were simulated for it.
+    /// Requests simulated for it.
     pub requests: u64,
-    /// The other settings.
+    /// Predictions for the other settings.
     pub promised: Vec<Promised>,
 }
 
@@ -55,7 +55,7 @@ pub struct Promised {
     pub gain: f64,
     /// Its standard error.
     pub error: f64,
-    /// Whether it was said to let a stream starve.
+    /// Whether it was predicted to starve a stream.
     pub starves: bool,
     /// The measured gain by requests.
     pub of_requests: f64,
@@ -84,7 +84,7 @@ impl Report {
     /// The report as JSON.
     ///
     /// # Errors
-    /// Never, for numbers and names.
+    /// None for these types.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }

@@ -30,7 +30,7 @@ pub struct Report {
     pub questions: Vec<CaseScores>,
     /// Effect of a knowledge base on a controller; `None` unless it was evaluated.
     pub memory: Option<Memory>,
-    /// How well learners do on devices and families of loads held out of their training data.
+    /// Accuracy of learners on devices and load families held out of their training data.
     pub cross_validation: Vec<CrossValidation>,
 }
 
@@ -59,21 +59,21 @@ pub struct Standing {
     pub policy: String,
     /// Whether it is a constant setting.
     pub is_constant: bool,
-    /// Share of the time with a correct setting active.
+    /// Share of the time with a correct setting active, in percent.
     pub correct_percent: Option<Interval>,
     /// The same, in phases in which candidates differ.
     pub deciding_percent: Option<Interval>,
-    /// How far below the best constant candidate.
+    /// Mean regret: distance below the best constant candidate, in percent.
     pub regret_mean_percent: Option<Interval>,
-    /// See `regret_mean_percent`.
+    /// Median regret.
     pub regret_median_percent: Option<f64>,
-    /// See `regret_mean_percent`.
+    /// Largest regret.
     pub regret_worst_percent: Option<f64>,
     /// The question with the worst regret.
     pub worst_question: String,
-    /// How far above the default setting.
+    /// Mean gain over the default setting, in percent.
     pub over_default_mean_percent: Option<Interval>,
-    /// See `over_default_mean_percent`.
+    /// Smallest gain over the default.
     pub over_default_worst_percent: Option<f64>,
     /// Questions in which it is more than 2% below the default.
     pub below_default: u64,
@@ -83,36 +83,36 @@ pub struct Standing {
     pub starves: u64,
     /// Mean number of setting changes per question.
     pub changes_mean: f64,
-    /// Seconds from a phase's beginning until a correct setting was active for good; median of the phases that got there.
+    /// Seconds from a phase's beginning until a correct setting was active for good; median of the phases that reached one.
     pub decided_median_s: Option<f64>,
-    /// Phases that never got there.
+    /// Number of phases that never reached a correct setting.
     pub never_decided: u64,
-    /// Phases in which candidates differ.
+    /// Number of phases in which candidates differ.
     pub phases_worth_deciding: u64,
     /// The worst stream's p99 response time relative to the default's, median of the questions.
     pub worst_p99_ratio_median: Option<f64>,
     /// The maximum of the same.
     pub worst_p99_ratio: Option<f64>,
-    /// Processor time of scheduler and controller, median of the questions.
+    /// Processor time of scheduler and controller in nanoseconds per request, median of the questions.
     pub cpu_ns_per_request: Option<f64>,
-    /// What its decisions were worth; `None` of a constant setting.
+    /// Quality of its decisions; `None` for a constant setting.
     pub decisions: Option<DecisionSummary>,
 }
 
-/// What decisions were worth, over all questions. Gains are from runs of the same load under fixed settings.
+/// Quality of decisions over all questions. Gains are from runs of the same load under fixed settings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DecisionSummary {
-    /// Changes of the setting that stays, of which the gain is known.
+    /// Permanent changes of the setting with a known gain.
     pub changes: u64,
-    /// Those that lose more than 2%, or starve a stream.
+    /// Changes that lose more than 2%, or starve a stream.
     pub worse: u64,
-    /// Those that lose anything, or starve a stream.
+    /// Changes that lose anything, or starve a stream.
     pub below: u64,
-    /// Trials whose cost is known.
+    /// Trials with a known cost.
     pub trials: u64,
-    /// Median of what they cost, in percent of a minute of the service before.
+    /// Median cost of a trial, in percent of the service in the minute before it.
     pub trial_cost_median_percent: Option<f64>,
-    /// Forecasts: of each candidate, each time that all were forecast.
+    /// Number of forecasts; each time, every candidate is forecast.
     pub forecasts: u64,
     /// Share of forecasts that are within their stated 90% interval: 1.645 standard errors.
     pub within_percent: Option<f64>,
@@ -120,7 +120,7 @@ pub struct DecisionSummary {
     pub slope: Option<f64>,
 }
 
-/// How a controller compares with the best constant policy.
+/// A controller compared with the best constant policy, in words.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The controller.
@@ -134,7 +134,7 @@ pub struct Verdict {
 /// One question under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaseScores {
-    /// The seed it was drawn from.
+    /// The seed that generated it.
     pub seed: u64,
     /// The load and the device.
     pub question: String,
@@ -160,107 +160,107 @@ pub struct CaseScores {
     pub starves: bool,
     /// Bytes that the device read, in percent of those that programs read; `None` if they read nothing.
     pub read_from_device_percent: Option<f64>,
-    /// What a controller did, in order.
+    /// A controller's decisions, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<DecisionScores>,
-    /// What it forecast of each candidate, in order of time.
+    /// A controller's forecasts of each candidate, in order of time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forecasts: Vec<ForecastScores>,
 }
 
-/// What a decision does.
+/// The kind of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecisionKind {
-    /// Tries a setting, while another one would stay.
+    /// Tries a setting temporarily.
     Trial,
-    /// Goes back from a trial.
+    /// Ends a trial by returning to the previous setting.
     Return,
-    /// Another setting stays from now on.
+    /// Changes the setting permanently.
     Change,
 }
 
-/// A decision that changed the setting, or which setting stays.
+/// A decision that changed the active or the permanent setting.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DecisionScores {
-    /// When, in seconds.
+    /// Time in seconds.
     pub at_s: f64,
-    /// What it does.
+    /// The kind of decision.
     pub kind: DecisionKind,
-    /// The setting before: of a change the one that would have stayed.
+    /// The setting before; for a change the permanent setting before it.
     pub from: String,
     /// The setting after.
     pub to: String,
     /// The controller's reason.
     pub reason: String,
-    /// What the controller expected; `None` if it did not say.
+    /// The gain that the controller expected; `None` if it gave none.
     pub expected_gain_percent: Option<f64>,
-    /// Of a change: what `to` by itself gains over `from` by itself in the rest of the phase; `None` if less than 4 s are left or there is no
+    /// For a change: the gain of a run under `to` over a run under `from` in the rest of the phase; `None` if less than 4 s are left or there is no
     /// such run.
     pub true_gain_percent: Option<f64>,
-    /// Of a change: `to` by itself starves a stream of the phase that `from` serves.
+    /// For a change: whether a run under `to` starves a stream of the phase that `from` serves.
     pub starves: bool,
-    /// Of a trial: service lost until it ended, the return included, in percent of a minute of what `from` by itself does in that time.
+    /// For a trial: service lost until it ended, including the return, in percent of a minute's service under `from`.
     pub cost_percent: Option<f64>,
 }
 
 /// A forecast of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ForecastScores {
-    /// When, in seconds.
+    /// Time in seconds.
     pub at_s: f64,
     /// The candidate.
     pub setting: String,
-    /// The setting that it is compared with, which was active.
+    /// The setting that it is compared with: the active one.
     pub over: String,
-    /// The gain that the controller expected of it.
+    /// The expected gain.
     pub gain_percent: f64,
-    /// The standard error of that.
+    /// The standard error of the expected gain.
     pub error_percent: f64,
-    /// What it gains by itself in the rest of the phase.
+    /// The gain of a run under `setting` in the rest of the phase.
     pub true_gain_percent: f64,
 }
 
-/// What knowledge bases do to a controller: each load is run a second time, as another draw of it, without and with a base.
+/// Effect of knowledge bases on a controller: each load is run a second time with other random numbers, without and with a base.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Memory {
     /// The controller.
     pub controller: String,
-    /// What is wanted of a memory, and whether it is so.
+    /// Targets.
     pub bars: Vec<Bar>,
-    /// The bases, by what filled them.
+    /// Results by kind of base.
     pub bases: Vec<BaseStanding>,
-    /// Every question with every base.
+    /// Results of every question with every base.
     pub questions: Vec<BaseScores>,
 }
 
-/// What is wanted, and whether it is so.
+/// A target, and whether it is met.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bar {
-    /// What is wanted.
+    /// The condition.
     pub wanted: String,
-    /// What was found.
+    /// The measured value.
     pub found: String,
-    /// Whether that is enough.
+    /// Whether the condition is met.
     pub is_met: bool,
 }
 
 /// The results with one kind of base over all questions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BaseStanding {
-    /// What filled the base.
+    /// The source of the base.
     pub base: String,
     /// Number of questions.
     pub questions: u64,
     /// Share of second runs that are at most 2% worse than the same run without the base.
     pub as_good_percent: Option<f64>,
-    /// Share of second runs that are at most 2% worse than the first run, each by how far it is above the default on its own draw.
+    /// Share of second runs at most 2% worse than the first run, each measured by its gain over the default with the same random numbers.
     pub as_good_as_first_percent: Option<f64>,
-    /// Share of second runs that begin with what served best, or within 2% of it, in the runs that filled the base.
+    /// Share of second runs that begin with a setting within 2% of the best in the runs that filled the base.
     pub begins_with_best_percent: Option<f64>,
-    /// How far second runs are above those without the base.
+    /// Mean gain of second runs over those without the base.
     pub gain_mean_percent: Option<Interval>,
-    /// Second runs that are more than 2% worse than without the base.
+    /// Number of second runs more than 2% worse than without the base.
     pub worse: u64,
     /// The lowest gain.
     pub worst_percent: Option<f64>,
@@ -271,23 +271,23 @@ pub struct BaseStanding {
 /// One question with one base.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BaseScores {
-    /// The seed it was drawn from.
+    /// The seed that generated it.
     pub seed: u64,
     /// The load and the device.
     pub question: String,
-    /// What filled the base.
+    /// The source of the base.
     pub base: String,
-    /// Cases of the device in the base.
+    /// Number of cases of the device in the base.
     pub cases: u64,
     /// The active setting two seconds after the second run began.
     pub begins_with: String,
-    /// What served the load best in the runs that filled the base; of another load nothing did.
+    /// The best setting for the load in the runs that filled the base; `None` if these had other loads.
     pub served_best: Option<String>,
     /// As in [`BaseStanding`].
     pub begins_with_best: Option<bool>,
     /// As in [`BaseStanding`].
     pub gain_percent: Option<f64>,
-    /// How far above the first run, each by how far it is above the default on its own draw.
+    /// Gain over the first run, each measured by its gain over the default with the same random numbers.
     pub over_first_percent: Option<f64>,
 }
 
@@ -295,7 +295,7 @@ pub struct BaseScores {
 const AS_GOOD: f64 = 95.0;
 
 impl Memory {
-    /// The results, with what is wanted of them. The first base is that of the first run, the last that of other loads.
+    /// Derives the targets from the results. The first base must be that of the first run, the last that of other loads.
     pub fn new(controller: String, bases: Vec<BaseStanding>, questions: Vec<BaseScores>) -> Memory {
         let shown = |share: Option<f64>| optional(share, percent);
         let own = bases.first().map(|base| {
@@ -321,17 +321,17 @@ impl Memory {
 /// A learner's results on held-out data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrossValidation {
-    /// What was held out in turn: devices, or families of loads.
+    /// The kind of group held out in turn: devices, or families of loads.
     pub held_out: String,
-    /// Number of groups held out.
+    /// Number of groups.
     pub groups: u64,
     /// The learner, or `always` and a setting.
     pub policy: String,
-    /// Cases that were decided.
+    /// Number of cases decided.
     pub cases: u64,
     /// Share of cases decided with a setting within 2% of the best.
     pub correct_percent: f64,
-    /// Mean distance below the best setting.
+    /// Mean distance below the best setting, in percent.
     pub regret_percent: f64,
 }
 
@@ -350,7 +350,7 @@ fn optional(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
 }
 
 fn with_interval(interval: Option<Interval>) -> String {
-    // A dash next to a minus would be misread.
+    // A dash next to a minus sign would be misread.
     let between = |it: &Interval| if it.low < 0.0 { " to " } else { "–" };
     interval.map_or_else(|| MISSING.to_owned(), |it| format!("{:.1} ({:.1}{}{:.1})", it.value, it.low, between(&it), it.high))
 }
@@ -397,7 +397,7 @@ fn two_places(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// Rows of text: a heading of two lines, and cells. Columns that do not fit into the width continue in a further table below.
+/// Writes rows under a heading of two lines. Columns that do not fit into the width continue in another table below.
 fn table<T>(text: &mut String, title: &str, columns: &[Column<T>], rows: &[(String, &T)], width: Option<usize>) {
     let length = |text: &str| text.chars().count();
     let label_width = rows.iter().map(|(label, _)| length(label)).max().unwrap_or(0).max(length(title));
@@ -444,12 +444,12 @@ impl Report {
     /// The report as JSON.
     ///
     /// # Errors
-    /// Never, for numbers and names.
+    /// None for these types.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// The report as text for a terminal of this width, or a pipe: columns that do not fit continue in a further table below.
+    /// The report as text for a terminal of this width, or a pipe: columns that do not fit continue in another table below.
     pub fn text(&self, width: Option<usize>) -> String {
         let mut text = String::new();
         for (name, value) in &self.setup {
@@ -543,7 +543,7 @@ impl Report {
         page.render().unwrap_or_default()
     }
 
-    /// A row per question, with the regret of each policy.
+    /// A row per question with the regret of each policy.
     fn question_rows(&self) -> Vec<(String, Vec<String>)> {
         let policies = self.standings.len().max(1);
         let row = |scores: &[CaseScores]| {
@@ -565,7 +565,7 @@ fn base_row(base: &BaseStanding) -> (String, Vec<String>) {
     (printable(&base.base), BASE_COLUMNS.iter().map(|column| (column.cell)(base)).collect())
 }
 
-/// A row per question, with the gain of each base and what the run began with.
+/// A row per question with the gain and the initial setting for each base.
 fn base_question_rows(memory: &Memory) -> Vec<(String, Vec<String>)> {
     let cell = |scores: &BaseScores| printable(&format!("{} {}", optional(scores.gain_percent, percent), scores.begins_with));
     let row = |scores: &[BaseScores]| (printable(&scores[0].question), scores.iter().map(cell).collect());

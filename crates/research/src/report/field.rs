@@ -1,4 +1,4 @@
-//! The agent on the real kernel, compared with settings that stay: real fio on a block device, the same jobs for the same time under each.
+//! The agent on the real kernel compared with constant settings: fio on a block device, the same jobs for the same time under each.
 
 use serde::Serialize;
 
@@ -10,10 +10,10 @@ use ::report::text::{paragraph, printable};
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 2;
 
-/// Largest loss that any pair should have, in percent.
+/// Largest acceptable loss of a pair, in percent.
 const HARM_PERCENT: f64 = -2.0;
 
-/// What a run got.
+/// Results of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Got {
     /// Throughput in MB/s, reads and writes together.
@@ -24,11 +24,11 @@ pub struct Got {
     pub read_p99_ms: Option<f64>,
     /// p99 response time of fsync and fdatasync in ms; `None` if neither was called.
     pub fsync_p99_ms: Option<f64>,
-    /// Merit, of throughput and response time: a difference of 0.01 is one percent.
+    /// Merit of throughput and response time, as a logarithm: a difference of 0.01 is one percent.
     pub merit: f64,
 }
 
-/// A load under a setting that stays, or tended by the agent: one [`Got`] for each round.
+/// Results of a load under a constant setting or the agent: one [`Got`] per round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Served {
     /// The setting, or [`AGENT`].
@@ -37,7 +37,7 @@ pub struct Served {
     pub rounds: Vec<Got>,
 }
 
-/// What stands for the agent among settings.
+/// Stands for the agent in the list of settings.
 pub const AGENT: &str = "agent";
 
 /// A load on a device.
@@ -45,28 +45,28 @@ pub const AGENT: &str = "agent";
 pub struct Pair {
     /// The device.
     pub disk: String,
-    /// The load; of a mix, its parts in their order.
+    /// The load; for a mix, its parts in order.
     pub load: String,
-    /// Whether the load changes.
+    /// Whether the load is a mix, which changes.
     pub is_mix: bool,
-    /// Settings; the first is what Linux gives a disk, the last is the agent.
+    /// Results by setting; the first is Linux's default, the last the agent.
     pub served: Vec<Served>,
-    /// What the agent did in each round, in order.
+    /// Actions of the agent in each round, in order.
     pub changes: Vec<Vec<AgentChange>>,
 }
 
-/// Something that the agent did.
+/// An action of the agent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AgentChange {
-    /// Seconds since it began to watch the device, in whole seconds.
+    /// Whole seconds since it began to observe the device.
     pub at_s: u64,
-    /// What it did, as its history names it: `set` for a setting that it applied, in a trial, too.
+    /// The kind of action, as in its history: `set` for an applied setting, including trials.
     pub kind: String,
-    /// The setting that this is about.
+    /// The setting concerned.
     pub to: String,
     /// Its reason.
     pub why: String,
-    /// The gain that it measured afterwards, in percent; `None` if it did not.
+    /// The gain measured afterwards, in percent; `None` if it was not measured.
     pub measured_percent: Option<f64>,
 }
 
@@ -84,12 +84,12 @@ impl AgentChange {
 pub struct Gain {
     /// The mean.
     pub percent: f64,
-    /// `None` of a single round.
+    /// Half the width of the interval; `None` for a single round.
     pub interval_percent: Option<f64>,
 }
 
 impl Gain {
-    /// Of differences of logarithms.
+    /// From differences of logarithms.
     fn of(differences: Vec<f64>) -> Gain {
         let mean = differences.iter().sum::<f64>() / differences.len().max(1) as f64;
         let interval_percent = Spread::of(differences).interval.map(|interval| 100.0 * interval);
@@ -120,7 +120,7 @@ enum Figure {
 }
 
 impl Figure {
-    /// As a logarithm.
+    /// The figure as a logarithm; `None` if it was not measured.
     fn of(self, got: &Got) -> Option<f64> {
         match self {
             Figure::Merit => Some(got.merit),
@@ -138,7 +138,7 @@ impl Pair {
         (!differences.is_empty()).then(|| Gain::of(differences))
     }
 
-    /// How far a setting is above the first in each round, in logarithms.
+    /// Difference of a setting from the first one in each round, in logarithms.
     fn differences(&self, served: &Served, figure: Figure) -> Vec<Option<f64>> {
         let standard = self.served.first().map_or(&[][..], |standard| &standard.rounds);
         let rounds = served.rounds.iter().zip(standard);
@@ -149,20 +149,20 @@ impl Pair {
         self.served.iter().find(|served| served.setting == AGENT)
     }
 
-    /// The settings that stay.
+    /// Results under constant settings.
     fn constant(&self) -> impl Iterator<Item = &Served> {
         self.served.iter().filter(|served| served.setting != AGENT)
     }
 
-    /// What the best setting that stays would gain in merit, and which it is. Of several that are alike the luckiest seems the best: the
-    /// more settings and the fewer rounds, the more it seems to gain.
+    /// The best constant setting and its gain in merit. Among similar settings the luckiest appears best: with more settings and fewer rounds, its
+    /// gain is overestimated more.
     fn best(&self) -> Option<(&Served, Gain)> {
         let gains = self.constant().filter_map(|served| Some((served, self.gain(served, Figure::Merit)?)));
         gains.max_by(|a, b| a.1.percent.total_cmp(&b.1.percent))
     }
 
-    /// What the setting gains in merit, in a logarithm, that is the best in the other rounds: the luck by which it is chosen is not counted.
-    /// `None` of a single round.
+    /// Gain in merit, as a logarithm, of the setting that is the best in the other rounds, which excludes selection bias. `None` for a single
+    /// round.
     fn best_of_other_rounds(&self) -> Option<f64> {
         let gains: Vec<Vec<f64>> =
             self.constant().filter_map(|served| self.differences(served, Figure::Merit).into_iter().collect()).collect();
@@ -186,7 +186,7 @@ pub struct Field {
     pub kernel: String,
     /// fio's version.
     pub fio: String,
-    /// Measured seconds of each load, or of each part of a mix.
+    /// Measured seconds per load, or per part of a mix.
     pub seconds: f64,
     /// Number of rounds.
     pub rounds: u32,
@@ -198,7 +198,7 @@ impl Field {
     /// As JSON.
     ///
     /// # Errors
-    /// Never for a record of this crate.
+    /// None for these types.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
@@ -317,7 +317,7 @@ impl Pair {
         }
     }
 
-    /// Of a mix.
+    /// The conclusion about a mix.
     fn verdict(&self) -> Option<String> {
         let agent = self.agent()?;
         let text = |figure: Figure| self.gain(agent, figure).map_or_else(|| MISSING.to_owned(), |gain| gain.text());
@@ -392,7 +392,7 @@ mod tests {
         let lucky: [&[f64]; 3] = [&[100.0, 100.0, 100.0], &[130.0, 80.0, 95.0], &[100.0, 100.0, 100.0]];
         let good: [&[f64]; 3] = [&[100.0, 100.0, 100.0], &[200.0, 200.0, 200.0], &[200.0, 200.0, 200.0]];
         let by_others = |pair: [&[f64]; 3]| field(&[pair]).pairs[0].best_of_other_rounds().unwrap();
-        // In the second round it is chosen for the first and third, and loses.
+        // In the second round it is chosen by the first and third, and loses.
         assert!(by_others(lucky) < -0.05, "{}", by_others(lucky));
         assert!((by_others(good) - 2f64.ln()).abs() < 1e-9);
         let verdict = field(&[good]).verdict();

@@ -1,4 +1,4 @@
-//! Reports of research: text, page and JSON of evaluations, papers and validations. Pure functions of results.
+//! Research reports: text, page and JSON of evaluations, papers and validations. Pure functions of results.
 
 pub mod counting;
 pub mod evaluation;

@@ -40,7 +40,7 @@ pub struct Replication {
     pub title: String,
     /// Place and year of publication.
     pub published: String,
-    /// The command that repeats all this.
+    /// The command that reproduces it.
     pub command: String,
     /// The setup: name and value.
     pub setup: Vec<(String, String)>,
@@ -48,15 +48,15 @@ pub struct Replication {
     pub notes: Vec<String>,
     /// Every statement of the paper with a number or a name, in its order.
     pub statements: Vec<Statement>,
-    /// Its figures and tables of which there is nothing to repeat.
+    /// Figures and tables of the paper that have nothing to repeat.
     pub not_repeated: Vec<NotRepeated>,
     /// The targets.
     pub bars: Vec<Bar>,
-    /// The paper's figures that are bars.
+    /// The paper's bar charts.
     pub figures: Vec<Figure>,
-    /// Its tables, and ours.
+    /// The paper's tables, and ours.
     pub tables: Vec<Table>,
-    /// Its figures that are lines.
+    /// The paper's line charts.
     pub curves: Vec<Curves>,
 }
 
@@ -67,7 +67,7 @@ pub struct NotRepeated {
     pub id: String,
     /// The paper's number and title.
     pub title: String,
-    /// Why.
+    /// Why there is nothing to repeat.
     pub reason: String,
 }
 
@@ -94,9 +94,9 @@ pub struct Bar {
 pub enum Unit {
     /// Share of correct decisions.
     AccuracyPercent,
-    /// How far a setting's performance is below the best, in percent.
+    /// Distance of a setting's performance below the best, in percent.
     BelowBestPercent,
-    /// Seconds of a run.
+    /// Aggregated response time.
     Seconds,
     /// Mean response time.
     Milliseconds,
@@ -108,7 +108,7 @@ pub enum Unit {
     RequestsPerSecond,
     /// A quantity as a share of its reference, in percent.
     OfReferencePercent,
-    /// How far a share is from the promised one, at most, in percentage points.
+    /// The largest deviation of a share from its target, in percentage points.
     ShareErrorPercent,
 }
 
@@ -133,7 +133,7 @@ impl Unit {
         !matches!(self, Unit::AccuracyPercent | Unit::MegabytesPerSecond | Unit::RequestsPerSecond | Unit::OfReferencePercent)
     }
 
-    /// The best of some values, and what is as good: within [`NEGLIGIBLE_PERCENT`] of it, percentage points where the unit is one.
+    /// The best value, and those within [`NEGLIGIBLE_PERCENT`] of it (percentage points if the unit is a percentage).
     pub fn best(self, values: &[Option<f64>]) -> Best {
         let known = || values.iter().enumerate().filter_map(|(index, value)| Some((index, (*value)?)));
         let sign = if self.lower_is_better() { 1.0 } else { -1.0 };
@@ -159,17 +159,17 @@ pub struct Figure {
     pub id: String,
     /// The paper's number and title.
     pub title: String,
-    /// How our values were measured.
+    /// The method by which our values were measured.
     pub method: String,
     /// Unit of its values.
     pub unit: Unit,
     /// The series compared in each group.
     pub series: Vec<String>,
-    /// The workloads or sets of them.
+    /// The workloads, or sets of workloads.
     pub groups: Vec<String>,
-    /// The first of the series, as many as the paper has: among these it names the best.
+    /// How many series at the beginning are the paper's: it names the best among these.
     pub of_paper: usize,
-    /// One per disk or way to count; the first is drawn, the table has all.
+    /// One per disk or way of counting; the first is drawn, the table shows all.
     pub panels: Vec<Panel>,
     /// Values that the paper states: group, series and value.
     pub marks: Vec<(usize, usize, f64)>,
@@ -188,12 +188,12 @@ impl Replication {
     /// The replication as JSON.
     ///
     /// # Errors
-    /// Never, for numbers and names.
+    /// None for these types.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    /// The replication as one self-contained HTML page: no network, no script. The same replication always gives the same bytes.
+    /// The replication as one self-contained HTML page without network access or scripts. Deterministic: equal replications give equal bytes.
     pub fn html(&self) -> String {
         let page = Page::new(self);
         #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]
@@ -229,7 +229,7 @@ impl Replication {
 }
 
 impl Figure {
-    /// One that shows nothing yet.
+    /// A figure without values.
     pub fn new(id: &str) -> Figure {
         Figure {
             id: id.to_owned(),
@@ -244,7 +244,7 @@ impl Figure {
         }
     }
 
-    /// The first panel's table.
+    /// The first panel as a table.
     fn lines(&self) -> Vec<String> {
         let name = self.series.iter().map(|series| series.chars().count()).max().unwrap_or(0);
         let width = self.groups.iter().map(|group| group.chars().count()).max().unwrap_or(0).max(8);
@@ -272,21 +272,21 @@ impl Figure {
     }
 }
 
-/// Who is best among several.
+/// The best among several values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Best {
     /// There is no value.
     None,
-    /// This one.
+    /// The one with this index.
     One(usize),
-    /// These, within [`NEGLIGIBLE_PERCENT`] of each other, and the others behind them.
+    /// These indices, within [`NEGLIGIBLE_PERCENT`] of the best; others are worse.
     Some(Vec<usize>),
-    /// All that have a value, so that none is better than another.
+    /// All that have a value, this many, so that none is better than another.
     All(usize),
 }
 
 impl Best {
-    /// A tie as text, each that is best named as `name` says; `None` if there is none.
+    /// A tie in words, with names by `name`; `None` if there is no tie.
     pub fn tie(&self, name: impl Fn(usize) -> String) -> Option<String> {
         match self {
             Best::None | Best::One(_) => None,
@@ -370,7 +370,7 @@ struct LinesPart {
 }
 
 struct StatementRow {
-    /// Where it is shown on the page.
+    /// The part's location on the page.
     part: String,
     about: String,
     section: String,

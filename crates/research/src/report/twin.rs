@@ -1,4 +1,4 @@
-//! How well a twin ranks settings: what its trials promised compared with what real runs gave.
+//! Accuracy of a twin's ranking of settings: predictions of its trials compared with real runs.
 
 use serde::Serialize;
 
@@ -14,56 +14,56 @@ pub struct Report {
     pub schema: u32,
     /// The program's version.
     pub seekwise_version: String,
-    /// The command that repeats it.
+    /// The command that reproduces it.
     pub command: String,
-    /// What was asked: name and value.
+    /// Parameters: name and value.
     pub setup: Vec<(String, String)>,
-    /// Every load, or phase of one.
+    /// Results by load, or by phase of a load.
     pub loads: Vec<Ranking>,
-    /// Loads of which no twin could be made: name and reason.
+    /// Loads for which no twin could be made: name and reason.
     pub without_twin: Vec<(String, String)>,
 }
 
-/// How settings were ranked on one load.
+/// Ranking of the settings for a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ranking {
     /// The load, on its device.
     pub load: String,
-    /// Requests that the twin saw.
+    /// Requests observed by the twin.
     pub requests: u64,
-    /// What it understood of each stream.
+    /// The twin's model of each stream.
     pub streams: Vec<Stream>,
-    /// Pairs of settings, judged by what requests got.
+    /// Pairs of settings, compared by the performance of requests.
     pub by_requests: Pairs,
-    /// Pairs of settings, judged by merit: by what processes got, and with settings that starve behind the others.
+    /// Pairs of settings, compared by merit: the performance of processes, with settings that starve a stream behind the others.
     pub by_merit: Pairs,
-    /// How far the setting that the twin ranks first is below the best, by merit.
+    /// Distance of the setting that the twin ranks first below the best, by merit.
     pub regret_percent: f64,
-    /// The settings.
+    /// Results by setting.
     pub settings: Vec<PredictionFigures>,
 }
 
-/// What the twin understood of a stream.
+/// The twin's model of a stream.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stream {
     /// Its number.
     pub stream: u32,
     /// `closed`, `open` or `paced`.
     pub pace: &'static str,
-    /// Requests that it had.
+    /// Number of requests.
     pub requests: u64,
-    /// Requests under way at once.
+    /// Number of concurrent requests.
     pub in_flight: u32,
-    /// How long it thinks after an answer.
+    /// Think time after a completion; `None` if unknown.
     pub thought_ms: Option<f64>,
 }
 
-/// Pairs of settings.
+/// Agreement on the order of pairs of settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Pairs {
-    /// Pairs that really differ by more than 5%.
+    /// Pairs that differ by more than 5% in real runs.
     pub differ: u64,
-    /// Of these, pairs that the twin ranks the right way round.
+    /// Those among them that the twin ranks in the same order.
     pub alike: u64,
 }
 
@@ -78,17 +78,17 @@ impl Pairs {
 pub struct PredictionFigures {
     /// The setting.
     pub setting: String,
-    /// What requests got in a real run.
+    /// Performance of requests in a real run.
     pub requests_measured: Outcome,
-    /// What requests got in the twin.
+    /// Performance of requests in the twin.
     pub requests_promised: Outcome,
-    /// What processes got in a real run; the same as requests if no calls were seen.
+    /// Performance of processes in a real run; the same as of requests if no calls were recorded.
     pub measured: Outcome,
-    /// What processes would get, by the twin.
+    /// Performance of processes in the twin.
     pub promised: Outcome,
-    /// The longest p99 response time of a stream by its bound, in a real run: above 1, the stream starves.
+    /// The largest ratio of a stream's p99 response time to its bound, in a real run; above 1 the stream starves.
     pub p99_by_bound_measured: f64,
-    /// The same in the twin.
+    /// The same ratio in the twin.
     pub p99_by_bound_promised: f64,
 }
 
@@ -107,7 +107,7 @@ impl Report {
     /// The report as JSON.
     ///
     /// # Errors
-    /// Never, for numbers and names.
+    /// None for these types.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }

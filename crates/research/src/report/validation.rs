@@ -1,4 +1,4 @@
-//! Accuracy of the simulator: the same jobs by fio on the real kernel and in the simulator.
+//! Accuracy of the simulator: the same jobs run by fio on the real kernel and in the simulator.
 
 use askama::Template;
 use serde::Serialize;
@@ -10,14 +10,14 @@ use ::report::text::{paragraph, printable};
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 2;
 
-/// Two schedulers differ if the real figures of one are this much larger.
+/// Two schedulers count as different if the real figure of one is larger by this factor.
 const DIFFERS: f64 = 1.2;
 
-/// Response times below this, in ms, are the processor's: copying pages, system calls, who runs when. Nothing of that is simulated, so they
-/// are shown and not judged.
+/// Response times below this, in ms, are dominated by the processor (copies, system calls, process scheduling), which is not simulated. They are
+/// shown but not judged.
 const LEAST_MS: f64 = 0.1;
 
-/// The same jobs, really run and simulated.
+/// Results of the same jobs on the real kernel and in the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Validation {
     /// [`SCHEMA`].
@@ -28,11 +28,11 @@ pub struct Validation {
     pub kernel: String,
     /// fio's version.
     pub fio: String,
-    /// Seconds that are measured of each run, by the clock of the disk's model.
+    /// Measured seconds of each run, by the clock of the disk model.
     pub seconds: f64,
-    /// Real runs of each.
+    /// Number of real runs of each.
     pub runs: u32,
-    /// By disk.
+    /// Results by disk.
     pub disks: Vec<Disk>,
     /// Over all disks, by figure.
     pub agreement: Vec<Agreement>,
@@ -45,38 +45,38 @@ pub struct Disk {
     pub device: String,
     /// The profile that was simulated.
     pub disk: String,
-    /// Requests the disk takes at once, and the order in which it serves them.
+    /// Queue depth of the disk, and the order in which it serves requests.
     pub queue: String,
-    /// How many times as fast as its model the device was; figures are in the model's time.
+    /// Speed of the device relative to its model; figures are in the model's time.
     pub scale: f64,
-    /// The result.
+    /// Results by workload and setting.
     pub rows: Vec<Row>,
-    /// By figure.
+    /// Agreement by figure.
     pub agreement: Vec<Agreement>,
-    /// What the twin chose by the kernel's block events, where these were recorded.
+    /// Choices of the twin from the kernel's block events; empty if these were not recorded.
     pub choices: Vec<Choice>,
 }
 
-/// What the twin chose for a workload that it saw under the scheduler that Linux gives a disk.
+/// The twin's choice for a workload observed under Linux's default scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choice {
     /// The workload.
     pub workload: String,
-    /// What it chose.
+    /// The setting it chose.
     pub chosen: String,
-    /// What was really best, by the merit of what requests got.
+    /// The best setting in real runs, by the merit of requests.
     pub best: String,
-    /// How far the merit of its choice is behind that; `None` if its choice starves a stream.
+    /// Distance of the choice's merit below the best, in percent; `None` if the choice starves a stream.
     pub behind_percent: Option<f64>,
-    /// What the twin said.
+    /// The twin's explanation.
     pub why: String,
 }
 
 impl Choice {
-    /// As good as the best, or nearly.
+    /// Tolerance within which a choice counts as right.
     const NEAR_PERCENT: f64 = 5.0;
 
-    /// Whether it is the best, or as good within 5%.
+    /// Whether it is the best, or within 5% of it.
     pub fn is_right(&self) -> bool {
         self.behind_percent.is_some_and(|behind| behind <= Choice::NEAR_PERCENT)
     }
@@ -97,7 +97,7 @@ impl Choice {
     }
 }
 
-/// One workload under one setting, in one direction.
+/// Results of a workload under a setting, in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The workload.
@@ -106,16 +106,16 @@ pub struct Row {
     pub scheduler: String,
     /// `read`, `write` or [`FSYNC`].
     pub direction: String,
-    /// The real kernel's, by figure.
+    /// On the real kernel, by figure.
     pub real: [Spread; 3],
-    /// The simulator's, by figure.
+    /// In the simulator, by figure.
     pub simulated: [Spread; 3],
 }
 
-/// The direction of calls of fsync, which move nothing.
+/// The direction for calls of fsync, which transfer no data.
 pub const FSYNC: &str = "fsync";
 
-/// What is compared: its key, its name, the figure of a row, and whether of fsyncs or of reads and writes.
+/// Compared figures: key, name, index in a row, and whether for fsyncs instead of reads and writes.
 const COMPARED: [(&str, &str, usize, bool); 5] = [
     ("throughput_mb_s", "throughput", 0, false),
     ("mean_ms", "mean response time", 1, false),
@@ -124,27 +124,27 @@ const COMPARED: [(&str, &str, usize, bool); 5] = [
     ("fsync_p99_ms", "p99 of fsync", 2, true),
 ];
 
-/// The figures of a row, as heads of columns.
+/// Column headings of the figures in a row.
 const TITLES: [&str; 3] = ["MB/s", "mean ms", "p99 ms"];
 
-/// What several runs gave.
+/// Statistics over several runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// Of the runs.
+    /// Median of the runs.
     pub median: f64,
-    /// The least.
+    /// Minimum.
     pub low: f64,
-    /// The most.
+    /// Maximum.
     pub high: f64,
     /// Half the width of the 95% confidence interval of their mean, by Student's t; `None` for fewer than two.
     pub interval: Option<f64>,
 }
 
-/// Student's t for a two-sided interval of 95%, by degrees of freedom from 1 on.
+/// Student's t for a two-sided 95% interval, by degrees of freedom from 1.
 const STUDENT: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
 impl Spread {
-    /// Of at least one value; of none all is 0.
+    /// Statistics of some values; all are 0 if there are none.
     pub fn of(mut values: Vec<f64>) -> Spread {
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
@@ -157,13 +157,13 @@ impl Spread {
             let count = values.len() as f64;
             let mean = values.iter().sum::<f64>() / count;
             let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-            // From ten degrees on the quantile falls slowly, to 1.96.
+            // Beyond ten degrees of freedom the quantile decreases slowly, to 1.96.
             STUDENT.get(values.len() - 2).copied().unwrap_or(STUDENT[STUDENT.len() - 1]) * (variance / count).sqrt()
         });
         Spread { median, low: values.first().copied().unwrap_or(0.0), high: values.last().copied().unwrap_or(0.0), interval }
     }
 
-    /// Whether both intervals have values in common. A single run says nothing against it being exact.
+    /// Whether the intervals overlap. A single run counts as exact.
     fn overlaps(&self, other: &Spread) -> bool {
         (self.median - other.median).abs() <= self.interval.unwrap_or(0.0) + other.interval.unwrap_or(0.0)
     }
@@ -175,22 +175,22 @@ impl Spread {
     }
 }
 
-/// How far one figure agrees.
+/// Agreement of one figure between kernel and simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
-    /// `throughput_mb_s`, `mean_ms`, `p99_ms`, or of fsyncs `fsync_mean_ms`, `fsync_p99_ms`.
+    /// `throughput_mb_s`, `mean_ms`, `p99_ms`, or for fsyncs `fsync_mean_ms`, `fsync_p99_ms`.
     pub figure: String,
-    /// The simulator's over the real one, less 1, without its sign: the median of all rows, in percent.
+    /// Absolute relative difference of the simulator's figure from the real one: median over all rows, in percent.
     pub off_median_percent: f64,
-    /// The same, of the row that is off the most.
+    /// The largest difference of a row, in percent.
     pub off_worst_percent: f64,
     /// Pairs of settings under the same workload that differ by more than 20% on the real kernel.
     pub pairs: u32,
-    /// Those of them that the simulator ranks alike.
+    /// Those among them that the simulator ranks in the same order.
     pub alike: u32,
-    /// Pairs of settings under the same workload whose real runs tell them apart: their confidence intervals do not overlap.
+    /// Pairs of settings under the same workload that real runs distinguish: their confidence intervals do not overlap.
     pub told_apart: u32,
-    /// Kendall's tau over these.
+    /// Kendall's tau over these pairs.
     pub tau: Option<f64>,
 }
 
@@ -198,7 +198,7 @@ impl Validation {
     /// As JSON.
     ///
     /// # Errors
-    /// Never for a record of this crate.
+    /// None for these types.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
@@ -312,7 +312,7 @@ impl Disk {
 }
 
 impl Row {
-    /// Of each figure: the real one, its interval, the simulated one, and their ratio.
+    /// For each figure: the real value, its interval, the simulated value, and their ratio.
     fn figures(&self) -> [[String; 4]; 3] {
         std::array::from_fn(|figure| {
             let (real, simulated) = (&self.real[figure], &self.simulated[figure]);
@@ -326,7 +326,7 @@ impl Row {
         })
     }
 
-    /// For the page: workload, scheduler, direction, figures.
+    /// Cells for the page: workload; scheduler, direction and figures.
     fn cells(&self) -> (String, Vec<String>) {
         let names = [printable(&self.scheduler), self.direction.clone()];
         (printable(&self.workload), names.into_iter().chain(self.figures().concat()).collect())
@@ -334,12 +334,12 @@ impl Row {
 }
 
 impl Agreement {
-    /// Of all figures of some rows.
+    /// Agreement of all figures over some rows.
     pub fn all(rows: &[Row]) -> Vec<Agreement> {
         Agreement::over(&[rows])
     }
 
-    /// Of all figures over the rows of several disks; only settings on the same disk are compared.
+    /// Agreement of all figures over the rows of several disks; only settings on the same disk are compared.
     pub fn over(disks: &[&[Row]]) -> Vec<Agreement> {
         let has_fsyncs = disks.iter().copied().flatten().any(|row| row.direction == FSYNC);
         let compared = COMPARED.into_iter().filter(|(.., of_fsync)| has_fsyncs || !of_fsync);
@@ -405,7 +405,7 @@ struct Section {
     head: String,
     plots: Vec<String>,
     agreement: Vec<String>,
-    /// Workload, choice, best, how far behind, and why.
+    /// Workload, choice, best setting, distance below it, and reason.
     choices: Vec<[String; 5]>,
     rows: Vec<(String, Vec<String>)>,
 }
@@ -441,7 +441,7 @@ mod tests {
             row("b", "bfq", 3.0, 2.0),
         ];
         let agreement = &Agreement::all(&rows)[0];
-        // In a: none and bfq differ and are ranked otherwise, bfq and kyber too; none and kyber are within 20% and alike. b is alike.
+        // In a: none and bfq differ and are ranked in opposite order, so are bfq and kyber; none and kyber are within 20% in both. b agrees.
         assert_eq!((agreement.pairs, agreement.alike), (3, 1));
         assert_eq!(agreement.tau, Some(0.0));
         assert!((agreement.off_median_percent - 18.18).abs() < 0.01 && (agreement.off_worst_percent - 47.5).abs() < 1e-9);
@@ -465,7 +465,7 @@ mod tests {
         };
         let rows = [several("none", [9.9, 10.1], 10.0), several("kyber", [9.8, 10.4], 9.0), several("bfq", [29.0, 31.0], 20.0)];
         let agreement = &Agreement::all(&rows)[0];
-        // bfq has the others beyond its interval of 12.7, kyber is within that of none.
+        // Relative to bfq, with an interval of 12.7, both others are outside; kyber is within that of none.
         assert_eq!((agreement.told_apart, agreement.tau, agreement.pairs, agreement.alike), (2, Some(1.0), 2, 2));
     }
 

@@ -1,4 +1,4 @@
-//! What the twin chooses by the real kernel's block events, and how good that really is.
+//! The twin's choice from the real kernel's block events, and its quality in real runs.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ use experiment::fio::Overall;
 use experiment::pool::Workers;
 use progress::monitor::Quiet;
 
-/// The schedulers that are chosen from.
+/// The candidates.
 const CANDIDATES: &str = "kernel";
 
-/// What real runs of some jobs under a scheduler were recorded to.
+/// Recordings of real runs of some jobs under a scheduler.
 pub struct Recorded {
     /// The scheduler, with its defaults.
     pub setting: Setting,
-    /// One file for each run, with what processes got in it: the block layer does not see who waits for a tag before it asks.
+    /// One file per run, with the performance of its processes: time spent waiting for a tag is not visible at the block layer.
     pub runs: Vec<(PathBuf, Overall)>,
 }
 
-/// Asks the twin about the first run under what Linux gives a disk, and judges its choice by all runs. `None` without such a run, or if it
-/// did too little to be judged by.
+/// The twin's choice from the first run under Linux's default scheduler, judged by all runs. `None` without such a run, or if too few requests
+/// completed in it.
 ///
 /// # Errors
 /// A recording cannot be read.
@@ -48,7 +48,7 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
         let mut scores: Vec<f64> = runs.iter().zip(&one.runs).filter_map(score_of).collect();
         scores.sort_by(f64::total_cmp);
         let starving = runs.iter().flatten().filter(|(_, tails)| starves(tails, standard)).count();
-        // Who starves a stream in most of its runs is never chosen.
+        // A setting that starves a stream in most of its runs is never chosen.
         if let Some(&median) = scores.get(scores.len() / 2)
             && 2 * starving <= runs.len()
         {
@@ -80,10 +80,10 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
     }))
 }
 
-/// How a recording was served; `None` if too little happened.
+/// Performance in a recording; `None` if too few requests completed.
 fn served(file: &Path) -> anyhow::Result<Option<(Performance, Tails)>> {
     let found = served_in(file, &OpenOptions::default(), &Quiet::default())?;
-    // Processes have other numbers in every run, and begin in the order of the jobs. Others are not of the workload.
+    // Process ids differ between runs, but the order of their start is that of the jobs. Other processes are not part of the workload.
     let of_jobs = |tails: Vec<(String, Tail)>| tails.into_iter().filter(|(name, _)| name == "fio").map(|(_, tail)| tail);
     Ok(found.map(|found| (found.served, (0..).zip(of_jobs(found.tails)).collect())))
 }

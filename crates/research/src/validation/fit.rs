@@ -1,4 +1,4 @@
-//! A profile of a real drive, from reads alone.
+//! Fits a profile to a real drive, with reads only.
 
 use anyhow::{Context as _, bail};
 use control::Setting;
@@ -9,8 +9,8 @@ use super::{BYTES, RealDevice, run};
 use experiment::pool::Workers;
 use experiment::recorded::Recorded;
 
-/// What is asked of it, one after the other, and for how long each. One read at a time tells of turns and seeks, over all of the drive and
-/// where the workloads will be; reads in order tell of its rates; several at once tell of its queue.
+/// Job sections in sequence, with their duration in seconds. Single reads reveal rotation and seeks, over the whole drive and in the range of the
+/// workloads; sequential reads reveal media rates; concurrent reads reveal the queue.
 const PROBES: [(&str, f64); 4] = [
     ("[anywhere]\nrw=randread\nbs=4k\n", 8.0),
     ("[near]\nrw=randread\nbs=4k\nsize=8g\n", 8.0),
@@ -18,16 +18,16 @@ const PROBES: [(&str, f64); 4] = [
     ("[many]\nrw=randread\nbs=4k\niodepth=32\n", 8.0),
 ];
 
-/// Reads for half a minute, and fits a profile to the times of that.
+/// Reads for half a minute, and fits a profile to the completion times.
 ///
 /// # Errors
-/// The drive is too small for the workloads, its requests cannot be recorded, fio fails, or too little was seen.
+/// The drive is too small for the workloads, its requests cannot be recorded, fio fails, or too few requests completed.
 pub fn fit(real: &mut dyn RealDevice, capacity_sectors: u64, workers: Workers) -> anyhow::Result<Fitted> {
     let device = real.path();
     if capacity_sectors < BYTES / 512 {
         bail!("{device}: has {} bytes; the workloads need {BYTES}", capacity_sectors * 512);
     }
-    // Past every scheduler.
+    // Without a scheduler.
     let none = Setting::parse("none")?;
     real.set(&none, &[])?;
     let file = tempfile::NamedTempFile::new().context("cannot store the trace")?;

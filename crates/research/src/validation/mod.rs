@@ -1,4 +1,4 @@
-//! Accuracy of the simulator: the same jobs by fio on the real kernel and in the simulator.
+//! Accuracy of the simulator: the same jobs run by fio on the real kernel and in the simulator.
 //!
 //! ```text
 //! workloads x settings ──▶ RealDevice: applies the setting, runs fio ──▶ JSON ──┐
@@ -142,18 +142,18 @@ impl Model {
     }
 }
 
-/// What is compared.
+/// Parameters of a comparison.
 #[derive(Clone, Debug)]
 pub struct ValidationRequest {
-    /// What runs.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// Under which settings; none means Linux's schedulers, and for some workloads settings of one tunable.
+    /// The settings; empty means Linux's schedulers, plus variants of one tunable for some workloads.
     pub settings: Vec<Setting>,
-    /// Seconds that are measured of each run, by the clock of the disk's model.
+    /// Measured seconds of each run, by the clock of the disk model.
     pub seconds: f64,
-    /// RealDevice runs of each.
+    /// Number of real runs of each.
     pub runs: u32,
-    /// How many times as fast as its model the real device is.
+    /// Speed of the real device relative to its model.
     pub scale: f64,
 }
 
@@ -161,19 +161,19 @@ pub struct ValidationRequest {
 struct Cell<'a> {
     workload: &'a Workload,
     setting: Setting,
-    /// Of each real run that did any: reads, writes and fsyncs.
+    /// Results of each real run by direction: reads, writes and fsyncs; runs without any are omitted.
     real: [Vec<[f64; 3]>; 3],
-    /// How the simulator's host is set for the same.
+    /// Host settings of the simulator that match the device.
     host: Vec<String>,
-    /// What the device was asked in each real run, where that was recorded, and what processes got.
+    /// Request recording of each real run, if enabled, with the performance of its processes.
     recorded: Vec<(PathBuf, fio::Overall)>,
 }
 
 impl ValidationRequest {
-    /// Checks what can be checked before anything runs.
+    /// Validates the request before anything is run.
     ///
     /// # Errors
-    /// A scheduler that Linux does not have or that cannot be scaled, or jobs whose times cannot be read.
+    /// A scheduler does not exist in Linux or cannot be scaled, or times of jobs cannot be parsed.
     pub fn check(&self) -> anyhow::Result<()> {
         for setting in &self.settings {
             expect_of_linux(setting)?;
@@ -188,7 +188,7 @@ impl ValidationRequest {
                 "--workloads {}: uses the page cache, which --scale cannot speed up",
                 workload.name
             );
-            // Before minutes of real runs rather than after them.
+            // Fail before minutes of real runs rather than after them.
             let text = jobs("/dev/loop0", workload, self.seconds, 0, self.scale)?;
             shipped::parse(&text, &workload.name)?;
         }
@@ -207,10 +207,10 @@ impl ValidationRequest {
         usual.filter(|setting| self.is_unscaled() || can_be_scaled(setting)).collect()
     }
 
-    /// Runs everything on one disk.
+    /// Runs all workloads on one disk.
     ///
     /// # Errors
-    /// A run failed, real or simulated, or was interrupted.
+    /// A real or simulated run failed, or the work was interrupted.
     pub fn ask(&self, model: &Model, real: &mut dyn RealDevice, workers: Workers) -> anyhow::Result<Disk> {
         let device = real.path();
         let mut cells: Vec<Vec<Cell>> = Vec::new();
@@ -224,7 +224,7 @@ impl ValidationRequest {
         let mut done = 0;
         for round in 0..self.runs {
             for of_workload in &mut cells {
-                // Each round begins with another setting: what drifts is no setting's.
+                // Each round begins with another setting, so that drift does not favour any.
                 let count = of_workload.len();
                 for turn in 0..count {
                     workers.monitor.check()?;
@@ -268,7 +268,7 @@ impl ValidationRequest {
     ) -> anyhow::Result<()> {
         cell.host = real.set(&faster(&cell.setting, self.scale), &host_under(&cell.setting, &cell.workload.host))?;
         let jobs = jobs(&real.path(), cell.workload, self.seconds, round, self.scale)?;
-        // The twin chooses among schedulers with their defaults, on the disk as it is.
+        // The twin chooses among schedulers with default tunables, on the unscaled disk.
         let file = tempfile::Builder::new().tempfile_in(folder).context("cannot store the trace")?;
         let is_asked = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec);
         let recording = (is_asked && real.record(file.path())?).then_some(file);
@@ -286,7 +286,7 @@ impl ValidationRequest {
         Ok(())
     }
 
-    /// The rows of a workload under a setting, one for each direction.
+    /// Rows of a workload under a setting, one per direction.
     fn compare(&self, cell: &Cell, model: &Model, device: &str) -> anyhow::Result<Vec<Row>> {
         let runs: Vec<[Got; 3]> =
             (0..self.runs.max(SIMULATED)).map(|round| self.simulate(cell, model, device, round)).collect::<anyhow::Result<_>>()?;
@@ -315,7 +315,7 @@ impl ValidationRequest {
         file.write_all(jobs.as_bytes()).context("cannot write a job file")?;
         let mut experiment = Experiment::of_jobs(file.path(), &model.disk);
         (experiment.queue_depth, experiment.queue_policy) = (model.queue_depth, model.queue_policy);
-        // What schedulers make of some jobs, such as bfq of several streams, depends on who begins when.
+        // The performance of some jobs, such as bfq with several streams, depends on the order in which they begin.
         (experiment.seed, experiment.begin_apart) = (u64::from(round) + 1, true);
         experiment.host = cell.host.clone();
         let quiet = Quiet::default();
@@ -325,7 +325,7 @@ impl ValidationRequest {
             records.into_iter().next().context("no simulation result")
         };
         let mut record = run(&experiment)?;
-        // The kernel knows the device from earlier runs.
+        // The kernel has an estimate of the write bandwidth from earlier runs.
         if let Some(memory) = record.figures.memory.as_ref().filter(|memory| memory.throttled_s > 0.0) {
             let written_kib = 4.0 * memory.written_back_pages as f64 / record.figures.duration_s;
             experiment.host.push(format!("write_bandwidth_kib={}", (written_kib as i64).max(4)));
@@ -333,7 +333,7 @@ impl ValidationRequest {
         }
         ensure!(record.jobs.len() == 1, "the jobs form {} groups; should be one", record.jobs.len());
         let service = &record.jobs[0].service;
-        // fio divides by the time of the job that ran longest, whenever each began.
+        // fio divides by the run time of the longest job, regardless of when each began.
         let lasted_s = record.streams.iter().map(|stream| stream.service.duration_s).fold(f64::MIN_POSITIVE, f64::max);
         let got = |figures: &Option<report::record::DirectionFigures>| {
             let figures = figures.as_ref()?;
@@ -343,7 +343,7 @@ impl ValidationRequest {
     }
 }
 
-/// A job file for fio and for the simulator: this many seconds by the clock of a disk that is this many times as fast.
+/// A job file for fio and for the simulator: `seconds` by the clock of the model of a disk that is `scale` times as fast.
 pub(crate) fn jobs(device: &str, workload: &Workload, seconds: f64, round: u32, scale: f64) -> anyhow::Result<String> {
     let us = |seconds: f64| format!("{}us", (1e6 * seconds / scale).round());
     Ok(format!(
@@ -359,7 +359,7 @@ pub(crate) fn jobs(device: &str, workload: &Workload, seconds: f64, round: u32, 
 /// Checks that today's Linux has a setting's scheduler.
 ///
 /// # Errors
-/// It has not.
+/// Linux has no such scheduler.
 pub fn expect_of_linux(setting: &Setting) -> anyhow::Result<()> {
     let known = block::KERNEL.iter().map(|spec| spec.name);
     ensure!(
@@ -370,18 +370,18 @@ pub fn expect_of_linux(setting: &Setting) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The tunables of the host under a setting, for a workload that needs some: what the setting says has the last word.
+/// The host tunables under a setting for a workload that needs some; those of the setting take precedence.
 pub(crate) fn host_under(setting: &Setting, needed: &[(String, i64)]) -> Vec<(String, i64)> {
     let is_said = |name: &str| setting.host.iter().any(|(said, _)| said == name);
     needed.iter().filter(|(name, _)| !is_said(name)).chain(&setting.host).cloned().collect()
 }
 
-/// bfq has times in its code that no tunable reaches.
+/// Whether all times can be scaled: bfq has constants in its code that are not tunables.
 fn can_be_scaled(setting: &Setting) -> bool {
     setting.spec.name != "bfq"
 }
 
-/// The setting for a device that is this many times as fast: its times this many times shorter.
+/// The setting for a device that is faster by this factor: its times are divided by it.
 fn faster(setting: &Setting, scale: f64) -> Setting {
     let scaled = |(tunable, value): (&Tunable, &i64)| match tunable.unit {
         Unit::Nanoseconds | Unit::Milliseconds | Unit::Centiseconds if scale != 1.0 => {

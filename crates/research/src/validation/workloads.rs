@@ -1,24 +1,24 @@
-//! What fio is given: the jobs that come with the program, and those of a user's file.
+//! Workloads for fio: the built-in ones, and job files of users.
 
 use anyhow::{Context as _, bail, ensure};
 use control::Setting;
 
-/// Jobs, and under what they are run.
+/// Jobs, with the settings that they need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     /// Name, or path of the file.
     pub name: String,
-    /// A job file without `filename` and times, which the comparison sets.
+    /// A job file without `filename` and durations, which the comparison sets.
     pub jobs: String,
-    /// Tunables of the host that it needs, under every setting.
+    /// Host tunables that it needs under every setting.
     pub host: Vec<(String, i64)>,
-    /// Settings in addition to those of the schedulers, as [`Setting::parse`] reads them: they show what one tunable does to these jobs.
+    /// Additional settings, in the format of [`Setting::parse`]: they show the effect of one tunable on these jobs.
     pub tuned: &'static [&'static str],
 }
 
-/// One that comes with the program.
+/// A built-in workload.
 pub struct Shipped {
-    /// What a person types.
+    /// The name on the command line.
     pub name: &'static str,
     jobs: &'static str,
     host: &'static [(&'static str, i64)],
@@ -26,7 +26,7 @@ pub struct Shipped {
 }
 
 impl Shipped {
-    /// The first line of the jobs.
+    /// The description from the first line of the jobs.
     pub fn summary(&self) -> &'static str {
         self.jobs.lines().next().unwrap_or_default().trim_start_matches("# ")
     }
@@ -48,7 +48,7 @@ macro_rules! workloads {
     };
 }
 
-/// All that come with the program. A tunable is shown at two values in addition to its default.
+/// All built-in workloads. Tunables are shown at two values in addition to the default.
 #[rustfmt::skip]
 pub static WORKLOADS: &[Shipped] = workloads![
     "random-reads" host [] tuned [
@@ -76,10 +76,10 @@ pub static WORKLOADS: &[Shipped] = workloads![
     "reader-and-buffered-writer" host [("dirty_ratio", 2)] tuned ["mq-deadline dirty_ratio=1"];
 ];
 
-/// A workload by its name, or a job file.
+/// A built-in workload by name, or a job file.
 ///
 /// # Errors
-/// There is neither, or the file sets what the comparison does.
+/// There is neither, or the file sets options that the comparison sets.
 pub fn find(name: &str) -> anyhow::Result<Workload> {
     if let Some(shipped) = WORKLOADS.iter().find(|shipped| shipped.name == name) {
         return Ok(shipped.workload());
@@ -100,7 +100,7 @@ pub fn find(name: &str) -> anyhow::Result<Workload> {
     Ok(Workload { name: name.to_owned(), jobs, host: Vec::new(), tuned: &[] })
 }
 
-/// Options of jobs that the comparison sets itself: where and how long they run, and in what form fio reports.
+/// Options of jobs that the comparison sets: location, duration, and the format of fio's report.
 const OURS: &[&str] = &[
     "filename",
     "directory",
@@ -125,16 +125,16 @@ impl Workload {
         self.jobs.lines().any(|line| matches!(line.replace(' ', "").as_str(), "direct=0" | "buffered=1"))
     }
 
-    /// The settings of these jobs that show what a tunable does.
+    /// The additional settings that show the effect of a tunable on these jobs.
     pub fn tuned(&self) -> impl Iterator<Item = Setting> {
         // A test checks that all of them parse.
         self.tuned.iter().filter_map(|text| Setting::parse(text).ok())
     }
 
-    /// The jobs for a disk that is this many times as fast as its model: pauses this many times shorter, rates this many times higher.
+    /// The jobs for a disk that is `factor` times as fast as its model: pauses are divided by it, rates multiplied.
     ///
     /// # Errors
-    /// A time or rate cannot be read.
+    /// A time or rate cannot be parsed.
     pub fn scaled(&self, factor: f64) -> anyhow::Result<String> {
         let mut scaled = String::with_capacity(self.jobs.len());
         for (number, line) in self.jobs.lines().enumerate() {
@@ -149,7 +149,7 @@ impl Workload {
     }
 }
 
-/// The option at that factor; `None` if it is neither time nor rate.
+/// The scaled option; `None` if it is neither a time nor a rate.
 fn scaled_option(key: &str, value: &str, factor: f64) -> anyhow::Result<Option<String>> {
     match key {
         // fio's units without a suffix: microseconds for pauses, seconds for delays.

@@ -5,7 +5,7 @@ use super::setting::{Found, Setting, Tool, sysctl_key};
 
 /// Folders in order of precedence.
 const FOLDERS: &[&str] = &["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
-/// Read last by `sysctl --system`, and by systemd where a link in [`FOLDERS`] leads to it.
+/// Read last by `sysctl --system`, and by systemd if a link in [`FOLDERS`] leads to it.
 const OLD: &str = "/etc/sysctl.conf";
 
 /// Collects the settings.

@@ -1,6 +1,6 @@
 //! The active profile of tuned, with those that it includes (tuned.conf(5), and the plugins disk, sysctl, sysfs and vm).
 //!
-//! An included profile comes first; of a section with the same name each key is replaced, or with `replace=1` the whole section.
+//! An included profile comes first; in a section with the same name each key is replaced, or with `replace=1` the whole section.
 
 use super::pattern::matches;
 use super::root::{Origin, Root, Text};
@@ -134,7 +134,7 @@ fn add(section: &Section, disks: &[Disk], found: &mut Found) {
                 None => found.warnings.push(format!("{}: readahead={} should be a number of KiB", value.origin, value.value)),
             },
             ("sysctl", name) => found.settings.extend(sysctl_key(name).map(|key| setting(None, &key, &value.value))),
-            // Newer versions accept some by their bare names.
+            // Newer versions accept some under their bare names.
             ("vm", name) => found.settings.extend(sysctl_key(&format!("vm.{name}")).map(|key| setting(None, &key, &value.value))),
             ("sysfs", path) => {
                 let Some((pattern, key)) = queue_attribute(path) else { continue };

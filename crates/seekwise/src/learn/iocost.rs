@@ -27,8 +27,8 @@ const SAMPLES: f64 = 20.0 * ROUNDS as f64 + 15.0;
 const LEAST_FILE: u64 = 64 << 20;
 /// Maximum share of foreign I/O; above it the figures are invalid.
 const MOST_FOREIGN_PERCENT: f64 = 5.0;
-/// Maximum standard error. Figures with a larger one may be off by far more: at a load average of 13 on two processors, an emulated volume of
-/// 3,000 random reads per second was measured at 348 ± 39%.
+/// Maximum standard error. Figures with a larger one may be wrong by far more: at a load average of 13 on two processors, an emulated volume
+/// with 3,000 random reads per second was measured at 348 ± 39%.
 const MOST_ERROR_PERCENT: f64 = 25.0;
 /// Sectors per GB.
 const SECTORS_A_GB: f64 = 1e9 / 512.0;

@@ -1,4 +1,4 @@
-//! When sectors pass: each is read from the media, whatever the drive remembers.
+//! Measures the angles at which sectors pass: each is read from the media, bypassing the drive's cache.
 
 use block::Op;
 use rand::Rng as _;
@@ -8,18 +8,18 @@ use rand_xoshiro::rand_core::SeedableRng as _;
 use super::Probe;
 use crate::device::tracks::{off, part};
 
-/// Other places that are read before a sector is read again, at most: more segments no drive has.
+/// Maximum number of other reads before a sector is read again; more than the cache segments of any drive.
 const MOST_BETWEEN: usize = 320;
-/// Sectors that are tried, and how close their angles come when read twice from the media, in turns.
+/// Number of sectors tried, and tolerance between the angles of two reads from the media, in revolutions.
 const TRIED: usize = 12;
 const SAME: f64 = 0.002;
 
-/// Asks for angles.
+/// Measures angles.
 pub struct Angles<'a> {
     probe: &'a mut dyn Probe,
     random: Xoshiro256PlusPlus,
     turn_ns: f64,
-    /// Places that are read in between.
+    /// Number of other reads in between.
     between: usize,
     asked: u64,
 }
@@ -33,12 +33,12 @@ impl<'a> Angles<'a> {
         self.turn_ns = turn_ns;
     }
 
-    /// The time of a turn.
+    /// Time of a revolution.
     pub fn turn_ns(&self) -> f64 {
         self.turn_ns
     }
 
-    /// Requests so far.
+    /// Number of requests so far.
     pub fn asked(&self) -> u64 {
         self.asked
     }
@@ -47,7 +47,7 @@ impl<'a> Angles<'a> {
         self.probe.capacity_sectors()
     }
 
-    /// Any sector.
+    /// A random sector.
     pub(super) fn anywhere(&mut self) -> u64 {
         let capacity = self.capacity();
         self.random.random_range(0..capacity)
@@ -57,13 +57,13 @@ impl<'a> Angles<'a> {
         &mut self.random
     }
 
-    /// Asks, and says when the request began and when it was done.
+    /// Issues a request; returns when it began and when it completed.
     pub(super) fn ask(&mut self, op: Op, lba: u64, sectors: u32) -> Option<(f64, f64)> {
         self.asked += 1;
         self.probe.ask(op, lba, sectors)
     }
 
-    /// Reads elsewhere, until what was read before is forgotten.
+    /// Reads elsewhere until earlier reads are evicted from the drive's cache.
     pub(super) fn forget(&mut self) -> Option<()> {
         for _ in 0..self.between {
             let lba = self.anywhere();
@@ -79,14 +79,14 @@ impl<'a> Angles<'a> {
         Some(part(end / self.turn_ns))
     }
 
-    /// The same of more sectors than one.
+    /// The angle at the end of a request of several sectors.
     pub(super) fn of_many(&mut self, op: Op, lba: u64, sectors: u32) -> Option<f64> {
         self.forget()?;
         let (_, end) = self.ask(op, lba, sectors)?;
         Some(part(end / self.turn_ns))
     }
 
-    /// Finds how many other places make the drive forget: read again, a sector then passes at the same angle.
+    /// Finds the number of reads that evict a sector from the drive's cache: reading it again then gives the same angle.
     pub(super) fn find_distance(&mut self) -> Option<()> {
         self.between = 3;
         while self.between < MOST_BETWEEN {

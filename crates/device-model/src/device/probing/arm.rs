@@ -1,7 +1,7 @@
-//! Finds the seek curve, and how writes complete.
+//! Finds the seek curve and the completion of writes.
 //!
-//! A sector is read when it passes for the first time after the head is at work. So the time of a read at a distance says that the head
-//! needs no longer than that, and longer than a turn less. Reads at all angles leave a narrow band.
+//! A sector is read when it first passes after the head has arrived. So the time of a read at a distance shows that the head
+//! needs no longer than that, and longer than a revolution less. Reads at all angles leave a narrow range.
 
 use std::f64::consts::TAU;
 
@@ -12,25 +12,25 @@ use super::Angles;
 use crate::device::mechanics::{Mechanics, Writes};
 use crate::device::tracks::{off, part};
 
-/// Pairs of reads.
+/// Number of pairs of reads.
 const PAIRS: usize = 5_000;
-/// Pairs of a read and a write.
+/// Number of pairs of a read and a write.
 const WRITES: usize = 400;
-/// Points of the curve for each factor of two in distance; then this many evenly spaced ones.
+/// Number of points of the curve per factor of two in distance; then this many evenly spaced ones.
 const POINTS: f64 = 4.0;
 const EVENLY: u64 = 64;
 /// Tolerance of the angle at which a request to the media completes, in revolutions.
 const ON_TIME: f64 = 0.02;
-/// Least share of writes at their angle on a drive that completes writes on the media.
+/// Minimum share of writes at their angle for a drive to count as completing writes on the media.
 const MOSTLY: f64 = 0.6;
-/// Times that each point of the curve is set by its neighbours.
+/// Number of relaxation sweeps over the points of the curve.
 const SWEEPS: usize = 12;
 /// Largest request for the time per sector, in sectors.
 const LARGEST: u64 = 64;
-/// Places where they are tried.
+/// Number of locations where they are tried.
 const PLACES: usize = 7;
 
-/// Finds the rest of a disk's mechanics.
+/// Finds the seek curve, the interface rate, and the completion of writes.
 pub(super) fn find(angles: &mut Angles, mechanics: &mut Mechanics) -> Option<()> {
     mechanics.sector_ns = sector(angles, mechanics)?;
     let pairs = pairs(angles, mechanics, PAIRS, Op::Read)?;
@@ -41,22 +41,22 @@ pub(super) fn find(angles: &mut Angles, mechanics: &mut Mechanics) -> Option<()>
     Some(())
 }
 
-/// An access behind another.
+/// An access that follows another one.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     distance: u64,
     took_ns: f64,
-    /// Turns between when it was done and when its sector passes.
+    /// Revolutions between its completion and the passing of its sector.
     off: f64,
 }
 
-/// Asks at all distances.
+/// Measures pairs at all distances.
 fn pairs(angles: &mut Angles, mechanics: &Mechanics, count: usize, op: Op) -> Option<Vec<Pair>> {
     let capacity = angles.capacity();
     let mut all = Vec::with_capacity(count);
     let mut at = capacity / 2;
     for number in 0..count {
-        // Before a write the arm is where a read has left it.
+        // Before a write, a read positions the arm.
         if op == Op::Write {
             at = angles.anywhere();
             angles.ask(Op::Read, at, 1)?;
@@ -74,7 +74,7 @@ fn pairs(angles: &mut Angles, mechanics: &Mechanics, count: usize, op: Op) -> Op
     Some(all)
 }
 
-/// A sector at a distance, of which near ones are as likely as far ones.
+/// A sector at a distance whose logarithm is uniform.
 fn near(angles: &mut Angles, at: u64, capacity: u64) -> u64 {
     let distance = (angles.random().random::<f64>() * (capacity as f64).ln()).exp() as u64;
     let (down, up) = (at.checked_sub(distance), at.checked_add(distance).filter(|lba| *lba < capacity));
@@ -84,7 +84,7 @@ fn near(angles: &mut Angles, at: u64, capacity: u64) -> u64 {
 
 /// Time per sector in nanoseconds if the interface limits it; 0 if the media do.
 fn sector(angles: &mut Angles, mechanics: &Mechanics) -> Option<f64> {
-    // Where the media are the fastest.
+    // In the zone with the highest media rate.
     let fastest = mechanics.tracks.zones.iter().enumerate().min_by(|a, b| a.1.per_sector.total_cmp(&b.1.per_sector));
     let (number, zone) = fastest?;
     let stretch = mechanics.tracks.stretches.iter().find(|stretch| stretch.zone == number)?;
@@ -106,7 +106,7 @@ fn sector(angles: &mut Angles, mechanics: &Mechanics) -> Option<f64> {
     Some(if is_slower { per_sector * mechanics.turn_ns } else { 0.0 })
 }
 
-/// The curve that is the least at odds with the pairs: none is read before the head can be there, or a turn later than it could.
+/// The curve with the smallest violation by the pairs: none is read before the head arrives, or a revolution later than it could be.
 fn curve(pairs: &[Pair], turn_ns: f64) -> Vec<(u64, f64)> {
     let longest = pairs.iter().map(|pair| pair.distance).max().unwrap_or(0);
     let mut curve: Vec<(u64, f64)> = points(longest).into_iter().map(|distance| (distance, turn_ns / 2.0)).collect();
@@ -115,7 +115,7 @@ fn curve(pairs: &[Pair], turn_ns: f64) -> Vec<(u64, f64)> {
         let point = curve.partition_point(|(distance, _)| *distance <= pair.distance).saturating_sub(1);
         between[point].push(*pair);
     }
-    // To begin with each point is as its neighbours' pairs want it.
+    // The first sweep fits each point independently of its neighbours.
     for sweep in 0..SWEEPS {
         for point in 0..curve.len() {
             if let Some(ns) = settle(&curve, &between, point, turn_ns, sweep == 0) {
@@ -128,7 +128,7 @@ fn curve(pairs: &[Pair], turn_ns: f64) -> Vec<(u64, f64)> {
     curve
 }
 
-/// Distances at which the curve has points.
+/// Distances of the curve's points.
 fn points(longest: u64) -> Vec<u64> {
     let mut points = vec![0];
     let mut next = 1.0f64;
@@ -144,13 +144,13 @@ fn points(longest: u64) -> Vec<u64> {
     points
 }
 
-/// The value of a point that is the least at odds with the pairs on either side, in the middle if several are. At first, `alone`, pairs
-/// count as if they were at the point.
+/// The value of a point with the smallest violation by the pairs on either side; the middle if several are equal. In the first sweep,
+/// `alone`, pairs count as if they were at the point.
 fn settle(curve: &[(u64, f64)], between: &[Vec<Pair>], point: usize, turn_ns: f64, alone: bool) -> Option<f64> {
     let mut bounds: Vec<(f64, f64)> = Vec::new();
     let mut bound = |pair: &Pair, other: Option<(u64, f64)>| {
         let own = curve[point].0;
-        // The share of the point in the curve there, and what the other one adds.
+        // The weight of this point in the interpolation, and the contribution of the other one.
         let (share, rest) = match other.filter(|_| !alone) {
             Some((distance, ns)) => {
                 let share = 1.0 - pair.distance.abs_diff(own) as f64 / own.abs_diff(distance) as f64;
@@ -160,7 +160,7 @@ fn settle(curve: &[(u64, f64)], between: &[Vec<Pair>], point: usize, turn_ns: f6
         };
         if share > 0.05 {
             let most = (pair.took_ns - rest) / share;
-            // It counts by its share: what is far from the point says little of it.
+            // Weighted by that share: pairs far from the point constrain it less.
             bounds.push((most, share));
             bounds.push((most - turn_ns / share, -share));
         }
@@ -173,7 +173,7 @@ fn settle(curve: &[(u64, f64)], between: &[Vec<Pair>], point: usize, turn_ns: f6
     if bounds.is_empty() {
         return None;
     }
-    // Oddness falls by the shares of lower bounds still above, and grows by those of upper bounds already below.
+    // The violation falls with the shares of lower bounds still above, and rises with those of upper bounds already below.
     bounds.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut slope: f64 = -bounds.iter().map(|(_, share)| share.min(0.0).abs()).sum::<f64>();
     let (mut first, mut last) = (None, None);
@@ -191,7 +191,7 @@ fn settle(curve: &[(u64, f64)], between: &[Vec<Pair>], point: usize, turn_ns: f6
     Some(((first + last) / 2.0).max(0.0))
 }
 
-/// Whether writes are done when their sectors pass, and how much longer the head needs for them.
+/// Whether writes complete when their sectors pass, and their additional settling time.
 fn of_writes(writes: &[Pair], mechanics: &Mechanics) -> Writes {
     let (across, up) = writes.iter().fold((0.0, 0.0), |(across, up), pair| {
         let (sine, cosine) = (TAU * pair.off).sin_cos();

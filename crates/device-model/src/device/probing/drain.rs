@@ -1,4 +1,4 @@
-//! Measures the rate at which a device with a write buffer writes to its media, by writing until the buffer must be full.
+//! Measures the rate at which a device with a write buffer writes to its media, by writing until the buffer is certainly full.
 
 use block::Op;
 
@@ -6,7 +6,7 @@ use super::Probe;
 
 /// Sectors of a write.
 const SECTORS: u32 = 256;
-/// 512 MiB, more than drives have memory for writes. The first half fills it, the second is timed.
+/// 512 MiB, more than the write buffers of drives. The first half fills the buffer, the second is timed.
 const WRITES: u64 = 4096;
 
 /// Nanoseconds per sector written; `None` if the probe ended.

@@ -1,10 +1,10 @@
-//! Probes a disk for its mechanics: one request at a time, by nothing but completion times.
+//! Probes a disk for its mechanics: one request at a time, using only completion times.
 //!
 //! ```text
 //! the same sectors, again and again ─▶ a turn ─▶ when sectors pass ─▶ tracks, zones ─▶ pairs at all distances ─▶ the arm
 //! ```
-//! Worthington, Ganger, Patt and Wilkes, "On-line extraction of SCSI disk drive parameters" (SIGMETRICS 1995), do so with vectors of
-//! requests found for each parameter; here every completion gives an angle of the platter, and the rest is
+//! Worthington, Ganger, Patt and Wilkes, "On-line extraction of SCSI disk drive parameters" (SIGMETRICS 1995), use vectors of
+//! requests designed for each parameter; here every completion gives an angle of the platter, and the rest is
 //! arithmetic with angles.
 
 mod angles;
@@ -20,7 +20,7 @@ pub use drain::find as find_drain;
 
 use super::mechanics::Mechanics;
 
-/// A device that serves nothing but the probing.
+/// A device used exclusively for probing.
 ///
 /// ```
 /// use block::Op;

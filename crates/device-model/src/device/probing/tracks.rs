@@ -1,9 +1,9 @@
-//! Finds tracks: within one the angle grows evenly from sector to sector; at its end it jumps.
+//! Finds tracks: within one the angle grows linearly from sector to sector; at its end it jumps.
 //!
 //! ```text
 //! angle    /|    /|    /|        a track ends where the line does (found by halving)
 //!         / |   / |   / |  /     jumps repeat from cylinder to cylinder: number of heads
-//!        /  |  /  |  /  | /      how far that holds is found by doubling and halving; a new zone begins there
+//!        /  |  /  |  /  | /      the extent of this pattern is found by doubling and halving; a new zone begins there
 //!       /   | /   | /   |/
 //! sectors ──────────────────▶
 //! ```
@@ -13,14 +13,14 @@ use crate::device::tracks::{MOST_STRETCHES, MOST_SURFACES, Stretch, Tracks, Zone
 
 /// Tolerance of a predicted angle, as a share of a sector.
 const NEAR: f64 = 0.35;
-/// Tracks that are looked at for the number of heads, at most; and at least, where a break cuts them short.
+/// Maximum number of tracks examined for the number of heads, and the minimum if a break ends them early.
 const WINDOW: usize = 2 * MOST_SURFACES + 2;
 const FEWEST: usize = 6;
-/// Places that are tried for whole tracks before a stretch of the disk is passed over, and how far each is from the next.
+/// Number of locations tried for whole tracks before a stretch of the disk is skipped, and their distance.
 const TRIES: usize = 40;
 /// Maximum number of requests.
 const MOST_ASKED: u64 = 6_000_000;
-/// Least number of sectors of a track.
+/// Minimum number of sectors per track.
 const SHORTEST: u64 = 16;
 
 /// All tracks; `None` if they cannot be found.
@@ -48,9 +48,9 @@ struct Finder<'a, 'b> {
     angles: &'a mut Angles<'b>,
     capacity: u64,
     tracks: Tracks,
-    /// Cylinder that comes next.
+    /// The next cylinder.
     cylinder: u64,
-    /// The stretch before.
+    /// The previous stretch.
     before: Option<usize>,
 }
 
@@ -59,11 +59,11 @@ struct Finder<'a, 'b> {
 struct Line {
     angle: f64,
     per_sector: f64,
-    /// The first sector behind it.
+    /// The first sector after it.
     end: u64,
 }
 
-/// Successive tracks as long as each other.
+/// Successive tracks of equal length.
 #[derive(Debug)]
 struct Run {
     first: u64,
@@ -74,7 +74,7 @@ struct Run {
 }
 
 impl Finder<'_, '_> {
-    /// The line on which a sector lies. `None` in `Some`: there is none.
+    /// The line that contains a sector; `Some(None)` if there is none.
     fn line(&mut self, from: u64) -> Option<Option<Line>> {
         if from + 2 >= self.capacity {
             return Some(None);
@@ -101,7 +101,7 @@ impl Finder<'_, '_> {
         Some((end - from >= 2).then_some(Line { angle, per_sector: whole(per_sector), end }))
     }
 
-    /// The first sector behind a line, known to be behind `on` and not behind `beyond`.
+    /// The first sector after a line, which is known to be above `on` and at most `beyond`.
     fn end_of_line(&mut self, from: u64, (angle, per_sector): (f64, f64), (mut on, mut beyond): (u64, u64)) -> Option<u64> {
         while beyond - on > 1 {
             let middle = on + (beyond - on) / 2;
@@ -111,7 +111,7 @@ impl Finder<'_, '_> {
         Some(from + beyond)
     }
 
-    /// Tracks from a sector on that begins one, as long as each other, as many as come without a break.
+    /// Successive tracks of equal length from a sector that begins a track, up to the first break; at most `most`.
     fn run(&mut self, first: u64, most: usize) -> Option<Option<Run>> {
         let Some(line) = self.line(first)? else { return Some(None) };
         let sectors = line.end - first;
@@ -129,7 +129,7 @@ impl Finder<'_, '_> {
             let ends = self.angles.of(next + sectors - 1)?;
             let straight = off(ends - begins - (sectors - 1) as f64 * run.per_sector).abs() <= NEAR * run.per_sector;
             let jump = off(begins - angle - sectors as f64 * run.per_sector);
-            // What goes on as before is no new track, and was measured as one that is too short.
+            // A line that continues without a jump is not a new track: the previous one was measured too short.
             if !straight || jump.abs() < NEAR * run.per_sector {
                 break;
             }
@@ -139,7 +139,7 @@ impl Finder<'_, '_> {
         Some(Some(run))
     }
 
-    /// Learns a zone from tracks at or behind this sector, and says where they begin.
+    /// Learns a zone from tracks at or after this sector, and returns where they begin.
     fn begin_zone(&mut self, at: u64) -> Option<Option<Stretch>> {
         let mut from = at;
         for _ in 0..TRIES {
@@ -185,7 +185,7 @@ impl Finder<'_, '_> {
         Some(Stretch { first: before, zone, angle, cylinder: self.cylinder, track })
     }
 
-    /// After a break the zone's tracks usually continue, shifted by some sectors; their jumps show which tracks of a cylinder they are.
+    /// After a break, the zone's tracks usually continue with an offset; their jumps identify the tracks of a cylinder.
     fn goes_on(&mut self, at: u64, before: usize) -> Option<Option<Stretch>> {
         let Stretch { zone, .. } = self.tracks.stretches[before];
         let (per_sector, sectors) = (self.tracks.zones[zone].per_sector, self.tracks.zones[zone].sectors);
@@ -203,7 +203,7 @@ impl Finder<'_, '_> {
             let expected = |number: usize| known[(track + number) % surfaces];
             run.jumps.iter().enumerate().all(|(number, jump)| off(jump - expected(number)).abs() < NEAR * per_sector)
         };
-        // Where several would do, the one that comes next.
+        // If several match, the next in order.
         let passed = self.passed(before, run.first);
         let found = (0..surfaces).filter(is_at).min_by_key(|track| (track + surfaces - passed.1) % surfaces);
         Some(found.map(|track| {
@@ -212,7 +212,7 @@ impl Finder<'_, '_> {
         }))
     }
 
-    /// Cylinder and track at which a sector would be if a stretch had no end.
+    /// Cylinder and track of a sector if the stretch continued up to it.
     fn passed(&self, number: usize, lba: u64) -> (u64, usize) {
         let stretch = &self.tracks.stretches[number];
         let zone = &self.tracks.zones[stretch.zone];
@@ -221,11 +221,11 @@ impl Finder<'_, '_> {
         (stretch.cylinder + tracks / surfaces, (tracks % surfaces) as usize)
     }
 
-    /// Enters a stretch, and finds where it breaks: that sector.
+    /// Adds a stretch, and returns the sector at which it ends.
     fn extent(&mut self, stretch: Stretch) -> Option<u64> {
         let zone = self.tracks.zones[stretch.zone].clone();
         let all = (self.capacity - stretch.first).div_ceil(zone.sectors);
-        // How far the turns of a cylinder are off: angles far away tell them more exactly than neighbours.
+        // Correction of the revolutions per cylinder: distant angles determine it more accurately than near ones.
         let (mut drift, surfaces) = (0.0, zone.jumps.len() as u64);
         let (mut on, mut beyond) = (0, 1);
         while beyond < all {
@@ -253,7 +253,7 @@ impl Finder<'_, '_> {
         Some(end)
     }
 
-    /// Deviation of the angles in a track of a stretch from the expected ones; `None` in `Some` if the track is not whole.
+    /// Deviation of the angles in a track of a stretch from the expected ones; `Some(None)` if the track is incomplete.
     fn error(&mut self, stretch: &Stretch, zone: &Zone, track: u64, drift: f64) -> Option<Option<f64>> {
         let first = stretch.first + track * zone.sectors;
         let mut last_error = None;
@@ -273,13 +273,13 @@ impl Finder<'_, '_> {
     }
 }
 
-/// A turn has a whole number of sectors, mostly.
+/// Rounds to an integer number of sectors per revolution if that is close.
 fn whole(per_sector: f64) -> f64 {
     let sectors = 1.0 / per_sector;
     if (sectors - sectors.round()).abs() < 0.02 { 1.0 / sectors.round() } else { per_sector }
 }
 
-/// The jumps of a cylinder, that to the next one last, and which of its tracks comes first in the run.
+/// The jumps of a cylinder, that to the next cylinder last, and the index of the run's first track in its cylinder.
 fn jumps(run: &Run) -> Option<(Vec<f64>, usize)> {
     let all = &run.jumps;
     if all.len() < FEWEST {
@@ -289,7 +289,7 @@ fn jumps(run: &Run) -> Option<(Vec<f64>, usize)> {
     let repeats = |surfaces: &usize| (*surfaces..all.len()).all(|number| is_same(all[number], all[number - surfaces]));
     let most = MOST_SURFACES.min(all.len() - 2);
     let surfaces = (1..=most).find(repeats)?;
-    // The one that differs from most others is that of the arm.
+    // The jump that differs from most others includes the seek to the next cylinder.
     let unlike = |number: &usize| all[..surfaces].iter().filter(|&&other| !is_same(other, all[*number])).count();
     let arm = (0..surfaces).rev().max_by_key(unlike).unwrap_or(0);
     let of_cylinder = (0..surfaces).map(|number| all[(arm + 1 + number) % surfaces]).collect();

@@ -10,25 +10,25 @@ use crate::rotation::FASTEST;
 
 /// Revolutions per second of the slowest drives.
 const SLOWEST: f64 = 58.0;
-/// Sectors that are read in turn: more than drives have segments, so that each comes from the media.
+/// Number of sectors read in turn: more than the cache segments of drives, so that each is read from the media.
 const PLACES: usize = 320;
 /// Number of rounds.
 const ROUNDS: usize = 12;
-/// Sectors are done where the turn says, or nothing turns: the length of the mean of the angles as arrows.
+/// Minimum agreement of completions with a revolution: the length of the mean of the angles as unit vectors. Below it there is no platter.
 const AGREEMENT: f64 = 0.5;
-/// Turns that a span may be off: what is further off came from the drive's memory.
+/// Maximum deviation of a span in revolutions; spans that deviate more were served from the drive's cache.
 const OUT_OF_STEP: f64 = 0.02;
-/// A slower speed than the one that agrees best is the right one if it agrees nearly as well: so do its multiples.
+/// A lower speed is preferred if its agreement is this fraction of the best, as multiples of the true speed agree as well.
 const NEARLY: f64 = 0.9;
 
-/// Finds the revolution; `None` without one.
+/// Finds the time of a revolution; `None` if there is no platter.
 pub(super) fn find(probe: &mut dyn Probe, seed: u64) -> Option<Angles<'_>> {
     let mut angles = Angles::new(probe, seed);
     let places: Vec<u64> = (0..PLACES).map(|_| angles.anywhere()).collect();
     let mut ends: Vec<Vec<f64>> = vec![Vec::new(); PLACES];
     let mut order: Vec<usize> = (0..PLACES).collect();
     for _ in 0..ROUNDS {
-        // In the same order each round would take as long as the one before, and spans would be whole numbers of anything.
+        // With a fixed order all rounds would take equally long, and spans would be multiples of any period.
         order.shuffle(angles.random());
         for &number in &order {
             ends[number].push(angles.ask(Op::Read, places[number], 1)?.1);
@@ -36,7 +36,7 @@ pub(super) fn find(probe: &mut dyn Probe, seed: u64) -> Option<Angles<'_>> {
     }
     let near: Vec<f64> = ends.iter().flat_map(|ends| ends.windows(2).map(|pair| pair[1] - pair[0])).collect();
     let mut turn_ns = coarse(&near)?;
-    // The further apart, the more exactly; each step may be as long as the one before leaves no doubt about the turns.
+    // Longer spans are more accurate; each step is short enough for the previous accuracy to determine the number of revolutions.
     for apart in 1..ROUNDS {
         let spans = ends.iter().flat_map(|ends| ends.iter().zip(&ends[apart..]).map(|(one, next)| next - one));
         let (mut by_turns, mut turns_squared) = (0.0, 0.0);
@@ -56,10 +56,10 @@ pub(super) fn find(probe: &mut dyn Probe, seed: u64) -> Option<Angles<'_>> {
     Some(angles)
 }
 
-/// The slowest speed at which spans are whole turns.
+/// The lowest speed at which all spans are whole revolutions.
 fn coarse(spans: &[f64]) -> Option<f64> {
     let longest = spans.iter().copied().fold(0.0, f64::max);
-    // From one speed to the next the longest span slips by a tenth of a turn.
+    // Between adjacent speeds, the longest span differs by a tenth of a revolution.
     let step = 0.1 / (longest / 1e9);
     let count = ((FASTEST - SLOWEST) / step) as usize + 1;
     let speeds: Vec<(f64, f64)> =
@@ -69,7 +69,7 @@ fn coarse(spans: &[f64]) -> Option<f64> {
         return None;
     }
     let first = speeds.iter().position(|(_, agreement)| *agreement >= NEARLY * best)?;
-    // The top of the peak that begins there.
+    // The maximum of the peak that begins there.
     let peak = speeds[first..].iter().take(20).max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(1e9 / peak.0)
 }

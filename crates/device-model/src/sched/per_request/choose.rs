@@ -1,4 +1,4 @@
-//! Chooses the waiting request that should complete soonest.
+//! Chooses the queued request that should complete soonest.
 
 use block::Nanos;
 use block::queue::Slot;
@@ -6,11 +6,11 @@ use block::queue::Slot;
 use super::positioning::Foreseen;
 use super::{ASYNC, PROMPT, PerRequest, SYNC};
 
-/// Candidates of a kind for each pick: the oldest, and the nearest on either side. More take longer than a microsecond; half as many change
-/// nothing.
+/// Number of candidates of a kind per pick: the oldest, and the nearest on either side. More take longer than a microsecond; half as many make
+/// no difference.
 const LOOKED_AT: usize = 48;
 
-/// A request that may go next.
+/// A candidate for the next request.
 pub(super) struct Candidate {
     pub slot: Slot,
     pub is_prompt: bool,
@@ -19,7 +19,7 @@ pub(super) struct Candidate {
 }
 
 impl PerRequest {
-    /// The oldest request that has expired, of either kind in turn.
+    /// The oldest expired request; kinds alternate.
     pub(super) fn expired(&self, now: Nanos) -> Option<(usize, Slot)> {
         [1 - self.expired_kind, self.expired_kind].into_iter().find_map(|kind| {
             let slot = self.queue.oldest(kind)?;
@@ -45,7 +45,7 @@ impl PerRequest {
                 consider(slot);
                 oldest = queue.newer(slot);
             }
-            // With more than that waiting, the nearest ones are worth a look, whenever they came.
+            // With longer queues, consider also the nearest ones, regardless of their age.
             if oldest.is_some()
                 && let Some(slot) = queue.nearest(kind, last.end, u64::MAX, 1)
             {
@@ -62,14 +62,14 @@ impl PerRequest {
         })
     }
 
-    /// A candidate, whatever it costs.
+    /// A candidate from a queued request, with its cost.
     pub(super) fn candidate(&mut self, now: Nanos, slot: Slot) -> Candidate {
         let PerRequest { queue, shared, anchors, last, tuning, .. } = self;
         let (foreseen, cost_ns) = shared.with(|known| known.foresee(now, last, queue.request(slot), anchors, tuning.batch as f64));
         Candidate { slot, is_prompt: false, foreseen, cost_ns }
     }
 
-    /// The oldest synchronous request, for a device that holds others already and orders them itself.
+    /// The oldest synchronous request, for a device that already has others queued and orders them itself.
     pub(super) fn oldest(&mut self, now: Nanos) -> Option<Candidate> {
         let goes_on = self.queue.nearest(SYNC, self.last.end, 0, 1).filter(|&slot| {
             let stream = self.queue.request(slot).stream;

@@ -39,7 +39,7 @@ impl Knowledge for Shared {
 
 impl Shared {
     pub fn with<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
-        // Whatever panicked elsewhere, what was learned is still as good as before.
+        // The state is consistent even if another thread panicked while holding the lock.
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -58,15 +58,15 @@ impl Known {
         let anchor = anchors.get(&self.positioning, request);
         let (foreseen, cost_ns) = self.positioning.foresee(now, (last.end, last.op), request, anchor);
         let goes_on = request.is_sync() && self.streams.is_next(request);
-        // A sequential request was read ahead by the device, or passes the head anyway.
+        // A sequential request was read ahead by the device, or follows directly under the head.
         let cost_ns = if !goes_on {
             self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
         } else if last.stream == Some(request.stream) {
-            // Whoever goes elsewhere now must come back for it.
+            // Going elsewhere now would cost the way back.
             let running_ns = self.streams.running_ns(request.stream);
             running_ns - (self.streams.switching_ns().unwrap_or(cost_ns) - running_ns).max(0.0)
         } else {
-            // Going there is the first step of a run, all of which is quick.
+            // Switching there pays off over a run, whose further requests are fast.
             let switching_ns = self.streams.switching_ns().unwrap_or(cost_ns);
             let staying_ns =
                 self.streams.staying_ns(request.stream).map_or(switching_ns, |staying_ns| staying_ns.min(switching_ns));
@@ -79,14 +79,14 @@ impl Known {
 /// The last dispatched request.
 #[derive(Clone, Copy)]
 pub(super) struct Sent {
-    /// The sector behind it.
+    /// The sector after it.
     pub end: u64,
     pub op: Op,
     /// `None` before the first.
     pub stream: Option<StreamId>,
 }
 
-/// The anchors of the requests that wait, by their numbers: each is looked up once as long as nothing new is known.
+/// Anchors of queued requests by id: each is computed once per generation of the knowledge.
 pub(super) struct Anchors(Vec<Remembered>);
 
 #[derive(Clone, Copy)]

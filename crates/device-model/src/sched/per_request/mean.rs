@@ -4,7 +4,7 @@
 /// random loads by less than 1%.
 pub(super) const LATEST: f64 = 0.125;
 
-/// See the head of the file. Without a sample it has no value.
+/// An exponentially weighted mean; without samples it has no value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mean {
     value: f64,

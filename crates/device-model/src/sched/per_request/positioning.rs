@@ -6,12 +6,12 @@
 //!  |--------------------------------------------|----- wait -----|---- transfer ----|
 //!  0                                            s                                   at T times (angle + any whole number)
 //! ```
-//! Two things are learned. The shortest time s after which the head can be at work at a distance, in steps of half an octave: it is
-//! raised when a request took a turn longer than foreseen, and lowered, slowly or by proof, when it did not. And when the sectors pass
-//! under the head: every request that came from the media is a landmark, whose last sector passes again after any number of turns, and
-//! the line of [`rotation`](crate::rotation) tells when those around it do. Where no line is known half a turn is expected.
+//! Two things are learned. First, the minimum time s until the head has arrived at a distance, in steps of half an octave: it is
+//! raised when a request took a revolution longer than predicted, and lowered, slowly or by proof, when it did not. Second, when the sectors pass
+//! under the head: every request served from the media is a landmark, whose last sector passes again after any number of revolutions, and
+//! the line of [`rotation`](crate::rotation) gives the times of those around it. Without a line, half a revolution is expected.
 //!
-//! A drive with a write cache completes writes at any angle. So the line is sought in reads first, and writes that do not end on it are no
+//! A drive with a write cache completes writes at any angle. So the line is searched in reads first, and writes that do not match it are not
 //! landmarks; after one of them the head's position is unknown, and the nearest request goes first.
 //!
 //! On a device without a platter no line is found, and the nearest request goes first.
@@ -23,7 +23,7 @@ use block::{Nanos, Op, Request};
 use super::REMEMBERED;
 use crate::rotation::{End, Finder, MIN_PAIRS};
 
-/// Lines are learned for regions of this many sectors (a power of two): 1 GiB. Tracks of a region are about as long.
+/// Base-2 logarithm of the size of a region with its own line, in sectors: 1 GiB. Tracks of a region have similar lengths.
 const REGION_SHIFT: u32 = 21;
 /// Bounds of memory: ends of each region, regions (the least recently used is dropped), and landmarks (the oldest is dropped).
 const ENDS: usize = 512;
@@ -36,12 +36,12 @@ const ASSUMED_TURN_NS: f64 = 1e9 / 120.0;
 /// Standard deviation of predicted ends in revolutions: a drive's other work takes a few tenths of a millisecond.
 /// Twice or half of it changes the mean score of random loads by less than 1%; so it is with the two shares below.
 const SCATTER: f64 = 0.05;
-/// A foreseen end is met if it comes this close, in turns.
+/// Maximum deviation of a met prediction, in revolutions.
 const MET: f64 = 2.5 * SCATTER;
-/// Weight of the latest end in the share that is met, and the least share of a usable line. By chance 2 * MET would be met.
+/// Weight of the latest prediction in the share that is met, and the minimum share of a usable line. By chance 2 * MET would be met.
 const LATEST: f64 = 1.0 / 32.0;
 const MOSTLY: f64 = 0.5;
-/// Variances as shares of a turn: of a speed just found, which the finder's tests hold, and of its drift from one request to the next.
+/// Variances relative to a revolution: of a new speed, which the finder's tests guarantee, and of its drift per request.
 const FOUND_VARIANCE: f64 = 1e-4 * 1e-4;
 const DRIFT_VARIANCE: f64 = 1e-8 * 1e-8;
 
@@ -49,13 +49,13 @@ const DRIFT_VARIANCE: f64 = 1e-8 * 1e-8;
 pub struct Positioning {
     finder: Finder,
     turn_ns: Option<f64>,
-    /// Nothing turns.
+    /// Whether the device has no platter.
     is_still: bool,
-    /// Its variance, as a share of it.
+    /// Relative variance of `turn_ns`.
     turn_variance: f64,
     regions: BTreeMap<u64, Region>,
     landmarks: BTreeMap<u64, f64>,
-    /// Recent share of ends that were met, by operation. A drive with a write cache completes writes at any angle.
+    /// Recent share of predictions that were met, by operation. A drive with a write cache completes writes at any angle.
     met: [f64; 2],
     recent: Vec<u64>,
     /// End and completion time of the last observed request.
@@ -63,7 +63,7 @@ pub struct Positioning {
     by_age: VecDeque<u64>,
     /// Shortest times in nanoseconds, by operation.
     reach_ns: [[f64; STEPS]; 2],
-    /// Grows whenever what was foreseen before may be wrong now.
+    /// Incremented whenever earlier predictions may have become wrong.
     generation: u32,
     uses: u64,
 }
@@ -79,12 +79,12 @@ struct Region {
     seen: u64,
     search_at: u64,
     per_sector: Option<f64>,
-    /// Share of foreseen ends that came about, lately.
+    /// Recent share of predictions that were met.
     met: f64,
     used: u64,
 }
 
-/// When a request's last sector passes under the head, give or take whole turns; `None` where that is not known.
+/// When a request's last sector passes under the head, modulo whole revolutions; `None` if unknown.
 pub(super) type Anchor = Option<Passing>;
 
 /// See [`Anchor`].
@@ -100,7 +100,7 @@ pub(super) struct Passing {
 pub(super) struct Foreseen {
     distance: u64,
     anchor: Anchor,
-    /// When it should end, in nanoseconds, and how long it waits for the platter before.
+    /// The predicted end in nanoseconds, and the rotational latency before it.
     end_ns: f64,
     wait_ns: f64,
 }
@@ -112,11 +112,11 @@ impl Default for Positioning {
 }
 
 impl Positioning {
-    /// Without knowledge.
+    /// Positioning without knowledge.
     pub fn new() -> Positioning {
         let mut reach_ns = [[0.0; STEPS]; 2];
         for (step, reach) in reach_ns.iter_mut().flat_map(|of_one| of_one.iter_mut().enumerate()) {
-            // Something to begin with, growing with the root of the distance to 6.5 ms for 4 TB; too short, so that the first misses say more.
+            // Initial values, growing with the root of the distance to 6.5 ms for 4 TB; too short, so that the first misses are informative.
             *reach = 0.5e6 + 6e6 * 2f64.powf((step as f64 / 2.0 - 33.0) / 2.0).min(1.0);
         }
         Positioning {
@@ -136,7 +136,7 @@ impl Positioning {
         }
     }
 
-    /// Regions whose tracks' length is known.
+    /// Number of regions with a known track length.
     fn known_regions(&self) -> usize {
         self.regions.values().filter(|region| region.per_sector.is_some()).count()
     }
@@ -149,27 +149,27 @@ impl Positioning {
         self.regions.get(&(lba >> REGION_SHIFT))?.per_sector
     }
 
-    /// When `end`, the sector behind a request, passes.
+    /// When `end`, the sector after a request, passes.
     pub(super) fn anchor(&self, end: u64) -> Anchor {
         let turn_ns = self.turn_ns?;
         let per_sector = self.per_sector(end)?;
         let below = self.landmarks.range(..=end).next_back().map(|(&lba, &at)| (lba, at));
         let above = self.landmarks.range(end..).next().map(|(&lba, &at)| (lba, at));
         let nearest = [below, above].into_iter().flatten().min_by_key(|(lba, _)| lba.abs_diff(end));
-        // The line holds in its region.
+        // The line is valid only within its region.
         let (lba, at) = nearest.filter(|(lba, _)| lba >> REGION_SHIFT == end >> REGION_SHIFT)?;
         let angle = (end as f64 - lba as f64) * per_sector;
         Some(Passing { at_ns: at + angle * turn_ns, sector_ns: per_sector * turn_ns })
     }
 
-    /// Foresees when a request ends that is sent now, with the head at `head`; and the time until then with the danger counted in that
-    /// it is missed.
+    /// Predicts the end of a request dispatched now, with the head at `head`; and the time until then, including the expected cost of
+    /// missing it.
     #[inline]
     pub(super) fn foresee(&self, now: Nanos, (head, op): (u64, Op), request: &Request, anchor: Anchor) -> (Foreseen, f64) {
         let distance = head.abs_diff(request.lba);
         // For writes to a cache only the seek counts, as for reads.
         let is_foreseen = self.is_foreseen(request.op.is_write());
-        // After one of them the head's position is unknown.
+        // After a write to a cache, the head's position is unknown.
         let anchor = anchor.filter(|_| is_foreseen && self.is_foreseen(op.is_write()));
         let reach = self.reach_ns[usize::from(request.op.is_write() && is_foreseen)][step(distance)];
         let now_ns = now.0 as f64;
@@ -178,10 +178,10 @@ impl Positioning {
                 let ready = now_ns + reach + f64::from(request.sectors) * passing.sector_ns;
                 let turns = (passing.at_ns - ready) / turn_ns;
                 let wait = (turns - turns.floor()) * turn_ns;
-                // What must not be late at all is missed half the time.
+                // A sector that must be reached without any slack is missed half of the time.
                 let danger = (1.0 - wait / (SCATTER * turn_ns)).max(0.0) / 2.0;
                 let end_ns = ready + wait;
-                // What is merged of several requests serves them all: only the way there tells which goes first.
+                // A merged request serves several at once: compare only the time to reach it.
                 let transfer = f64::from(request.sectors) * passing.sector_ns;
                 (Foreseen { distance, anchor, end_ns, wait_ns: wait }, end_ns - now_ns - transfer + danger * turn_ns)
             }
@@ -193,7 +193,7 @@ impl Positioning {
         }
     }
 
-    /// Learns from a request of another scheduler. If it was dispatched after the previous one completed, the head was there.
+    /// Learns from a request of another scheduler. If it was dispatched after the previous one completed, the head's position is known.
     pub(super) fn watch(&mut self, request: &Request, dispatched: Nanos, at: Nanos, is_from_memory: bool) {
         let alone = self.last.filter(|&(_, _, done)| dispatched >= done);
         let foreseen = alone.map(|(head, op, _)| self.foresee(dispatched, (head, op), request, self.anchor(request.end())).0);
@@ -201,8 +201,8 @@ impl Positioning {
         self.last = Some((request.end(), request.op, at));
     }
 
-    /// Learns from a request that is done. `foreseen` if it was alone at the device, and so its whole time was its own. What came from the
-    /// drive's memory, or went there, tells nothing.
+    /// Learns from a completed request. `foreseen` must be set only if it was alone at the device, so that its whole time was its own. Requests
+    /// served by the drive's cache are not informative.
     pub(super) fn learn(
         &mut self,
         request: &Request,
@@ -237,7 +237,7 @@ impl Positioning {
         }
         let late = (at.0 as f64 - foreseen.end_ns) / turn_ns;
         let is_tight = foreseen.wait_ns < 3.0 * SCATTER * turn_ns;
-        // A miss costs a turn and a hit saves little: so it is raised quickly and lowered slowly, where that can be told.
+        // A miss costs a revolution and a hit saves little: raise quickly, and lower slowly where the slack was small.
         if (late - 1.0).abs() < MET {
             *reach += SCATTER / 2.0 * turn_ns;
         } else if late.abs() < MET && is_tight {
@@ -270,7 +270,7 @@ impl Positioning {
         }
     }
 
-    /// Ends of reads, or of writes, come about as foreseen.
+    /// Whether reads, or writes, complete as predicted.
     fn is_foreseen(&self, is_write: bool) -> bool {
         self.met[usize::from(is_write)] >= MOSTLY
     }
@@ -281,7 +281,7 @@ impl Positioning {
         turns - turns.round()
     }
 
-    /// Keeps step with the platter: a small part of each difference goes into the time of a turn, which ages landmarks well.
+    /// Tracks the platter: a small share of each deviation corrects the time of a revolution, on which old landmarks depend.
     fn follow(&mut self, end: End, is_write: bool, anchor_ns: f64, turn_ns: f64) {
         let off = self.off(end.at_ns, anchor_ns);
         let is_met = off.abs() < MET;
@@ -291,7 +291,7 @@ impl Positioning {
         }
         if is_met {
             let turns = (end.at_ns - anchor_ns) / turn_ns;
-            // Kalman's filter for the one unknown: what a difference says of the time of a turn grows with the turns it took to come about.
+            // Kalman filter for a single unknown: a deviation's information on the time of a revolution grows with the number of revolutions.
             let gain = self.turn_variance * turns / (turns * turns * self.turn_variance + SCATTER * SCATTER);
             self.turn_ns = Some(turn_ns * (1.0 + gain * off));
             self.turn_variance = (1.0 - gain * turns) * self.turn_variance + DRIFT_VARIANCE;
@@ -299,7 +299,7 @@ impl Positioning {
         let region = self.region(end.lba);
         weigh(&mut region.met, is_met);
         if region.met < MOSTLY {
-            // This line is none.
+            // The line was wrong.
             region.per_sector = None;
             region.search_at = region.seen + MIN_PAIRS as u64;
             region.met = 1.0;
@@ -341,7 +341,7 @@ impl Positioning {
         (self.turn_ns, self.is_still) = (turn.map(|turn| turn.0 as f64), turn.is_none());
     }
 
-    /// Looks for a region's line: in the ends of its reads, or of all if they do not suffice.
+    /// Searches a region's line: in the ends of its reads, or of all requests if reads do not suffice.
     fn search(&mut self, number: u64) {
         let Some(region) = self.regions.get(&number).filter(|_| !self.is_still) else { return };
         let of = |writes: bool| region.ends.iter().filter(move |of_one| of_one.is_write == writes).map(|of_one| of_one.end);
@@ -360,7 +360,7 @@ impl Positioning {
         }
     }
 
-    /// Whether writes end where the line of reads says. What they have marked is forgotten.
+    /// Determines whether writes match the line of reads. Discards landmarks of writes.
     fn judge_writes(&mut self, number: u64, reads: &[End], writes: &[End]) {
         let first = number << REGION_SHIFT;
         let last = first | ((1 << REGION_SHIFT) - 1);
@@ -381,12 +381,12 @@ impl Positioning {
     }
 }
 
-/// Adds to the share that is met, in which the latest counts most.
+/// Updates the exponentially weighted share of met predictions.
 fn weigh(share: &mut f64, is_met: bool) {
     *share += LATEST * (f64::from(u8::from(is_met)) - *share);
 }
 
-/// The step of a distance.
+/// The bin of a distance.
 #[inline]
 fn step(distance: u64) -> usize {
     if distance == 0 {

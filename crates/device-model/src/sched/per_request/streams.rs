@@ -1,9 +1,9 @@
 //! Predicts the next requests of streams, learned from completed requests.
 //!
-//! A process that reads one block after the other has its next request ready a moment after the last one is done, and that one takes
-//! little or no seek. Whoever serves another one in that moment pays two (deceptive idleness: Iyer and Druschel, Anticipatory
-//! scheduling, SOSP 2001). So for each stream is kept how long it thinks, as a distribution, and what its request takes if it comes right
-//! after its last one; and for all together what it takes to go to another stream. From that follows how long to wait for a stream:
+//! A process that reads one block after the other issues its next request a moment after the last one completed, and that one needs
+//! little or no seek. Serving another process in that moment costs two seeks (deceptive idleness: Iyer and Druschel, Anticipatory
+//! scheduling, SOSP 2001). So the model keeps, per stream, the distribution of think times, and the service time of a request directly
+//! after its last one; and over all streams the cost of switching to another. From these follows the time to wait for a stream:
 //!
 //! ```text
 //! gain(w) = P(thinks at most w) * (cost of the other - cost of this one)  -  E min(thinking, w)        at its largest
@@ -25,11 +25,11 @@ const SEEK_NS: f64 = 0.5e9 / FASTEST;
 const FEW_SEEKS: f64 = 0.02;
 /// Weight of the latest request in that share, low enough that one in fifty is no accident.
 const LATEST_SEEK: f64 = 1.0 / 64.0;
-/// As near as this, in sectors, a stream's next request is hoped to be done in half of the time of another's. 8 MiB are some ten tracks; not
-/// to hope at all costs up to 4% on loads of a few streams.
+/// Distance in sectors within which a stream's next request is initially assumed to take half of the time of another's. 8 MiB are some ten
+/// tracks; without this assumption loads with few streams lose up to 4%.
 const NEAR: u64 = 16_384;
-/// A stream is local, and has turns, if its next request takes at most this share of what it takes to go to another stream. Without a margin
-/// several streams in order lose up to half of their throughput, at 0.55 as well.
+/// A stream is local, and has turns, if its next request takes at most this fraction of a switch to another stream. Without a margin
+/// several sequential streams lose up to half of their throughput, at 0.55 as well.
 const LOCAL: f64 = 0.8;
 /// Initial time of a sequential request without its transfer. Four times as much changes nothing.
 const LEAST_NS: f64 = 100e3;
@@ -40,10 +40,10 @@ struct Past {
     end: u64,
     done: Nanos,
     thinking: Thinking,
-    /// Shares of its requests that go on where the last one ended, or near there.
+    /// Shares of its requests that continue where the last one ended, or near there.
     goes_on: Mean,
     stays_near: Mean,
-    /// Times of requests directly after one of the same stream, and of all.
+    /// Service times of requests directly after one of the same stream, and of all.
     staying_ns: Mean,
     own_ns: Mean,
     /// Time without transfer of a sequential request directly after one of the same stream.
@@ -58,11 +58,11 @@ pub(super) struct Streams {
     last: Option<(StreamId, Nanos)>,
     /// Think times of all streams.
     thinking: Thinking,
-    /// Times of requests directly after another stream's: alone at the device, and not alone.
+    /// Service times of requests directly after another stream's: alone at the device, and not alone.
     switching_ns: [Mean; 2],
-    /// Share of those that took as long as a seek, lately.
+    /// Recent share of those that took as long as a seek.
     seeks: f64,
-    /// Time of a sector where requests go on, at its best.
+    /// Transfer time per sector of sequential requests, at best.
     sector_ns: f64,
 }
 
@@ -80,13 +80,13 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Learns from a request that is done. Called in order of completion.
+    /// Learns from a completed request. Must be called in order of completion.
     pub fn done(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
         let last = self.last.replace((request.stream, at));
         if !request.is_sync() {
             return;
         }
-        // While others were served it waited; that time is theirs.
+        // Time in which it waited for others does not count.
         let began = last.map_or(dispatched, |(_, done)| done.max(dispatched));
         let own_ns = (at - began).0 as f64;
         let stays = last.is_some_and(|(stream, _)| stream == request.stream);
@@ -105,7 +105,7 @@ impl Streams {
         past.goes_on.add(f64::from(u8::from(goes_on)));
         past.stays_near.add(f64::from(u8::from(past.end.abs_diff(request.lba) < NEAR)));
         past.sectors.add(f64::from(request.sectors));
-        // One that was asked for before the last was done needed no thinking.
+        // A request issued before the last one completed has no think time.
         let thought = if request.arrival > past.done { request.arrival - past.done } else { Nanos::ZERO };
         past.own_ns.add(own_ns);
         past.thinking.add(thought);
@@ -118,7 +118,7 @@ impl Streams {
         }
         if goes_on {
             let sector_ns = own_ns / f64::from(request.sectors.max(1));
-            // It grows slowly where nothing is as quick any more: by half in 200 requests.
+            // Slowly increases if no request is as fast any more: by half in 200 requests.
             self.sector_ns = if sector_ns < self.sector_ns { sector_ns } else { self.sector_ns * 1.002 };
         }
         (past.end, past.done) = (request.end(), at);
@@ -135,7 +135,7 @@ impl Streams {
         self.pasts[stream as usize % REMEMBERED].as_ref().filter(|past| past.stream == stream)
     }
 
-    /// Records that a stream was waited for in vain.
+    /// Records that waiting for a stream was in vain.
     pub fn stayed_away(&mut self, stream: StreamId) {
         if let Some(past) = self.pasts[stream as usize % REMEMBERED].as_mut().filter(|past| past.stream == stream) {
             past.thinking.add(Nanos(u64::MAX));
@@ -156,12 +156,12 @@ impl Streams {
         })
     }
 
-    /// Its requests mostly go on where the last one ended, as far as is known.
+    /// Whether its requests mostly continue where the last one ended; true if unknown.
     pub fn may_go_on(&self, stream: StreamId) -> bool {
         self.past(stream).and_then(|past| past.goes_on.get()).is_none_or(|on| on > 0.5)
     }
 
-    /// Whether its load is low even if it is served at once, because it mostly thinks for long.
+    /// Whether its load is low even if it is served immediately, because of long think times.
     pub fn asks_for_little(&self, stream: StreamId) -> bool {
         self.past(stream).is_some_and(|past| past.thinking.is_long())
     }
@@ -181,38 +181,38 @@ impl Streams {
         past.thinking.wait_ns(&self.thinking, saved_ns)
     }
 
-    /// Its next request should take less than to go to another stream.
+    /// Whether its next request should take less than switching to another stream.
     pub fn is_local(&self, stream: StreamId) -> bool {
         let Some((past, staying_ns)) = self.past(stream).zip(self.staying_ns(stream)) else { return false };
         !self.is_found_by_device(past) && self.switching_ns().is_some_and(|switching_ns| staying_ns < LOCAL * switching_ns)
     }
 
-    /// The device was seen to work at several at once.
+    /// Whether the device has been observed to serve several requests at once.
     fn takes_several(&self) -> bool {
         self.switching_ns[1].get().is_some()
     }
 
-    /// A device that takes several at once finds by itself what is near; what goes on in order it may still leave for another.
+    /// Whether the device itself will find the stream's next request: it serves several at once, and the stream is not sequential.
     fn is_found_by_device(&self, past: &Past) -> bool {
         self.takes_several() && past.goes_on.get().is_none_or(|share| share < 0.5)
     }
 
-    /// Whether a request goes on where its stream's last one ended.
+    /// Whether a request continues where its stream's last one ended.
     pub fn is_next(&self, request: &Request) -> bool {
         self.past(request.stream).is_some_and(|past| past.is_next(request))
     }
 
-    /// The device serves streams far apart as quickly as one alone.
+    /// Whether the device serves distant streams as fast as a single one.
     pub fn nothing_seeks(&self) -> bool {
         self.seeks < FEW_SEEKS
     }
 
-    /// Time of this stream's requests if the device mostly serves them from its memory; `None` otherwise.
+    /// Service time of this stream's requests if the device mostly serves them from its memory; `None` otherwise.
     pub fn memory_ns(&self, stream: StreamId) -> Option<f64> {
         self.past(stream)?.own_ns.get().filter(|&own_ns| own_ns < FROM_MEMORY_NS)
     }
 
-    /// Time of a request after another stream's, on a device with a queue that of several at once; `None` if unknown.
+    /// Service time of a request after another stream's, with several at the device if it supports that; `None` if unknown.
     pub fn switching_ns(&self) -> Option<f64> {
         let [alone, in_company] = self.switching_ns;
         in_company.get().or(alone.get())

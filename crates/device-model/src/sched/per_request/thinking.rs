@@ -4,15 +4,15 @@ use block::Nanos;
 
 use super::mean::LATEST;
 
-/// Steps of thinking: shorter than 32 microseconds, which is less than any device takes, than 64, and so on; the last step is everything
-/// longer than 16 milliseconds, which is more than going elsewhere and back takes.
+/// Bins of think times: below 32 microseconds, which is less than any device takes, below 64, and so on; the last bin is everything
+/// longer than 16 milliseconds, which is more than switching to another stream and back takes.
 const STEPS: usize = 11;
 const FIRST_STEP_NS: u64 = 32_000;
 
 /// Share of long think times above which a stream mostly thinks for long. At a half, writes of a real trace wait 7% longer.
 const MOSTLY: f64 = 0.6;
 
-/// Distribution of a stream's think times by step, weighted towards the latest.
+/// Distribution of a stream's think times, weighted towards the latest.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Thinking {
     steps: [f64; STEPS],
@@ -28,12 +28,12 @@ impl Thinking {
         }
     }
 
-    /// Whether it mostly thinks for longer than it can be waited for.
+    /// Whether it mostly thinks for longer than waiting is worthwhile.
     pub fn is_long(&self) -> bool {
         self.steps[STEPS - 1] > MOSTLY
     }
 
-    /// Time to wait in nanoseconds if the next request saves `saved_ns`; zero not to wait. What all streams did
+    /// Time to wait in nanoseconds if the next request saves `saved_ns`; zero not to wait. The distribution over all streams
     /// counts as one sample.
     pub fn wait_ns(&self, of_all: &Thinking, saved_ns: f64) -> f64 {
         let share = |step: usize| {
@@ -45,7 +45,7 @@ impl Thinking {
         for step in 0..STEPS - 1 {
             let share = share(step);
             comes += share;
-            // In the middle of its step.
+            // Assume the middle of the bin.
             thinks += share * 0.75 * longest;
             let gain = comes * saved_ns - thinks - (1.0 - comes) * longest;
             if gain > best_gain {

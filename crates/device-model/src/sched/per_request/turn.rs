@@ -1,4 +1,4 @@
-//! Turns: a stream is served for a while, with anticipation in between; asynchronous requests have turns of their own.
+//! Turns: a stream is served for some time, with anticipation in between; asynchronous requests have turns of their own.
 
 use block::queue::Slot;
 use block::sched::COMPLETION_BACKSTOP;
@@ -7,38 +7,38 @@ use block::{Nanos, Request, StreamId};
 use super::choose::Candidate;
 use super::{ASYNC, PROMPT, PerRequest, SHARE, SYNC};
 
-/// Requests of a turn while others have expired, however short they are: the starvation bound counts requests, not time.
+/// Maximum requests of a turn while others have expired, however short they are: the starvation bound counts requests, not time.
 pub(super) const TURN_PICKS: u64 = 256;
-/// Asynchronous requests that are larger than the others by this factor are not delayed.
+/// Factor by which asynchronous requests must be larger than synchronous ones not to be delayed.
 const BULK: f64 = 2.0;
 
-/// The stream that is served and waited for.
+/// The stream in service, which is waited for.
 #[derive(Clone, Copy)]
 pub(super) struct Turn {
     /// The stream of the last dispatched synchronous request; `None` in a turn of asynchronous ones.
     pub stream: Option<StreamId>,
     pub began: Nanos,
     pub picks: u64,
-    /// Its requests at the device.
+    /// Number of its requests at the device.
     pub at_device: u32,
-    /// When the last of them was done.
+    /// When the last of them completed.
     pub idle_since: Nanos,
     /// End of its last request, and whether that one was sequential.
     pub end: u64,
     pub is_running: bool,
     /// It is mostly sequential, and continuing takes less than switching to another stream.
     pub is_local: bool,
-    /// The stream was waited for in vain.
+    /// Whether waiting for the stream was in vain.
     pub is_over: bool,
 }
 
 impl PerRequest {
-    /// Whether a synchronous request waits.
+    /// Whether a synchronous request is queued.
     fn sync_waits(&self) -> bool {
         self.queue.oldest(SYNC).is_some() || self.queue.oldest(PROMPT).is_some()
     }
 
-    /// When asynchronous requests may go by present knowledge: after a pause of the synchronous ones, or in their turn. `None` without any.
+    /// When asynchronous requests may go, as currently known: after a pause of the synchronous ones, or in their turn. `None` without any.
     pub(super) fn async_from(&self, now: Nanos) -> Option<Nanos> {
         let oldest = self.queue.oldest(ASYNC)?;
         let in_turn = self.async_expires(oldest).max(self.next_async_turn);
@@ -62,18 +62,18 @@ impl PerRequest {
         self.sectors[ASYNC].get() > self.sectors[SYNC].get().map(|sectors| BULK * sectors)
     }
 
-    /// Whether it is the turn of asynchronous requests.
+    /// Whether asynchronous requests have the turn.
     fn is_async_turn(&self, now: Nanos) -> bool {
         self.turn.is_some_and(|turn| turn.stream.is_none()) && self.turn_goes_on(now)
     }
 
-    /// Whether the turn goes on although others have expired.
+    /// Whether the turn continues although others have expired.
     pub(super) fn turn_goes_on(&self, now: Nanos) -> bool {
         self.turn
             .is_some_and(|turn| turn.is_local && !turn.is_over && turn.picks < TURN_PICKS && now < turn.began + self.tuning.turn)
     }
 
-    /// Until when to keep the device idle because the last stream's next request should complete sooner than this candidate.
+    /// Until when to keep the device idle because the last stream's next request should complete sooner than this candidate; `None` not to wait.
     pub(super) fn wait_until(&mut self, now: Nanos, best: &Candidate) -> Option<Nanos> {
         let turn = self.turn?;
         let stream = turn.stream.filter(|_| !turn.is_over && self.tuning.longest_wait > Nanos::ZERO)?;
@@ -82,12 +82,12 @@ impl PerRequest {
             return None;
         }
         let at_device = self.at_device;
-        // A device that takes several at once serves them better together, if they lie apart.
+        // A device that serves several at once is faster with requests together, if they are not sequential.
         if at_device > 0 && !turn.is_running {
             return None;
         }
         let wait_ns = self.shared.with(|known| {
-            // With others at the device, what is foreseen of one alone says little.
+            // With others at the device, predictions for a single request are not meaningful.
             let of_others = known.streams.switching_ns().filter(|_| at_device > 0);
             known.streams.wait_ns(stream, of_others.unwrap_or(best.cost_ns))
         });
@@ -115,7 +115,7 @@ impl PerRequest {
             self.shared.with(|known| (stream.is_none_or(|stream| known.streams.is_local(stream)), known.streams.is_next(request)));
         self.sectors[usize::from(stream.is_some())].add(f64::from(request.sectors));
         if stream.is_none() && (self.sync_at_device > 0 || self.sync_waits()) {
-            // While both wait, synchronous requests get the larger share of the time, or the others if they are large.
+            // While both are queued, synchronous requests get the larger share of the time, or asynchronous ones if they are large.
             let turn = self.tuning.turn.0;
             self.next_async_turn = now + if self.is_bulk() { Nanos(turn / SHARE) } else { Nanos(SHARE * turn) };
         }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::controller::workload::Distribution;
 use crate::model::Dataset;
 
-/// Workloads that are remembered, and rows of each.
+/// Maximum number of workloads that are remembered, and of rows in each.
 const SEGMENTS: usize = 64;
 const ROWS: usize = 48;
 /// Weight of a new window in a workload's distribution.
@@ -19,7 +19,7 @@ pub struct Segment {
     rows: VecDeque<Vec<f64>>,
     /// Per arm: number of windows, and the sum of their scores.
     measured: Vec<(f64, f64)>,
-    /// A choice was undone.
+    /// Whether a choice was reverted.
     pub is_corrected: bool,
 }
 
@@ -69,7 +69,7 @@ impl Segment {
 #[derive(Clone, Debug)]
 pub struct Log {
     arms: usize,
-    /// The current one.
+    /// The current workload.
     pub segment: Segment,
     past: VecDeque<Segment>,
 }

@@ -47,7 +47,7 @@ use observe::preference::Preference;
 use taught::{Taught, lessons};
 use tunables::Lessons;
 
-/// A window with fewer completed requests is not classified, and goes on until there are enough.
+/// Minimum completed requests for a window to be classified; a window with fewer is extended.
 const FEWEST: u64 = 30;
 
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ enum State {
 /// The choice of the classifier or of a remembered error.
 struct Proposal {
     arm: usize,
-    /// How likely it is right, in percent.
+    /// Probability that it is correct, in percent.
     confidence: f64,
     why: String,
 }
@@ -145,7 +145,7 @@ impl Classified {
         logged
     }
 
-    /// Applies an arm.
+    /// Activates an arm.
     fn put(&mut self, arm: usize, why: String, expected_gain: Option<f64>) -> Decision {
         Decision { expected_gain, ..Decision::set(self.arms[arm].clone(), why) }
     }
@@ -176,24 +176,24 @@ impl Classified {
         self.put(best, format!("the best of {count}: {}", achieved.text()), gain)
     }
 
-    /// Begins another stretch if this window does not belong to the one that goes on; what is said of it then.
+    /// Starts another segment if this window belongs to another workload, and returns a message about it.
     fn sense_change(&mut self, distribution: Option<&Distribution>) -> Option<String> {
         let correlation = self.log.segment.correlation(distribution?)?;
         if matches!(self.state, State::Round(_)) || self.set.least_correlation_percent.is_none_or(|least| correlation >= least) {
             return None;
         }
         self.log.change();
-        // What is judged was chosen for another workload: the active setting stays until it is known what this one wants.
+        // The change to be judged was made for another workload: keep the active setting until the new one is classified.
         self.state = State::Serving;
         Some(format!("another workload, correlation {correlation:.2}; "))
     }
 
-    /// Whether a window is worse than what `arm` did in this stretch: by how much, if that can be said.
+    /// Loss of a window relative to `arm` in this segment, as a difference of scores; `None` if `arm` was not measured there.
     fn loss(&self, arm: usize, score: f64) -> Option<f64> {
         self.log.segment.mean(arm).map(|before| before - score)
     }
 
-    /// Since the change from `from` this window was measured.
+    /// Judges the last change by another window, and reverts it after enough consecutive losses. `None` if this window is no loss.
     fn judge(&mut self, arm: usize, score: f64) -> Option<Decision> {
         let State::Judging { from, losses, others } = self.state.clone() else { return None };
         let (losses, others) = match self.loss(from, score) {
@@ -218,7 +218,7 @@ impl Classified {
         Some(self.put(from, why, loss.filter(|loss| loss.is_finite())))
     }
 
-    /// The window that was spent on another candidate is over.
+    /// Ends the exploration of another candidate, which is kept only if it is better. `None` if none was being explored.
     fn end_exploration(&mut self, arm: usize, score: f64) -> Option<Decision> {
         let State::Exploring { home } = self.state else { return None };
         self.state = State::Serving;
@@ -232,7 +232,7 @@ impl Classified {
         }
     }
 
-    /// What this window's workload wants, and why; or why that is not known.
+    /// The best arm for this window's workload, with the reason; or why it is unknown.
     fn wanted(&mut self, row: &[f64], distribution: Option<&Distribution>) -> Result<Proposal, String> {
         let least = self.set.least_correlation_percent.filter(|_| self.learns_online());
         let alike = distribution.zip(least).and_then(|(distribution, least)| self.log.alike(distribution, least));
@@ -253,7 +253,7 @@ impl Classified {
         Ok(Proposal { arm, confidence, why: format!("{learner}: {}, {confidence:.0}% sure", self.arms[arm]) })
     }
 
-    /// Asks the classifier.
+    /// Decides by the classifier.
     fn choose(&mut self, arm: usize, row: &[f64], distribution: Option<&Distribution>, before: &str, looks: &str) -> Decision {
         let Proposal { arm: wanted, confidence, why } = match self.wanted(row, distribution) {
             Ok(wanted) => wanted,
@@ -278,7 +278,7 @@ impl Classified {
         self.put(wanted, why, None)
     }
 
-    /// Spends the next window on another candidate, if it is time to: on one that was not active in this stretch, if there is one.
+    /// Explores another candidate in the next window if that is due, preferring one that was not active in this segment.
     fn explore(&mut self, home: usize) -> Option<Decision> {
         self.unexplored += 1;
         if !self.learns_online() || self.set.explore_windows == 0 || self.unexplored < self.set.explore_windows {
@@ -296,7 +296,7 @@ impl Classified {
         Some(self.put(arm, format!("trying {} for one window", self.arms[arm]), None))
     }
 
-    /// Learns again if enough requests have come; what is said of it then.
+    /// Retrains the model if enough requests have completed, and returns a message about it.
     fn retrain(&mut self, requests: u64) -> String {
         let before = self.requests / self.set.retrain_requests;
         self.requests += requests;
@@ -312,16 +312,16 @@ impl Classified {
         }
     }
 
-    /// A setting as an arm; `None` of what is none, which only an external change can have set.
+    /// The index of a setting's arm; `None` if it has none, which happens only after an external change.
     fn arm_of(&self, setting: &Setting) -> Option<usize> {
         self.arms.iter().position(|arm| arm == setting)
     }
 
-    /// Logs a window and says what is to be said of it.
+    /// Logs a window and decides.
     fn classified(&mut self, window: &Window, arm: usize, distribution: Option<&Distribution>) -> Decision {
         let (outcome, looks) = (&window.outcome, looks(&window.features));
         let score = outcome.score(&self.preference);
-        // Nothing done although requests wait.
+        // Nothing completed although requests wait.
         let is_stuck = !score.is_finite() && outcome.unfinished > 0;
         if is_stuck && let Some(decision) = self.judge(arm, score) {
             return decision;
@@ -332,7 +332,7 @@ impl Classified {
         let row = describe(&window.features, &window.outcome);
         let mut before = self.sense_change(distribution).unwrap_or_default();
         if !before.is_empty() && self.set.first_window_ms.is_some() {
-            // This window may hold both: a short one that holds only what comes now tells more.
+            // This window may contain both workloads: a short one with only the new workload is more informative.
             self.state = State::First;
             return Decision::keep(format!("{before}observing"));
         }
@@ -353,7 +353,7 @@ impl Classified {
     }
 }
 
-/// A loss for a person.
+/// A loss in words.
 fn worse(loss: f64) -> String {
     format!("{:.0}% worse", 100.0 * (1.0 - (-loss).exp()))
 }
@@ -393,7 +393,7 @@ impl Controller for Classified {
     fn window_length(&self) -> WindowLength {
         let by_time = |time: Nanos| WindowLength { time: Some(time), requests: None };
         if self.is_refused {
-            // What could not be set has no turn: the next one's begins.
+            // A refused setting has no turn: end it immediately.
             return by_time(Nanos(1));
         }
         let is_short = matches!(self.state, State::First | State::Judging { .. } | State::Exploring { .. });

@@ -13,7 +13,7 @@ const MOST_ROWS: usize = 1500;
 const TUNING_ROWS: usize = 240;
 const FOLDS: usize = 3;
 
-/// The cases of an experience as rows of such numbers, classed by the best of the arms that are eligible; the classes are the
+/// The cases of an experience as training rows, with the best eligible arm of each as its class; the classes are the
 /// arms.
 pub fn lessons(experience: &Experience, preference: &Preference, arms: &[Setting], eligible: &[bool]) -> Dataset {
     let classes = arms.iter().map(Setting::to_string).collect();

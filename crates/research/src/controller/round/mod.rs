@@ -40,7 +40,7 @@ impl Achieved {
 }
 
 impl Round {
-    /// A round over the candidates that are wanted, sorted by their texts.
+    /// A round over the candidates for which `is_wanted` is true, sorted by name.
     pub fn new(candidates: &[Setting], is_wanted: impl Fn(usize) -> bool) -> Round {
         let mut order: Vec<usize> = (0..candidates.len()).filter(|&candidate| is_wanted(candidate)).collect();
         order.sort_by_cached_key(|&candidate| candidates[candidate].to_string());

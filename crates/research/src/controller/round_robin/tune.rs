@@ -23,7 +23,7 @@ pub struct Tuner {
     measured: Achieved,
     tunable: usize,
     direction: Direction,
-    /// This direction has improved the tunable.
+    /// Whether this direction has improved the tunable.
     is_better: bool,
     trial: Option<Setting>,
 }
@@ -70,7 +70,7 @@ impl Tuner {
         }
     }
 
-    /// The other direction, or the next tunable: what became better doubled was worse at half of that.
+    /// Switches to the other direction, or to the next tunable: if doubling was an improvement, halving would undo it.
     fn turn(&mut self) {
         match self.direction {
             Direction::Doubling if !self.is_better => self.direction = Direction::Halving,
@@ -84,7 +84,7 @@ impl Tuner {
     }
 }
 
-/// Doubled or halved within the range; a flag is turned over, and of words the next or the last one is taken.
+/// Doubled or halved within the range; a flag is toggled, a word is replaced by the next or the previous one.
 fn stepped(tunable: &Tunable, value: i64, direction: Direction) -> i64 {
     let stepped = match (tunable.unit, direction) {
         (Unit::Flag, Direction::Doubling) => 1 - value,
@@ -102,7 +102,7 @@ fn stepped(tunable: &Tunable, value: i64, direction: Direction) -> i64 {
 mod tests {
     use super::*;
 
-    /// Tunes with a score for every setting; what was tried and what was best.
+    /// Tunes with a score for every setting; returns the trials and the best setting.
     fn tuned(begin: &str, score: impl Fn(&Setting) -> f64) -> (Vec<String>, String) {
         let measured = |setting: &Setting| Achieved { score: score(setting), throughput: 1.0, waited_s: 1.0 };
         let begin = Setting::parse(begin).unwrap();

@@ -15,21 +15,21 @@ use observe::window::Features;
 /// Minimum number of requests for a comparison.
 pub const FEWEST: u32 = 50;
 
-/// Classes: operations, sizes, places; and of streams that are mixed.
+/// Numbers of classes: of operations, sizes, places; and of concurrent streams.
 const OPERATIONS: usize = 3;
-/// Largest size of each class but the last, in sectors: 4, 16, 64, 128 and 512 KiB.
+/// Upper bound of each size class except the last, in sectors: 4, 16, 64, 128 and 512 KiB.
 const SIZES: [u32; 5] = [8, 32, 128, 256, 1024];
 const PLACES: usize = 3;
 const KINDS: usize = OPERATIONS * (SIZES.len() + 1) * PLACES;
-/// Largest number of streams of each class but the last.
+/// Upper bound of each class of numbers of streams except the last.
 const CROWDS: [u8; 4] = [1, 2, 5, 12];
 const CELLS: usize = KINDS + CROWDS.len() + 1;
 
 /// Requests closer than this to the end of the stream's last request are near, in sectors (8 MiB).
 const NEAR: u64 = 16_384;
-/// Number of streams that are distinguished; beyond it, two may share a slot.
+/// Number of slots for streams; with more streams, two may share a slot.
 const SLOTS: usize = 64;
-/// Requests among which streams are counted.
+/// Number of recent requests among which streams are counted.
 const MIXED: usize = 64;
 
 /// Collects a distribution from events.
@@ -37,9 +37,9 @@ const MIXED: usize = 64;
 pub struct Mix {
     counts: [u32; CELLS],
     requests: u32,
-    /// Where the last request of the streams in each slot ended.
+    /// The end of the last request in each slot.
     ends: [Option<u64>; SLOTS],
-    /// Slots of the last requests, and how often each slot is among them.
+    /// Slots of recent requests, and the number of occurrences of each slot among them.
     last: [u8; MIXED],
     filled: usize,
     next: usize,
@@ -98,7 +98,7 @@ impl Mix {
         } else {
             self.filled += 1;
         }
-        // There are fewer slots than a byte has values, and no more requests.
+        // Slots fit into a byte, as do counts of recent requests.
         self.last[self.next] = slot as u8;
         self.streams += u8::from(self.present[slot] == 0);
         self.present[slot] += 1;
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// Requests of this many streams in turn: reads or writes, one after the other or scattered.
+    /// Requests of this many streams in turn: reads or writes, sequential or scattered.
     fn put(mix: &mut Mix, count: u64, streams: u64, op: Op, is_sequential: bool) {
         for number in 0..count {
             let stream = number % streams;

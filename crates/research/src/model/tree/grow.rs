@@ -4,10 +4,10 @@ use super::super::Examples;
 use super::statistics::entropy;
 use super::{MAX_DEPTH, Node, Split};
 
-/// Rows of the training set with the part of each that is here.
+/// Training rows, each with the fraction that reaches this node.
 pub type Weighted = Vec<(usize, f64)>;
 
-/// Values nearer to each other than this part of them are not told apart. (Weka has 0.00001, whatever the feature's unit.)
+/// Values that differ by less than this fraction count as equal. (Weka uses 0.00001, whatever the feature's unit.)
 const DISTINCT: f64 = 1e-9;
 
 /// A gain this much below the average is still average (Weka's margin for rounding).
@@ -24,7 +24,7 @@ pub struct Grower<'a> {
 struct Candidate {
     feature: usize,
     threshold: f64,
-    /// Information gained, in bits a row, after the penalty.
+    /// Information gain in bits per row, after the penalty.
     gain: f64,
     ratio: f64,
 }
@@ -57,7 +57,7 @@ impl<'a> Grower<'a> {
         }
     }
 
-    /// The question of the best gain ratio among those of at least average gain: a ratio alone would favour lopsided ones.
+    /// The split with the best gain ratio among those of at least average gain, as the ratio alone would favour unbalanced splits.
     fn best_question(&self, rows: &[(usize, f64)], counts: &[f64]) -> Option<Candidate> {
         let total: f64 = counts.iter().sum();
         let purest = counts.iter().copied().fold(0.0, f64::max);
@@ -77,7 +77,7 @@ impl<'a> Grower<'a> {
         best
     }
 
-    /// The threshold of one feature with the largest gain. The gain is less by log2(thresholds tried)/rows: more of them find more by
+    /// The threshold of a feature with the largest gain. The gain is reduced by log2(thresholds tried)/rows, as more of them find more by
     /// chance (release 8's minimum description length).
     fn best_threshold(&self, rows: &[(usize, f64)], total: f64, feature: usize) -> Option<Candidate> {
         let mut known: Vec<(f64, usize, f64)> = rows
@@ -108,7 +108,7 @@ impl<'a> Grower<'a> {
                 break;
             }
             tried += 1;
-            // The share of rows without a value gains nothing: (1 - unknown) (before - after) / known = (before - after) / total.
+            // Rows without a value gain nothing: (1 - unknown) (before - after) / known = (before - after) / total.
             let gain = (before - entropy(&left) - entropy(&right)) / total;
             if best.is_none_or(|(most, ..)| gain > most + 1e-6) {
                 best = Some((gain, next, left_weight));
@@ -124,9 +124,9 @@ impl<'a> Grower<'a> {
         Some(Candidate { feature, threshold, gain, ratio: if information > 0.0 { gain / information } else { 0.0 } })
     }
 
-    /// The largest value of the whole training set at or below the middle of two: a threshold that was seen reads better.
+    /// The largest training value not above the middle of two: an actual value is more readable as a threshold.
     fn value_at_most(&self, feature: usize, below: f64, above: f64) -> f64 {
-        // Halved before they are added: the sum of two huge values is no number.
+        // Halved before the addition, as the sum of two huge values could overflow.
         let middle = 0.5 * below + 0.5 * above;
         let values = &self.sorted[feature];
         let found = values.partition_point(|value| *value <= middle);
@@ -134,14 +134,14 @@ impl<'a> Grower<'a> {
     }
 }
 
-/// Weight of each class among these.
+/// Weight of each class among these rows.
 pub fn counts(examples: &Examples, rows: &[(usize, f64)]) -> Vec<f64> {
     let mut counts = vec![0.0; examples.classes];
     rows.iter().for_each(|&(row, weight)| counts[examples.labels[row]] += weight);
     counts
 }
 
-/// The share of the first branch among the rows with a value; half without any.
+/// The share of the first branch among rows with a value; a half without any.
 pub fn share(examples: &Examples, rows: &[(usize, f64)], feature: usize, threshold: f64) -> f64 {
     let (mut first, mut all) = (0.0, 0.0);
     for &(row, weight) in rows {
@@ -154,7 +154,7 @@ pub fn share(examples: &Examples, rows: &[(usize, f64)], feature: usize, thresho
     if all > 0.0 { first / all } else { 0.5 }
 }
 
-/// Which rows, and which part of each, go to the branches.
+/// Distributes rows, or fractions of them, to the branches.
 pub fn split(examples: &Examples, rows: &[(usize, f64)], question: &Split) -> [Weighted; 2] {
     let mut branches = [Vec::new(), Vec::new()];
     for &(row, weight) in rows {

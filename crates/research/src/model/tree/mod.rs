@@ -15,14 +15,14 @@ pub(super) use statistics::largest;
 
 use super::{Buffers, Classifier, Examples, Learner, ModelError, Names, Parameter, Preparation};
 
-/// Deeper trees are neither grown nor read from a file: a walk through one must not exhaust the stack.
+/// Maximum depth of trees that are grown or read from a file: traversal must not exhaust the stack.
 const MAX_DEPTH: usize = 500;
 
 /// The learner.
 pub struct C45;
 
 impl C45 {
-    /// What a person types.
+    /// The name on the command line.
     pub(super) const NAME: &str = "c4.5";
 }
 
@@ -86,39 +86,39 @@ impl Learner for C45 {
     }
 }
 
-/// A tree that was grown.
+/// A trained tree.
 #[derive(Clone, Debug, PartialEq)]
 struct Tree {
     root: Node,
 }
 
-/// A question, or an answer.
+/// A split or a leaf.
 #[derive(Clone, Debug, PartialEq)]
 struct Node {
-    /// Weight of the training rows of each class that come here.
+    /// Weight of the training rows of each class that reach this node.
     counts: Vec<f64>,
-    /// What is asked; nothing at a leaf.
+    /// The split; `None` at a leaf.
     question: Option<Box<Split>>,
 }
 
-/// Whether a feature is at most a threshold.
+/// A test whether a feature is at most a threshold.
 #[derive(Clone, Debug, PartialEq)]
 struct Split {
-    /// Which feature.
+    /// Index of the feature.
     feature: usize,
     /// The threshold.
     threshold: f64,
-    /// The share of the rows with a value that went to the first branch: that of a row without goes there.
+    /// The share of rows with a value that went to the first branch: the fraction of a row without one that goes there.
     share: f64,
-    /// At most the threshold; above it.
+    /// For values up to the threshold, and above it.
     branches: [Node; 2],
 }
 
-/// A tree in a file: its nodes in a list, for nested ones would be too deep for a JSON parser.
+/// The file format of a tree: a list of nodes, as nested ones could exceed a JSON parser's depth.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
-    /// After a node that asks stand the nodes of its first branch, then those of its second.
+    /// In depth-first order: a split is followed by the nodes of its first branch, then of its second.
     nodes: Vec<StoredNode>,
 }
 
@@ -139,7 +139,7 @@ struct StoredSplit {
 }
 
 impl Split {
-    /// How much of a row with this value goes to each branch.
+    /// The fraction of a row with this value that goes to each branch.
     fn shares(&self, value: f64) -> [f64; 2] {
         if value.is_nan() {
             [self.share, 1.0 - self.share]
@@ -160,11 +160,11 @@ impl Node {
         self.counts.iter().sum()
     }
 
-    /// Adds to each class its probability among the leaves this row comes to. Where no training row came the parent's counts hold.
+    /// Adds each class's probability at the leaves that this row reaches. If no training row reached a leaf, the parent's counts apply.
     fn add_probabilities(&self, row: &[f64], share: f64, parent: &[f64], probabilities: &mut [f64]) {
         let counts = if self.total() > 0.0 { &self.counts } else { parent };
         let Some(question) = &self.question else {
-            // Laplace's estimate: one more row of each class. It keeps the order of the classes and no class impossible.
+            // Laplace's estimate: one more row per class. It preserves the order of the classes and excludes none.
             let total: f64 = counts.iter().sum::<f64>() + counts.len() as f64;
             probabilities.iter_mut().zip(counts).for_each(|(sum, count)| *sum += share * (count + 1.0) / total);
             return;
@@ -215,7 +215,7 @@ impl Node {
         (1 + first + second, first_leaves + second_leaves)
     }
 
-    /// A leaf's class, its rows, and how many of them are of others.
+    /// A leaf's class, its rows, and how many of them belong to other classes.
     fn verdict(&self, names: &Names) -> String {
         let best = statistics::largest(&self.counts);
         let (total, errors) = (self.total(), self.total() - self.counts[best]);

@@ -5,18 +5,18 @@ use super::grow::{counts, share, split};
 use super::statistics::{additional_errors, largest};
 use super::{Node, Split};
 
-/// A subtree must be better than what would stand in its place by this many rows (Weka's margin).
+/// Minimum improvement of a subtree over its replacement, in rows (Weka's margin).
 const MARGIN: f64 = 0.1;
 
-/// Prunes with knowledge of the rows.
+/// Prunes a tree by the training rows.
 pub struct Pruner<'a> {
     pub examples: &'a Examples,
-    /// Of the upper limit that pessimism goes by.
+    /// Confidence of the upper limit of the error estimate.
     pub confidence: f64,
 }
 
 impl Pruner<'_> {
-    /// Takes away what gains nothing on the training set, then what is expected to gain nothing elsewhere.
+    /// Removes what does not improve the training error, then what is not expected to reduce the error on unseen rows.
     pub fn prune_all(&self, root: &mut Node, rows: &[(usize, f64)]) {
         collapse(root);
         self.prune(root, rows);
@@ -44,7 +44,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// Expected errors of a subtree on the rows it was given.
+    /// Expected errors of a subtree on its training rows.
     fn errors(&self, node: &Node) -> f64 {
         match &node.question {
             None => self.errors_of_counts(&node.counts),
@@ -52,7 +52,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// Expected errors of a subtree if these rows came to it.
+    /// Expected errors of a subtree on these rows.
     fn errors_with(&self, node: &Node, rows: &[(usize, f64)]) -> f64 {
         let Some(question) = &node.question else { return self.errors_of_counts(&counts(self.examples, rows)) };
         let parts = split(self.examples, rows, &self.reshared(question, rows));
@@ -64,13 +64,13 @@ impl Pruner<'_> {
         if total <= 0.0 {
             return 0.0;
         }
-        // Sums of fractions leave crumbs: they are no errors.
+        // Rounding errors of sums of fractions are not classification errors.
         let errors = total - counts[largest(counts)];
         let errors = if errors < 1e-9 * total { 0.0 } else { errors };
         errors + additional_errors(total, errors, self.confidence)
     }
 
-    /// Gives these rows to a subtree that stood elsewhere.
+    /// Moves these rows to a subtree from another place in the tree.
     fn redistribute(&self, node: &mut Node, rows: &[(usize, f64)]) {
         node.counts = counts(self.examples, rows);
         let Some(question) = &mut node.question else { return };
@@ -81,7 +81,7 @@ impl Pruner<'_> {
         }
     }
 
-    /// The question alone, with the share of its first branch among these rows.
+    /// A copy of the split without its subtrees, with the share of its first branch among these rows.
     fn reshared(&self, question: &Split, rows: &[(usize, f64)]) -> Split {
         let share = share(self.examples, rows, question.feature, question.threshold);
         let branches = [Node::leaf(Vec::new()), Node::leaf(Vec::new())];
@@ -89,7 +89,7 @@ impl Pruner<'_> {
     }
 }
 
-/// Makes leaves of subtrees that are no better on the training set.
+/// Replaces subtrees by leaves if they do not improve the training error.
 fn collapse(node: &mut Node) {
     let (leaf, tree) = (errors_here(&node.counts), training_errors(node));
     if node.question.is_some() && tree >= leaf - 1e-3 {

@@ -6,12 +6,12 @@ pub fn entropy(counts: &[f64]) -> f64 {
     counts.iter().filter(|count| **count > 0.0).map(|count| -count * (count / total).log2()).sum()
 }
 
-/// Where the first of the largest is.
+/// Index of the largest value; the first of equals.
 pub fn largest(values: &[f64]) -> usize {
     values.iter().enumerate().fold(0, |best, (index, value)| if *value > values[best] { index } else { best })
 }
 
-/// The value that a standard normal variable stays under with this probability, to 1e-9 (Acklam's rational approximation).
+/// The quantile of the standard normal distribution for this probability, to 1e-9 (Acklam's rational approximation).
 pub fn normal_quantile(probability: f64) -> f64 {
     const A: [f64; 6] =
         [-39.69683028665376, 220.9460984245205, -275.9285104469687, 138.357751867269, -30.66479806614716, 2.506628277459239];
@@ -35,8 +35,8 @@ pub fn normal_quantile(probability: f64) -> f64 {
     }
 }
 
-/// Errors to be expected among `total` rows of which `errors` were wrong in training, beyond those: the upper limit of a binomial
-/// proportion with this confidence (C4.5, section 4.2; Weka's `Stats.addErrs`).
+/// Expected errors among `total` rows beyond the `errors` made in training: the upper limit of a binomial proportion with this confidence
+/// (C4.5, section 4.2; Weka's `Stats.addErrs`).
 pub fn additional_errors(total: f64, errors: f64, confidence: f64) -> f64 {
     if errors < 1.0 {
         let none = total * (1.0 - confidence.powf(1.0 / total));

@@ -1,4 +1,4 @@
-//! The report's device and its queue, as far as it says what they are.
+//! The report's device and its queue, as far as the report specifies them.
 
 use anyhow::Context;
 use block::{Merges, Nanos};
@@ -6,18 +6,18 @@ use sim::device::hdd::spec::{HddSpecification, QueuePolicy, ReadAhead, WriteCach
 use sim::host::{HostSettings, QueueSettings};
 use sim::profile::{DeviceOptions, Profile, load, load_with};
 
-/// The disk that it names.
+/// The report's disk.
 const DISK: &str = "ibm18es";
-/// What our variant of it is called.
+/// Name of our variant of the disk.
 const NAME: &str = "ibm18es-sstf";
 /// "an SSTF-scheduled request queue that can hold up to 16 requests" (section IV).
 const QUEUE: u32 = 16;
 /// "An 8-disk RAID-0 configuration" (section IV).
 pub const DISKS: u32 = 8;
-/// The report does not print the stripe unit. In its Table V a request takes about 70 ms of disk time on the eight disks together, in varmail with
-/// its files of 16 KiB as in IOR with 64 KiB: each is on all disks, which takes a unit of at most 2 KiB. Larger ones are shown beside.
+/// The report does not print the stripe unit. In its Table V a request takes about 70 ms of disk time, summed over the eight disks, both in
+/// varmail with files of 16 KiB and in IOR with 64 KiB: so each is on all disks, which implies a unit of at most 2 KiB. Larger ones are varied.
 pub const STRIPE_UNIT_KIB: u32 = 2;
-/// The largest request: larger ones would take longer than those of Table V.
+/// The largest request: larger ones would take longer than those in Table V.
 pub const LARGEST_KIB: i64 = 64;
 
 /// Eight disks with "a cache of minimal size": one segment, which holds the data in transfer.
@@ -39,12 +39,12 @@ fn minimal(disk: &mut HddSpecification) {
     (cache.read_ahead_min_sectors, cache.read_ahead_max_sectors) = (0, 0);
 }
 
-/// The controller's queue under the scheduler as printed: "of infinite length" (section IV).
+/// Options for the scheduler as printed, whose controller queue is "of infinite length" (section IV).
 pub fn infinite() -> DeviceOptions {
     DeviceOptions { queue_depth: Some(1 << 16), ..DeviceOptions::default() }
 }
 
-/// The driver's queue: it holds all requests, and merges none.
+/// The driver's queue, which holds all requests and merges none.
 pub fn queue() -> QueueSettings {
     QueueSettings {
         nr_requests: 1 << 20,

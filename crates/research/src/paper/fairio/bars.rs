@@ -7,14 +7,14 @@ use super::shares::Outcome;
 use super::tables::ADAPTIVE;
 use crate::paper::aims::at_most;
 
-/// The classes of a workload can use their shares if each has requests in this part of the time.
+/// Classes can use their shares if each has requests outstanding for this percentage of the time.
 pub const ABLE_PERCENT: f64 = 99.0;
 
-/// Share that a class leaves while it has no requests costs the others nothing, and for how long it has none is chance where a request is tens
-/// of megabytes: cycles of nearly the same length differ in that by two points.
+/// Only times in which all classes are busy count: share left by a class without requests costs the others nothing, and with requests of tens of
+/// megabytes, idle times are random: they differ by two points between cycles of nearly the same length.
 const ADAPTIVE_CYCLE: &str = "error above that of the best fixed cycle while all classes are busy, worst workload";
 
-/// All bars.
+/// All targets.
 pub fn all(results: &Results) -> Vec<Bar> {
     let trials = results.trials();
     let adaptive: Vec<(&str, Option<&Outcome>)> =
@@ -34,7 +34,7 @@ pub fn all(results: &Results) -> Vec<Bar> {
     ]
 }
 
-/// Of the workloads that can use their shares.
+/// Share error over the workloads that can use their shares.
 fn share_error(outcomes: &[(&str, Option<&Outcome>)]) -> Bar {
     let is_able = |outcome: &Outcome| outcome.wanting_percent >= ABLE_PERCENT;
     let able = outcomes.iter().filter(|(_, outcome)| outcome.is_none_or(is_able));

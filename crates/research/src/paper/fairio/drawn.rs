@@ -1,7 +1,7 @@
-//! Workloads drawn at random, on which fixed cycles and the adaptive one are compared.
+//! Random workloads on which fixed cycles are compared with the adaptive one.
 //!
-//! Each class has phases, in which its requests have a pattern, a size and a way to arrive: stable (the report's type 2) with one phase, else
-//! not (type 1).
+//! Each class has phases, each with an access pattern, a request size and an arrival process. A class with one phase is stable (the report's
+//! type 2); others are not (type 1).
 
 use block::{Nanos, Tenant};
 use experiment::chance::{happens, one_of, scaled, source};
@@ -12,22 +12,22 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 /// Length of a run: sixty cycles of a second.
 pub const LENGTH: Nanos = Nanos::from_millis(60_000);
 
-/// Classes of a workload, at least and at most.
+/// Number of classes in a workload: minimum and maximum.
 const CLASSES: [u32; 2] = [2, 5];
-/// Weights, each as likely.
+/// Weights, equally likely.
 const WEIGHTS: [u32; 6] = [1, 2, 3, 4, 6, 8];
-/// Sectors of a class's volume: 4 GiB.
+/// Sectors per class volume: 4 GiB.
 const VOLUME: u64 = 8 << 20;
-/// Sizes of requests in sectors: of one kind, or mixed.
+/// Request sizes in sectors: fixed, or mixed.
 const SIZES: [&[u32]; 8] = [&[8], &[16], &[32], &[64], &[128], &[256], &[8, 128], &[16, 64, 256]];
-/// Requests outstanding of a class that waits for them, at least and at most.
+/// Outstanding requests of a closed-loop class: minimum and maximum.
 const OUTSTANDING: [f64; 2] = [4.0, 64.0];
-/// Time between two requests of another class in ms. The array serves a request in about 9 ms.
+/// Interarrival time of an open-loop class in ms: minimum and maximum. The array serves a request in about 9 ms.
 const GAP_MS: [f64; 2] = [5.0, 40.0];
-/// Phases of a class that is not stable, at most.
+/// Maximum number of phases of an unstable class.
 const PHASES: u32 = 6;
 
-/// The classes of the workload with this number.
+/// The classes of workload `number`.
 pub fn draw(seed: u64, number: u32) -> Vec<Actor> {
     let mut random = source("fairio", seed, number);
     let classes = random.random_range(CLASSES[0]..=CLASSES[1]);

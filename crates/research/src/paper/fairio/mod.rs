@@ -1,5 +1,5 @@
-//! Arunagiri, Kwok, Teller, Portillo and Seelam, A Heuristic for Selecting the Cycle Length for FAIRIO: shares of an array's disk time, by
-//! the length of a cycle.
+//! Arunagiri, Kwok, Teller, Portillo and Seelam, A Heuristic for Selecting the Cycle Length for FAIRIO: weighted shares of an array's disk
+//! time, and how they depend on the cycle length.
 
 mod array;
 mod bars;

@@ -8,12 +8,12 @@
 //! ```
 //! At the start of a cycle each class gets a `ServiceShare` of `Service_cycle`: `w / W` of the utilization in the window and of the new
 //! cycle together, less what the window records for the class. Without deviations that is `w / W` of `Service_cycle`. A class whose share is
-//! worth less than `Class_threshold` requests is upheld for the cycle. While fewer than `StorageLoad_threshold` requests are at the storage,
-//! the oldest request is dispatched whatever share its class has: surplus service.
+//! worth less than `Class_threshold` requests is suspended for the cycle. While fewer than `StorageLoad_threshold` requests are at the storage,
+//! the oldest request is dispatched even if its class has no share left: surplus service.
 //!
-//! The report prints no pseudo-code and refers to another paper for details. What it leaves open is a tunable here, so that each reading
-//! can be run: when a request counts against the share (`charged`), and which deviations "did not degrade the service of other classes"
-//! (`ignored`). The defaults are the closest to its words: a share is disk time, "the disk time utilized by each class during the cycle is
+//! The report prints no pseudo-code and refers to another paper for details. What it leaves open is a tunable here, so that each
+//! interpretation can be run: when a request counts against the share (`charged`), and which deviations "did not degrade the service of other
+//! classes" (`ignored`). The defaults are closest to its text: a share is disk time, "the disk time utilized by each class during the cycle is
 //! recorded", and surplus service is disk time "on top of their allocations".
 
 use std::collections::{BTreeMap, VecDeque};
@@ -75,12 +75,12 @@ words! {
     }
 }
 
-/// What a class did in a cycle, or in all cycles of the window.
+/// Utilization of a class in a cycle, or over all cycles of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Usage {
-    /// Its utilization for the purposes of shares, in nanoseconds of disk time.
+    /// Utilization recorded for computing shares, in nanoseconds of disk time.
     recorded: f64,
-    /// Requests completed, and their disk time.
+    /// Requests completed, and their disk time in nanoseconds.
     requests: f64,
     time: f64,
 }
@@ -89,26 +89,26 @@ struct Usage {
 #[derive(Default)]
 struct Class {
     weight: f64,
-    /// By arrival, with the place in the unified list.
+    /// Pending requests in order of arrival, each with its position in the unified list.
     pending: VecDeque<(u64, Request)>,
-    /// Requests at the storage that count against its share.
+    /// Requests at the storage that count against the share.
     at_storage: u32,
-    /// `ServiceShare` of this cycle in nanoseconds, and what is left of it.
+    /// `ServiceShare` for this cycle in nanoseconds, and the remainder.
     allotted: f64,
     left: f64,
-    /// It had no requests for its share in this cycle.
+    /// Whether it ran out of requests while it had share left in this cycle.
     has_run_out: bool,
-    /// In this cycle, and over the window.
+    /// Usage in this cycle, and over the window.
     current: Usage,
     window: Usage,
-    /// Mean disk time of a request (`ServiceRequest`), once known.
+    /// Mean disk time of a request (`ServiceRequest`); `None` before the first completion.
     mean: Option<f64>,
 }
 
 /// A request at the storage.
 struct Flight {
     class: usize,
-    /// It counts against the share of its class.
+    /// Whether it counts against the share of its class.
     counts: bool,
 }
 
@@ -116,14 +116,14 @@ struct Printed {
     set: Tunables,
     register: Register,
     classes: Vec<Class>,
-    /// Requests queued so far, pending, and at the storage.
+    /// Number of requests queued so far, number pending, and requests at the storage.
     arrived: u64,
     pending: usize,
     flights: BTreeMap<RequestId, Flight>,
-    /// Mean disk time of all requests so far, for classes of which none is done; 0 before the first.
+    /// Mean disk time of all requests, used for classes without completions; 0 before the first.
     mean: f64,
     completed: f64,
-    /// Disk time that the storage reported for the completion that follows.
+    /// Disk time that the storage reported for the next completion.
     reported: Option<Nanos>,
     /// End of this cycle; `None` before the first request.
     ends: Option<Nanos>,
@@ -148,7 +148,7 @@ impl Printed {
         }
     }
 
-    /// Creates the classes up to this number.
+    /// Creates missing classes up to this number.
     fn open(&mut self, number: usize) {
         while self.classes.len() <= number {
             let weight = self.register.weight(self.classes.len()) as f64;
@@ -165,7 +165,7 @@ impl Printed {
         self.pending += 1;
     }
 
-    /// Ends the cycles that are over, and begins the one of `now`.
+    /// Ends the cycles that are over, and begins the one that contains `now`.
     fn advance(&mut self, now: Nanos) {
         let length = self.set.cycle_ms;
         let Some(ends) = self.ends else {
@@ -176,7 +176,7 @@ impl Printed {
         if now < ends {
             return;
         }
-        // Of a long time without requests, no more cycles than the window has are of interest.
+        // After a long idle time, cycles beyond the length of the window do not matter.
         let over = ((now - ends).0 / length.0 + 1).min(u64::from(self.set.window_cycles) + 1);
         for _ in 0..over {
             self.end_cycle();
@@ -185,7 +185,7 @@ impl Printed {
         self.begin_cycle();
     }
 
-    /// Records the utilization of each class into the window, which forgets its oldest cycle.
+    /// Adds each class's utilization to the window, and removes the oldest cycle.
     fn end_cycle(&mut self) {
         let recorded = self.recorded();
         let mut cycle = Vec::with_capacity(self.classes.len());
@@ -207,11 +207,11 @@ impl Printed {
         }
     }
 
-    /// What the window records for each class: its utilization in this cycle without the deviations that cost others nothing.
+    /// The utilization to record for each class in this cycle, without deviations that did not affect other classes.
     fn recorded(&self) -> Vec<f64> {
         let record = |class: &Class| match self.set.ignored {
             Ignored::Nothing => class.current.recorded,
-            // Share that a class had no requests for counts as used.
+            // Share that was left for lack of requests counts as used.
             Ignored::Surplus if class.has_run_out => class.current.recorded.max(class.allotted),
             Ignored::Surplus => class.current.recorded,
             Ignored::Unneeded => self.needed(class),
@@ -219,7 +219,7 @@ impl Printed {
         self.classes.iter().map(record).collect()
     }
 
-    /// The utilization of a class in this cycle, where what it used above `w / W` counts only as far as other classes went without.
+    /// The utilization of a class in this cycle, where usage above `w / W` counts only to the extent that other classes lacked service.
     fn needed(&self, class: &Class) -> f64 {
         let all: f64 = self.classes.iter().map(|class| class.current.recorded).sum();
         let above = |class: &Class| class.current.recorded - all * class.weight / self.weight();
@@ -251,7 +251,7 @@ impl Printed {
         }
     }
 
-    /// Whether a class has share left for a request. Before the first completion, no number of requests follows from a share.
+    /// Whether a class has share left for a request. Always false before the first completion, as the cost of a request is unknown.
     fn has_share(&self, class: &Class) -> bool {
         let mean = class.mean.unwrap_or(self.mean);
         if mean == 0.0 {
@@ -265,13 +265,13 @@ impl Printed {
         !is_upheld && class.left - at_storage >= mean
     }
 
-    /// The class with the oldest pending request among those that pass.
+    /// The class with the oldest pending request among those for which `passes` is true.
     fn oldest(&self, passes: impl Fn(&Class) -> bool) -> Option<usize> {
         let classes = self.classes.iter().enumerate().filter(|(_, class)| passes(class));
         classes.filter_map(|(number, class)| Some((class.pending.front()?.0, number))).min().map(|(_, number)| number)
     }
 
-    /// Whether a request counts against the share of its class, and is recorded in the window.
+    /// Whether a request counts against the share of its class and is recorded in the window.
     fn counts(&self, is_surplus: bool) -> bool {
         !is_surplus || self.set.ignored != Ignored::Surplus
     }
@@ -308,7 +308,7 @@ impl Scheduler for Printed {
                 self.classes[number].has_run_out = true;
             }
         }
-        // An idle storage is under-loaded whatever the threshold.
+        // An idle storage counts as under-loaded for any threshold.
         let is_under_loaded = self.flights.len() < self.set.storage_load_threshold.max(1) as usize;
         let within_share = self.oldest(|class| self.has_share(class)).map(|number| (number, false));
         let next = within_share.or_else(|| Some((self.oldest(|_| is_under_loaded)?, true)));
@@ -345,7 +345,7 @@ impl Scheduler for Printed {
         self.set = Tunables::of(values);
     }
 
-    /// The tenants of the roster are the classes, expected to have requests from the start. All history is forgotten.
+    /// Creates a class for each tenant of the roster, expected to have requests from the start. Discards all history.
     fn set_roster(&mut self, roster: &Roster) {
         let mut waiting = Vec::new();
         self.drain(&mut waiting);
@@ -389,7 +389,7 @@ mod tests {
         printed
     }
 
-    /// Requests in this order; their numbers are their ids.
+    /// Inserts requests in this order; their index is their id.
     fn insert(printed: &mut Printed, now: Nanos, classes: &str) {
         for class in classes.bytes() {
             let (id, lba) = (printed.arrived as RequestId, if class == b'a' { 8 } else { 1_008 });
@@ -399,7 +399,7 @@ mod tests {
         }
     }
 
-    /// The classes of the requests that are dispatched at once.
+    /// The classes of the requests that are dispatched immediately.
     fn dispatched(printed: &mut Printed, now: Nanos) -> (String, Pick) {
         let mut classes = String::new();
         loop {
@@ -410,7 +410,7 @@ mod tests {
         }
     }
 
-    /// The oldest request of a class at the storage is done after this disk time.
+    /// Completes the oldest request of a class at the storage, with this disk time.
     fn complete(printed: &mut Printed, now: Nanos, class: usize, took: Nanos) {
         let id = *printed.flights.iter().find(|(_, flight)| flight.class == class).unwrap().0;
         let (op, priority, lba) = (Op::Read, Priority::DEFAULT, 8);
@@ -449,14 +449,14 @@ mod tests {
     fn the_oldest_request_of_a_class_with_share_goes_until_the_cycle_ends_by_the_clock() {
         let mut printed = two("fairio-report:cycle_ms=60,storage_load_threshold=2");
         insert(&mut printed, at(0), "abaaabbbb");
-        // No request is done, so that the time of one is not known: two make the storage loaded.
+        // No request has completed, so the cost of a request is unknown: two make the storage loaded.
         assert_eq!(dispatched(&mut printed, at(0)), ("ab".to_owned(), Pick::WaitUntil(at(60))));
         complete(&mut printed, at(1), 0, at(10));
         complete(&mut printed, at(2), 1, at(10));
-        // Surplus did not count. Of 60 ms a has 20, two requests of 10 ms, and b 40, four. In order of arrival: a a, (a) is held, b b b b.
+        // Surplus did not count. Of 60 ms a has 20, two requests of 10 ms, and b 40, four. In order of arrival: a a, (a) is delayed, b b b b.
         let (classes, next) = dispatched(&mut printed, at(2));
         assert_eq!((classes.as_str(), next), ("aabbbb", Pick::WaitUntil(at(60))));
-        // They are done, the storage is under-loaded, and the third of a goes as surplus.
+        // They complete, the storage is under-loaded, and the third of a is dispatched as surplus.
         for class in [0, 0, 1, 1, 1, 1] {
             complete(&mut printed, at(50), class, at(10));
         }
@@ -472,7 +472,7 @@ mod tests {
             dispatched(&mut printed, at(0));
             complete(&mut printed, at(10), 0, at(10));
             insert(&mut printed, at(10), "b");
-            // 20 ms of share: two of a go in both readings. The one of b keeps the storage loaded.
+            // 20 ms of share: two of a are dispatched under both interpretations. The one of b keeps the storage loaded.
             assert_eq!(dispatched(&mut printed, at(10)).0, "aab", "{charged}");
             complete(&mut printed, at(20), 0, at(ms));
             complete(&mut printed, at(20), 0, at(ms));
@@ -494,7 +494,7 @@ mod tests {
             insert(&mut printed, at(10), "b");
             dispatched(&mut printed, at(10)).0
         };
-        // The share of a, 20 ms, is worth two requests; with 3 it is upheld. That of b, 40 ms, is worth four by the mean of all.
+        // The share of a, 20 ms, is worth two requests; with a threshold of 3 it is suspended. That of b, 40 ms, is worth four by the overall mean.
         assert_eq!([next(2), next(3)], ["aab", "b"]);
     }
 
@@ -507,7 +507,7 @@ mod tests {
             (a.current.recorded, b.current.recorded, b.has_run_out) = (24.0 * MS, 6.0 * MS, has_run_out);
             printed.recorded().iter().map(|ns| (ns / MS).round()).collect::<Vec<_>>()
         };
-        // Without requests for more, b leaves the rest of its share of 20 ms; what a used beyond 10 ms cost it nothing.
+        // Without further requests, b leaves the rest of its share of 20 ms; a's usage beyond 10 ms cost it nothing.
         assert_eq!(recorded("surplus", true), [24.0, 20.0]);
         assert_eq!(recorded("unneeded", true), [10.0, 20.0]);
         // With requests, b lacks 20 - 6 = 14 of the 30 ms, which a had beyond its 10.

@@ -9,15 +9,15 @@ use super::shares::Outcome;
 use super::tables::{ADAPTIVE, CYCLES, DEMAND_CYCLES, MADBENCH2, benchmark_cycles, demand_run, equation_3, fixed, printed, strict};
 use crate::paper::stated::{Measures, Stated};
 
-/// What was run.
+/// Results of all runs.
 pub struct Results<'a> {
     pub plan: Plan,
     pub runs: &'a Runs,
-    /// The report.
+    /// The report's statements.
     pub stated: &'a Stated,
 }
 
-/// A value over repetitions.
+/// Mean and range of a value over repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     pub mean: f64,
@@ -34,20 +34,20 @@ impl Spread {
         (!values.is_empty()).then(|| Spread { mean: values.iter().sum::<f64>() / values.len() as f64, least, most })
     }
 
-    /// By how much repetitions differ.
+    /// Difference of the largest and the smallest value.
     pub fn range(&self) -> f64 {
         self.most - self.least
     }
 }
 
-/// The cycles with the least value, and those whose value differs from it by no more than the larger range of the two over repetitions.
+/// The cycle with the lowest mean, and those whose difference from it is within the larger of the two ranges over repetitions.
 fn best_cycles(values: &[(u32, Spread)]) -> Vec<u32> {
     let Some((_, best)) = values.iter().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean)) else { return Vec::new() };
     let is_tie = |spread: &Spread| spread.mean - best.mean <= spread.range().max(best.range());
     values.iter().filter(|(_, spread)| is_tie(spread)).map(|(ms, _)| *ms).collect()
 }
 
-/// Spearman's rank correlation of values that are in the order of the other quantity. No two may be equal.
+/// Spearman's rank correlation of `values` with their index. All values must be different.
 fn rank_correlation(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -58,18 +58,18 @@ fn rank_correlation(values: &[f64]) -> f64 {
 }
 
 impl Results<'_> {
-    /// A run in the usual set-up.
+    /// The result of a run in the usual set-up; `None` if it was not run.
     pub fn get(&self, trial: Trial, under: &str) -> Option<&Outcome> {
         self.runs.get(&Run::new(trial, under))
     }
 
-    /// The same, repeated.
+    /// Results of all repetitions of a run.
     pub fn repetitions(&self, trial: Trial, under: &str) -> Vec<&Outcome> {
         let run = |repetition| self.runs.get(&Run::new(trial, under).with(SetUp { repetition, ..USUAL }));
         (0..self.plan.repetitions()).filter_map(run).collect()
     }
 
-    /// The illustrations and benchmarks that were run, with their names.
+    /// The workloads that were run, with their names.
     pub fn trials(&self) -> Vec<(Trial, String)> {
         let name = |trial: Trial| match trial {
             Trial::Illustration(number) => format!("Illustration {number}"),
@@ -80,8 +80,8 @@ impl Results<'_> {
         known.map(|trial| (trial, name(trial))).collect()
     }
 
-    /// The cycle of equation 3: for a benchmark with the number of requests that the report chose for it, for a drawn workload with that of
-    /// each class's type.
+    /// The cycle of equation 3 in ms: for a benchmark with the number of requests that the report chose for it, for a generated workload with
+    /// that of each class's type. `None` for an illustration.
     pub fn heuristic_ms(&self, trial: Trial) -> Option<u32> {
         let unshared = self.get(trial, UNSHARED)?;
         match trial {
@@ -99,13 +99,13 @@ impl Results<'_> {
         }
     }
 
-    /// The same with the number of requests of unstable classes.
+    /// The cycle of equation 3 with the number of requests of unstable classes, in ms.
     pub fn unstable_ms(&self, trial: Trial) -> Option<u32> {
         let service_ms = self.get(trial, UNSHARED)?.service_ms;
         Some(equation_3(FOUR.map(|weight| (weight, service_ms, Stable::No.requests()))))
     }
 
-    /// As printed, with the heuristic's cycle for a benchmark, and with the report's best for an illustration.
+    /// The scheduler as printed, with the heuristic's cycle, or for an illustration with the report's best.
     pub fn by_heuristic(&self, trial: Trial) -> Option<&Outcome> {
         let ms = match trial {
             Trial::Illustration(number) => [BEST_1, BEST_2][usize::from(number == 2)],
@@ -114,12 +114,12 @@ impl Results<'_> {
         self.get(trial, &printed(ms))
     }
 
-    /// Ours: the fixed cycle with the least error, and that error.
+    /// Our scheduler: the fixed cycle in ms with the smallest error, and that error.
     pub fn best_fixed(&self, trial: Trial) -> Option<(u32, f64)> {
         self.best_by(trial, |outcome| Some(outcome.error()))
     }
 
-    /// The same of the times in which all classes had requests outstanding.
+    /// The same, with errors over times in which all classes had requests outstanding.
     pub fn best_together(&self, trial: Trial) -> Option<(u32, f64)> {
         self.best_by(trial, Outcome::error_together)
     }
@@ -128,7 +128,7 @@ impl Results<'_> {
         self.best_among(trial, benchmark_cycles(&self.plan), fixed, error)
     }
 
-    /// The cycle with the least error among several, under one of the two schedulers, and that error.
+    /// The cycle in ms with the smallest error among `cycles`, and that error.
     pub fn best_among(
         &self,
         trial: Trial,
@@ -140,7 +140,7 @@ impl Results<'_> {
         errors.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Throughput of a whole run under a scheduler as a part of that without shares, in percent.
+    /// Throughput of a whole run under a scheduler relative to that without shares, in percent.
     pub fn against_unshared(&self, trial: Trial, under: &str) -> Option<f64> {
         Some(100.0 * self.get(trial, under)?.whole_mb_s / self.get(trial, UNSHARED)?.whole_mb_s)
     }
@@ -151,7 +151,7 @@ impl Results<'_> {
         CYCLES.iter().filter_map(at).collect()
     }
 
-    /// What statements are judged by.
+    /// Results by which statements are judged.
     pub fn measures(&self) -> Measures {
         let mut measures = Measures::default();
         self.measure_illustration(&mut measures, 1, &NAMES_1);
@@ -204,7 +204,7 @@ impl Results<'_> {
         let best = best_cycles(&errors);
         let of_report = [BEST_1, BEST_2][usize::from(number == 2)];
         measures.printed_words(names.best_cycle, in_words(&best), best.contains(&of_report) && best.len() < CYCLES.len());
-        // Above the least by more than repetitions differ: of Illustration 1 both of the last two, "the last two cycle lengths".
+        // Whether the error exceeds the minimum by more than repetitions differ; for Illustration 1 at both of "the last two cycle lengths".
         let rises = !best.contains(&3000) && (number == 2 || !best.contains(&2500));
         let end: Vec<String> =
             errors[errors.len() - 3..].iter().map(|(ms, spread)| format!("{:.2} at {ms} ms", spread.mean)).collect();
@@ -239,7 +239,7 @@ impl Results<'_> {
         }
         self.measure_demand(measures);
         let worst = |errors: &[f64]| errors.iter().copied().max_by(f64::total_cmp);
-        // All traces have more requests than shares take.
+        // All traces have enough requests to use their shares.
         for name in ["worst-able", "worst"] {
             measures.printed(name, worst(&errors));
             measures.ours(name, worst(&of_ours));
@@ -248,7 +248,7 @@ impl Results<'_> {
         measures.printed("service-change", changes.get(changes.len() / 2).copied());
     }
 
-    /// Why MADbench2's error was large (section IV): its heavier classes had too few requests.
+    /// Tests the report's explanation of MADbench2's large error (section IV): its heavier classes had too few requests.
     fn measure_demand(&self, measures: &mut Measures) {
         let Some(ms) = self.heuristic_ms(MADBENCH2) else { return };
         let error = |demand_percent, ms| self.runs.get(&demand_run(demand_percent, printed(ms))).map(Outcome::error);
@@ -267,11 +267,11 @@ impl Results<'_> {
     }
 }
 
-/// The report's cycles with the least error in ms (section II).
+/// The report's cycles with the smallest error in ms (section II).
 const BEST_1: u32 = 2000;
 const BEST_2: u32 = 900;
 
-/// Measures of an illustration.
+/// Names of an illustration's measures.
 struct Names {
     best_cycle: &'static str,
     rises: &'static str,
@@ -317,7 +317,7 @@ const NAMES_2: Names = Names {
     requests: "requests-2",
 };
 
-/// Disk time, cycle and error, in the order of [`BENCHMARKS`].
+/// Names of the measures for disk time, cycle and error, in the order of [`BENCHMARKS`].
 const BENCHMARK_NAMES: [[&str; 3]; 6] = [
     ["service-btio", "cycle-btio", "error-btio"],
     ["service-madbench2", "cycle-madbench2", "error-madbench2"],
@@ -327,7 +327,7 @@ const BENCHMARK_NAMES: [[&str; 3]; 6] = [
     ["service-ior3", "cycle-ior3", "error-ior3"],
 ];
 
-/// Cycles with the least error, in words.
+/// Describes the cycles with the smallest error.
 fn in_words(cycles: &[u32]) -> String {
     let list: Vec<String> = cycles.iter().map(u32::to_string).collect();
     if list.len() < 2 { format!("{} ms", list.concat()) } else { format!("a tie of {} ms", list.join(", ")) }

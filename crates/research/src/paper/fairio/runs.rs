@@ -1,4 +1,4 @@
-//! The runs: the illustrations and the benchmarks of the report under schedulers.
+//! Runs of the report's illustrations and benchmarks under each scheduler.
 
 use std::collections::BTreeMap;
 
@@ -22,23 +22,23 @@ use progress::monitor::Monitor;
 
 /// Weights of the illustrations' classes (section II).
 pub const TWO: [u32; 2] = [1, 2];
-/// Weights of the benchmarks' classes. The report does not print them. By equation 3, its cycles, disk times and numbers of requests take weights
-/// that together are six times the lightest; and "the two classes with higher weights" (section IV).
+/// Weights of the benchmarks' classes. The report does not print them. By equation 3, its cycles, disk times and numbers of requests require
+/// weights whose sum is six times the smallest; and it mentions "the two classes with higher weights" (section IV).
 pub const FOUR: [u32; 4] = [1, 1, 2, 2];
-/// Other weights that together are six times the lightest.
+/// Other weights whose sum is six times the smallest.
 pub const OTHER_WEIGHTS: [[u32; 4]; 2] = [[1, 1, 1, 3], [2, 3, 3, 4]];
 
-/// Time between two requests of a class in the illustrations (section II).
+/// Interarrival time of a class in the illustrations (section II).
 const GAP: Nanos = Nanos::from_millis(10);
-/// Requests of a class there.
+/// Number of requests per class in the illustrations.
 const REQUESTS: u64 = 10_000;
-/// Sectors of a volume of the illustrations: more than Illustration 2 goes through.
+/// Sectors per volume of the illustrations: more than Illustration 2 covers.
 const VOLUME: u64 = 24 << 20;
-/// By this many sectors the first volume is larger in each repetition: in Illustration 2 nothing is drawn, and what differs is where the second
-/// class's data are.
+/// Number of sectors by which the first volume grows with each repetition. In Illustration 2 nothing is random; repetitions differ only in the
+/// location of the second class's data.
 const SHIFT: u64 = 1 << 17;
 
-/// The benchmarks as Table V calls them, and their job files.
+/// The benchmarks' names in Table V, and their job files.
 pub const BENCHMARKS: [(&str, &str); 6] = [
     ("BTIO", "fairio/btio"),
     ("MADbench2", "fairio/madbench2"),
@@ -51,56 +51,56 @@ pub const BENCHMARKS: [(&str, &str); 6] = [
 /// The scheduler without shares: in order of arrival, as the report's driver without FAIRIO.
 pub const UNSHARED: &str = "noop";
 
-/// A load.
+/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trial {
-    /// Number 1 or 2.
+    /// Illustration 1 or 2.
     Illustration(u8),
-    /// A place in [`BENCHMARKS`]: its processes, which wait for their requests.
+    /// A benchmark by its index in [`BENCHMARKS`]: processes that wait for their requests.
     Benchmark(usize),
-    /// The same as a trace by the clock.
+    /// A benchmark's trace, replayed by the clock.
     Trace(usize),
-    /// Number of a drawn workload.
+    /// A random workload by its number.
     Drawn(u32),
 }
 
-/// The part of the set-up that the report leaves open.
+/// Details of the set-up that the report leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SetUp {
     /// The array's stripe unit.
     pub stripe_unit_kib: u32,
     /// The benchmarks' weights.
     pub weights: [u32; 4],
-    /// Number of a repetition, from 0: other places of requests.
+    /// Repetition, from 0; each has its data at other locations.
     pub repetition: u32,
-    /// Where a trace's data are.
+    /// Data layout of a trace.
     pub places: Places,
-    /// Arrival rate of the two heavier classes of a trace, in percent of what their shares take; `None`: as recorded.
+    /// Arrival rate of the two heavier classes of a trace, in percent of what their shares can serve; `None` for the recorded rate.
     pub demand_percent: Option<u32>,
 }
 
-/// The set-up of all runs without a remark.
+/// The set-up of all runs for which no other is named.
 pub const USUAL: SetUp =
     SetUp { stripe_unit_kib: array::STRIPE_UNIT_KIB, weights: FOUR, repetition: 0, places: Places::Extents, demand_percent: None };
 
-/// A run: load, scheduler and set-up.
+/// Key of a run: workload, scheduler and set-up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
-    /// The load.
+    /// The workload.
     pub trial: Trial,
     /// The scheduler with its tunables.
     pub under: String,
-    /// The rest.
+    /// The set-up.
     pub set_up: SetUp,
 }
 
 impl Run {
-    /// In the usual set-up.
+    /// A run in the usual set-up.
     pub fn new(trial: Trial, under: impl Into<String>) -> Run {
         Run { trial, under: under.into(), set_up: USUAL }
     }
 
-    /// The same in another set-up.
+    /// The same run in another set-up.
     pub fn with(self, set_up: SetUp) -> Run {
         Run { set_up, ..self }
     }
@@ -111,18 +111,18 @@ impl Run {
         Ok(Setting { spec, values, host: Vec::new() })
     }
 
-    /// The array's options: the report's controller has a queue without end, under which other schedulers would not schedule.
+    /// Options of the array: the report's controller has an unbounded queue, with which other schedulers would have nothing to schedule.
     fn device(&self) -> DeviceOptions {
         if self.under.starts_with(printed::SPEC.name) { array::infinite() } else { DeviceOptions::default() }
     }
 }
 
-/// How much is run.
+/// Extent of the experiments.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// A quarter of the benchmarks' time, and fewer repetitions.
+    /// Whether to run a quarter of the benchmarks' time and fewer repetitions.
     pub is_quick: bool,
-    /// Of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
@@ -130,27 +130,27 @@ pub struct Plan {
 pub type Runs = BTreeMap<Run, Outcome>;
 
 impl Plan {
-    /// Traces are cut here.
+    /// Time at which traces are truncated.
     pub fn longest_trace(&self) -> Nanos {
         if self.is_quick { Nanos::from_millis(20_000) } else { Nanos::MAX }
     }
 
-    /// How many workloads are drawn.
+    /// Number of random workloads.
     pub fn drawn(&self) -> u32 {
         if self.is_quick { 5 } else { 20 }
     }
 
-    /// The classes of a drawn workload.
+    /// The classes of a random workload.
     pub fn classes(&self, number: u32) -> Vec<Actor> {
         drawn::draw(self.seed, number)
     }
 
-    /// How often an illustration is run at a cycle length.
+    /// Repetitions of an illustration at each cycle length.
     pub fn repetitions(&self) -> u32 {
         if self.is_quick { 2 } else { 5 }
     }
 
-    /// Runs what is not in `runs`, and adds the results.
+    /// Executes those runs that are not in `runs`, and adds the results.
     ///
     /// # Errors
     /// An unknown scheduler, or the work was interrupted.
@@ -191,7 +191,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Classes whose requests are drawn, on the array.
+    /// A stage with classes of generated requests on the array.
     fn stage(&self, actors: Vec<Actor>, run: &Run) -> anyhow::Result<Stage> {
         let profile = array::array(run.set_up.stripe_unit_kib)?;
         let seed = self.seed.wrapping_add(u64::from(run.set_up.repetition));
@@ -219,7 +219,7 @@ impl Plan {
         Ok(run?)
     }
 
-    /// A job file, with a quarter of its time in a quick run.
+    /// A job file, with a quarter of its run time in a quick run.
     pub fn shortened(&self, text: &str) -> String {
         let line = |line: &str| match line.split_once('=') {
             Some(("runtime", value)) if self.is_quick => match value.parse::<u64>() {
@@ -232,7 +232,7 @@ impl Plan {
     }
 }
 
-/// Section II: class 1 reads at random, or ever larger pieces ever further apart; class 2 in order.
+/// Section II: class 1 reads at random, or reads growing pieces at growing distances; class 2 reads sequentially.
 fn illustration(number: u8, run: &Run) -> Vec<Actor> {
     let random = Pattern::Local { locality: 0.0, reads: 100, sizes: &[128], places: synthetic::Places::Uniform };
     let first = if number == 1 { random } else { Pattern::Growing };
@@ -245,7 +245,7 @@ fn illustration(number: u8, run: &Run) -> Vec<Actor> {
     [("class-1", first, TWO[0], sectors), ("class-2", Pattern::InOrder(128), TWO[1], VOLUME)].map(actor).to_vec()
 }
 
-/// End of the illustrations' arrivals.
+/// When the illustrations' arrivals end.
 const END: Nanos = Nanos(GAP.0 * REQUESTS);
 
 #[cfg(test)]
@@ -277,7 +277,7 @@ mod tests {
             let error = |tunables: &str| outcome(number, &format!("fairio-report:{tunables}")).errors[0];
             let errors = ["cycle_ms=100", "cycle_ms=500", "cycle_ms=2000"].map(error);
             assert!(errors[0] > 11.0 && errors[0] > 1.3 * errors[1] && errors[1] > 2.0 * errors[2], "{errors:?}");
-            // Surplus is dispatched in order of arrival.
+            // Surplus service goes by order of arrival, so that errors grow with the threshold.
             let errors = [4, 16, 32].map(|threshold| error(&format!("cycle_ms=500,storage_load_threshold={threshold}")));
             assert!(errors.is_sorted() && errors[2] > 4.0 * errors[0], "{errors:?}");
             assert!(outcome(number, "fairio:cycle_ms=500").error() < 0.5);

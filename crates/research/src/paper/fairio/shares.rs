@@ -1,4 +1,4 @@
-//! Shares of disk time that classes got, and how far these are from their weights.
+//! Classes' shares of disk time, and their deviations from the weights.
 
 use anyhow::{Context, ensure};
 use block::Nanos;
@@ -7,51 +7,51 @@ use sim::run::{BIN, Served, TenantMeasure, Tenants, Timeline};
 
 use experiment::tenants::judge;
 
-/// Windows in which shares are looked at: the shortest is what the queue keeps its account by.
+/// Window lengths for share errors; the shortest is the resolution of the queue's accounting.
 pub const WINDOWS: [Nanos; 3] = [BIN, Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
 
-/// A run.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Error of each class in percentage points: its share of the disk time less its share of the weights (section II, `Error_i`), until the last
-    /// arrival where requests arrive by the clock, else until a class is done.
+    /// Error of each class in percentage points: its share of the disk time minus its share of the weights (section II, `Error_i`). Measured until
+    /// the last arrival if requests arrive by the clock, else until the first class is done.
     pub errors: Vec<f64>,
-    /// The same until the first class has almost all its requests done.
+    /// The same, until the first class has completed almost all its requests.
     pub errors_until_done: Vec<f64>,
-    /// The same of the times in which all classes had something outstanding, where these are long enough: what a class leaves of its share
-    /// while it is silent is not counted.
+    /// The same over the times in which all classes had requests outstanding, so that share left by an idle class does not count; `None` if these
+    /// times are too short.
     pub errors_together: Option<Vec<f64>>,
-    /// The least part of that time, in percent, in which a class had a request outstanding.
+    /// Share of the time in which a class had requests outstanding, in percent: the minimum over all classes.
     pub wanting_percent: f64,
-    /// 10⁶ bytes a second of all classes, until the last arrival or of the whole run.
+    /// Throughput of all classes in MB/s, until the last arrival if requests arrive by the clock, else over the whole run.
     pub throughput_mb_s: f64,
-    /// The same of the whole run, in which every scheduler serves the same requests.
+    /// Throughput over the whole run in MB/s, in which every scheduler serves the same requests.
     pub whole_mb_s: f64,
-    /// Mean disk time of a request of the array in ms, summed over the disks.
+    /// Mean disk time per request of the array in ms, summed over the disks.
     pub service_ms: f64,
-    /// The same for each class; of requests of its processes.
+    /// The same by class, for requests of its processes.
     pub services_ms: Vec<f64>,
-    /// Response times of all classes in ms: the median, 99%, 99.9%, the longest, each of the class that has the longest.
+    /// Response times in ms: median, p99, p99.9 and maximum, each of the class for which it is largest.
     pub responses_ms: [f64; 4],
-    /// Of each of [`WINDOWS`]: the largest error of a class, in points, that 99% of the windows do not exceed.
+    /// For each of [`WINDOWS`]: the p99 over windows of the largest error of a class, in percentage points.
     pub window_errors: [Option<f64>; 3],
-    /// Part of the time, in percent, in which the disks stood idle though something waited.
+    /// Share of the time in which disks were idle although requests were queued, in percent.
     pub idle_percent: f64,
 }
 
 impl Outcome {
-    /// The largest error of a class.
+    /// The largest error of a class, in percentage points.
     pub fn error(&self) -> f64 {
         largest(&self.errors)
     }
 
-    /// The same of the times in which all classes had something outstanding.
+    /// The largest error over the times in which all classes had requests outstanding.
     pub fn error_together(&self) -> Option<f64> {
         self.errors_together.as_deref().map(largest)
     }
 
-    /// From a run of classes with these weights. `arrivals`: when the last request arrived, if they arrive by the clock. That is when `DiskSim`
-    /// ends a run: with its trace (`getnextevent` in disksim.c).
+    /// Results of a run of classes with these weights. `arrivals`: the last arrival, if requests arrive by the clock; measurement ends there, as
+    /// `DiskSim` ends a run with its trace (`getnextevent` in disksim.c).
     ///
     /// # Errors
     /// The device does not account its time by tenant.
@@ -103,11 +103,11 @@ fn idle(ledger: &Ledger) -> f64 {
     ledger.idle_while_waiting().as_secs_f64()
 }
 
-/// Part of a class's requests after which it counts as done: a disk with an SSTF queue may keep the last ones for as long as there are nearer ones,
-/// and a class that waits for a single request does not compete.
+/// Fraction of a class's requests after which it counts as done: a disk with an SSTF queue may delay the last ones as long as there are nearer
+/// ones, and a class that waits for a single request does not compete.
 const DONE: f64 = 0.98;
 
-/// When the first class was done.
+/// When the first class was done: the end of contention.
 fn contested(measured: &Tenants) -> Nanos {
     let done = |tenant: &TenantMeasure| {
         let enough = DONE * tenant.served.requests as f64;
@@ -122,7 +122,7 @@ fn contested(measured: &Tenants) -> Nanos {
     measured.on_roster().iter().map(done).min().unwrap_or_default()
 }
 
-/// What a class had completed in the bins that end by `end`.
+/// Service that a class received in the bins that end by `end`.
 fn served_until(tenant: &TenantMeasure, end: Nanos) -> Served {
     let bins = tenant.timeline.bins().iter().take((end.0 / tenant.timeline.width().0) as usize);
     bins.fold(Served::default(), |sum, bin| Served { requests: sum.requests + bin.requests, bytes: sum.bytes + bin.bytes, ..sum })
@@ -175,7 +175,7 @@ mod tests {
     fn windows_are_judged_one_by_one() {
         let mut work = [Timeline::new(Nanos::from_millis(100)), Timeline::new(Nanos::from_millis(100))];
         for second in 0..10 {
-            // One class after the other has the disk.
+            // The classes have the disk alternately.
             work[second % 2].add(Nanos::from_millis(1_000 * second as u64 + 50), 1);
         }
         let error = |window| window_error(&work, &[1, 1], Nanos::from_millis(10_000), Nanos::from_millis(window));

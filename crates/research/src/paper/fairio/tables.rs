@@ -1,4 +1,4 @@
-//! The runs that the parts need, and Tables I, II and V with the variations of what the report leaves open.
+//! The runs that the parts need, and Tables I, II and V with variations of what the report leaves open.
 
 use crate::report::paper::{Cell, Figure, Panel, Row, Table, Unit};
 use block::Nanos;
@@ -11,7 +11,7 @@ use super::shares::{Outcome, WINDOWS};
 use super::traces::Places;
 use crate::paper::stated::Stated;
 
-/// What can be asked for.
+/// Parts that can be requested.
 pub const PARTS: [(&str, &str); 11] = [
     ("table-1", "Table I: error and throughput by cycle length, Illustration 1"),
     ("table-2", "Table II: error and throughput by cycle length, Illustration 2"),
@@ -28,14 +28,14 @@ pub const PARTS: [(&str, &str); 11] = [
 
 /// The report's cycle lengths in ms.
 pub const CYCLES: [u32; 14] = [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1500, 2000, 2500, 3000];
-/// Of these, those of readings and drawn workloads, and in a quick run of the benchmarks.
+/// A subset of [`CYCLES`] for interpretations and random workloads, and for benchmarks in a quick run.
 const QUICK: [u32; 5] = [100, 500, 900, 2000, 3000];
-/// In a quick run, those of readings and drawn workloads.
+/// A subset of [`CYCLES`] for interpretations and random workloads in a quick run.
 const QUICK_READ: [u32; 3] = [100, 500, 2000];
 
-/// Ours, with a cycle that it chooses.
+/// Our scheduler, which adapts its cycle.
 pub const ADAPTIVE: &str = "fairio";
-/// Other schedulers that share.
+/// Other schedulers that provide shares.
 const PEERS: [&str; 3] = ["mclock", "io-cost", "bfq"];
 /// Name of the report's variant in tables.
 const PRINTED: &str = "as printed";
@@ -45,22 +45,22 @@ pub fn printed(ms: u32) -> String {
     format!("{}:cycle_ms={ms}", super::printed::SPEC.name)
 }
 
-/// Ours with this cycle.
+/// Our scheduler with a fixed cycle.
 pub fn fixed(ms: u32) -> String {
     format!("{ADAPTIVE}:cycle_ms={ms}")
 }
 
-/// Storage that is never considered under-loaded, so that classes get their shares only: "strict enforcement".
+/// The report's scheduler with storage that never counts as under-loaded, so that classes get only their shares: "strict enforcement".
 pub fn strict(ms: u32) -> String {
     format!("{},storage_load_threshold=0", printed(ms))
 }
 
-/// The report's scheduler in the reading in which requests count when dispatched.
+/// The report's scheduler, interpreted such that requests count when dispatched.
 fn counted_at_dispatch(ms: u32) -> String {
     printed(ms) + READINGS[1].1
 }
 
-/// Readings of the report and values of its parameters: name, tunables in addition, and stripe unit.
+/// Interpretations of the report and values of its parameters: name, additional tunables, and stripe unit.
 const READINGS: [(&str, &str, u32); 14] = [
     (PRINTED, "", USUAL.stripe_unit_kib),
     ("requests count when dispatched", ",charged=dispatch", USUAL.stripe_unit_kib),
@@ -78,7 +78,7 @@ const READINGS: [(&str, &str, u32); 14] = [
     ("stripe unit 64 KiB", "", 64),
 ];
 
-/// Set-ups of `places`, the usual one first.
+/// Set-ups for the part `places`, the usual one first.
 const PLACES: [SetUp; 5] = [
     USUAL,
     SetUp { stripe_unit_kib: 4, ..USUAL },
@@ -89,22 +89,22 @@ const PLACES: [SetUp; 5] = [
 
 /// The benchmark whose classes had too few requests in the report.
 pub const MADBENCH2: Trial = Trial::Trace(1);
-/// Rates of its heavier classes, in percent of what their shares take; as recorded they are more than twice that.
+/// Rates of its heavier classes, in percent of what their shares can serve; the recorded rates are more than twice that.
 const DEMANDS: [Option<u32>; 4] = [None, Some(100), Some(80), Some(60)];
-/// Cycles in ms, beside the heuristic's.
+/// Cycles in ms, in addition to the heuristic's.
 pub const DEMAND_CYCLES: [u32; 2] = [500, 1000];
 
-/// MADbench2's trace with this demand of its heavier classes.
+/// MADbench2's trace with this arrival rate of its heavier classes.
 pub fn demand_run(demand_percent: Option<u32>, under: String) -> Run {
     Run::new(MADBENCH2, under).with(SetUp { demand_percent, ..USUAL })
 }
 
-/// All weights of `weights`.
+/// All weights for the part `weights`.
 fn all_weights() -> impl Iterator<Item = [u32; 4]> + Clone {
     std::iter::once(FOUR).chain(OTHER_WEIGHTS)
 }
 
-/// The loads that the wanted parts are about.
+/// The workloads that the requested parts need.
 pub fn trials(plan: &Plan, wants: impl Fn(&str) -> bool) -> Vec<Trial> {
     let all = wants("peers") || wants("windows") || wants("bars");
     let is_wanted = |trial: &Trial| match trial {
@@ -122,12 +122,12 @@ pub fn trials(plan: &Plan, wants: impl Fn(&str) -> bool) -> Vec<Trial> {
     every_trial().chain(traces).chain(drawn).filter(is_wanted).collect()
 }
 
-/// The report's loads, the benchmarks as processes.
+/// The report's workloads, with benchmarks as processes.
 pub fn every_trial() -> impl Iterator<Item = Trial> {
     [1, 2].map(Trial::Illustration).into_iter().chain((0..BENCHMARKS.len()).map(Trial::Benchmark))
 }
 
-/// The runs from which the disk time of a request is known.
+/// The runs without shares, which measure the disk time per request.
 pub fn unshared(trials: &[Trial], wants: impl Fn(&str) -> bool) -> Vec<Run> {
     let of = |set_up: SetUp| {
         let is_wanted = move |trial: &&Trial| set_up == USUAL || matches!(trial, Trial::Trace(_));
@@ -136,7 +136,7 @@ pub fn unshared(trials: &[Trial], wants: impl Fn(&str) -> bool) -> Vec<Run> {
     PLACES.into_iter().filter(|set_up| *set_up == USUAL || wants("places")).flat_map(of).collect()
 }
 
-/// The runs that share, with the heuristic's cycle from those that do not.
+/// The runs with shares; the heuristic's cycle is computed from the runs without.
 pub fn shared(trials: &[Trial], plan: &Plan, runs: &Runs, stated: &Stated, wants: impl Fn(&str) -> bool) -> Vec<Run> {
     let results = Results { plan: *plan, runs, stated };
     let mut wanted = Vec::new();
@@ -182,12 +182,12 @@ pub fn shared(trials: &[Trial], plan: &Plan, runs: &Runs, stated: &Stated, wants
     wanted
 }
 
-/// Cycles of readings and drawn workloads.
+/// Cycles for interpretations and random workloads.
 pub fn read_cycles(plan: &Plan) -> &'static [u32] {
     if plan.is_quick { &QUICK_READ } else { &QUICK }
 }
 
-/// Fixed cycles under which benchmarks are run with ours.
+/// Fixed cycles of our scheduler for benchmarks.
 pub fn benchmark_cycles(plan: &Plan) -> &'static [u32] {
     if plan.is_quick { &QUICK } else { &CYCLES }
 }
@@ -196,14 +196,14 @@ fn reading_run(trial: Trial, (_, tunables, stripe_unit_kib): &(&str, &str, u32),
     Run::new(trial, printed(ms) + tunables).with(SetUp { stripe_unit_kib: *stripe_unit_kib, ..USUAL })
 }
 
-/// The cycle of equation 3 in ms, for classes with these weights, disk times of a request in ms, and numbers of requests.
+/// The cycle of equation 3 in ms, for classes given as weight, disk time per request in ms, and number of requests.
 pub fn equation_3(classes: impl IntoIterator<Item = (u32, f64, u32)>) -> u32 {
     let class = |(weight, ms, requests): (u32, f64, u32)| CycleClass { weight, request: Nanos((ms * 1e6) as u64), requests };
     let classes: Vec<CycleClass> = classes.into_iter().map(class).collect();
     cycle_length(&classes, DISKS).as_millis_f64() as u32
 }
 
-/// All tables for which there are runs.
+/// All tables for which there are results.
 pub fn all(results: &Results) -> Vec<Table> {
     let illustrations = [(1, "table-1"), (2, "table-2")].map(|(number, id)| illustration(results, Trial::Illustration(number), id));
     let others = [benchmarks(results), readings(results), weights(results), demand(results)];
@@ -211,7 +211,7 @@ pub fn all(results: &Results) -> Vec<Table> {
     illustrations.into_iter().chain(others).chain(more).flatten().collect()
 }
 
-/// A table, unless it has no rows.
+/// A table; `None` if it has no rows.
 fn table(id: &str, corner: &str, method: &str, columns: Vec<(String, bool)>, rows: Vec<Row>) -> Option<Table> {
     let title = PARTS.iter().find(|(part, _)| *part == id).map_or(id, |(_, title)| title);
     (!rows.is_empty()).then(|| Table {
@@ -267,7 +267,7 @@ fn illustration(results: &Results, trial: Trial, id: &str) -> Option<Table> {
     table(id, "cycle", method, columns, by_cycle.chain(others).collect())
 }
 
-/// The traces that were run, with the names of their benchmarks.
+/// The traces that were run, with their benchmarks' names.
 fn of_traces<'a>(results: &'a Results) -> impl Iterator<Item = (Trial, &'static str)> + use<'a> {
     let traces = BENCHMARKS.iter().enumerate().map(|(place, (name, _))| (Trial::Trace(place), *name));
     traces.filter(|(trial, _)| results.get(*trial, UNSHARED).is_some())
@@ -519,7 +519,7 @@ fn windows(results: &Results) -> Option<Table> {
     table("windows", "workload", method, columns(names.map(|name| (name, false))), rows)
 }
 
-/// Errors under every scheduler that shares, and under the one that does not; the second panel is throughput.
+/// Errors under every scheduler with shares, and under the one without; the second panel shows throughput.
 pub fn peers(results: &Results) -> Vec<Figure> {
     let schedulers: Vec<&str> = [PRINTED, ADAPTIVE].into_iter().chain(PEERS).chain([UNSHARED]).collect();
     let trials = results.trials();

@@ -1,4 +1,4 @@
-//! Traces of the benchmarks, recorded from each class alone and replayed by the clock: the report's simulator is driven by traces (section IV).
+//! Traces of the benchmarks, recorded from each class alone and replayed by the clock, as the report's simulator is trace-driven (section IV).
 
 use std::collections::BTreeMap;
 
@@ -17,31 +17,31 @@ use sim::run::{Finished, Issue, Measure, Owner, Pilot, RunError, ServerEvent, So
 use super::array;
 use super::runs::{BENCHMARKS, FOUR, Plan};
 
-/// Classes of a trace.
+/// Number of classes in a trace.
 const CLASSES: usize = 4;
 
-/// The requests of a benchmark by arrival; the stream of each is its class, from 0.
+/// The requests of a benchmark in order of arrival; the stream of each is its class, from 0.
 pub type Trace = Vec<Issue>;
 
-/// Where the data of a class are in its quarter of the array.
+/// Data layout of a class in its quarter of the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Places {
-    /// In extents of [`EXTENT`] all over it. The report does not say; but its requests take 69 to 74 ms in all six benchmarks, sequential ones
-    /// too, about as long as requests at random over the array, and only with data all over do they take that here.
+    /// In extents of [`EXTENT`] spread over the quarter. The report does not specify the layout; but requests take 69 to 74 ms in all six
+    /// benchmarks, even sequential ones, which is about as long as random requests over the array: only spread data reproduce that.
     Extents,
-    /// As recorded: one file after the other.
+    /// As recorded: files are contiguous.
     Together,
 }
 
 /// Sectors of an extent: 1 MiB.
 const EXTENT: u64 = 2048;
-/// Extents next to each other in a file are this many apart on the array; a prime, so that each has a place of its own.
+/// Distance on the array between consecutive extents of a file, in extents; prime, so that the mapping has no collisions.
 const APART: u64 = 7_919;
 
-/// Traces by the place of the benchmark in [`BENCHMARKS`] and the places of data.
+/// Traces by the index of the benchmark in [`BENCHMARKS`] and the layout.
 pub type Traces = BTreeMap<(usize, Places), Trace>;
 
-/// Notes requests as they arrive.
+/// Records requests as they arrive.
 #[derive(Default)]
 struct Recorder(Vec<Issue>);
 
@@ -54,7 +54,7 @@ impl Pilot for Recorder {
     }
 }
 
-/// Records these benchmarks.
+/// Records traces of these benchmarks.
 ///
 /// # Errors
 /// The work was interrupted.
@@ -68,22 +68,22 @@ pub fn record(plan: &Plan, places: &[usize], workers: Workers) -> anyhow::Result
     Ok(places.iter().copied().zip(done).flat_map(both).collect())
 }
 
-/// Sectors of a quarter of the array, in whole extents.
+/// Sectors in a quarter of the array, in whole extents.
 fn quarter() -> anyhow::Result<u64> {
     let capacity = array::array(array::STRIPE_UNIT_KIB)?.capacity_sectors();
     Ok(capacity / CLASSES as u64 / EXTENT * EXTENT)
 }
 
-/// A request with the place of its extent in [`Places::Extents`].
+/// Moves a request to its location under [`Places::Extents`].
 fn scattered(issue: Issue, quarter: u64) -> Issue {
     let (class, place) = (issue.lba / quarter, issue.lba % quarter);
     let extent = place / EXTENT * APART % (quarter / EXTENT);
     let lba = class * quarter + extent * EXTENT + place % EXTENT;
-    // The last extent has no neighbour to reach into.
+    // A request in the last extent must not reach into the next quarter.
     Issue { lba: lba.min((class + 1) * quarter - u64::from(issue.sectors)), ..issue }
 }
 
-/// Each class alone on the array, in order of arrival. Its data are moved to a quarter of the array of its own.
+/// Records each class alone on the array, in order of arrival. Its data are moved to its own quarter of the array.
 fn trace(plan: &Plan, name: &str, monitor: &dyn Monitor) -> anyhow::Result<Trace> {
     let (text, source) = shipped::find(name).with_context(|| format!("{name}: not a built-in workload"))?;
     let profile = array::array(array::STRIPE_UNIT_KIB)?;
@@ -115,7 +115,7 @@ fn trace(plan: &Plan, name: &str, monitor: &dyn Monitor) -> anyhow::Result<Trace
     Ok(trace)
 }
 
-/// The host splits requests that are larger than the array takes.
+/// Splits requests that exceed the array's maximum size, as the host does.
 fn split(issue: Issue) -> impl Iterator<Item = Issue> {
     let largest = array::LARGEST_KIB as u32 * 2;
     let pieces = issue.sectors.div_ceil(largest);
@@ -130,8 +130,8 @@ pub fn last_arrival(trace: &Trace) -> Nanos {
     trace.last().map_or(Nanos::ZERO, |issue| issue.arrival)
 }
 
-/// A trace whose two heavier classes have requests at this rate, in percent of what their shares take of an array whose requests take
-/// `service_ms` of disk time: the condition of section IV is that it is at least 100. The others of their requests are left out.
+/// A trace whose two heavier classes issue `percent` of the requests that their shares of an array with `service_ms` disk time per request can
+/// serve: section IV requires at least 100. Excess requests are dropped.
 pub fn with_demand(trace: &Trace, percent: u32, service_ms: f64) -> Trace {
     let lightest = FOUR.iter().copied().min().unwrap_or(1);
     let all_weights: u32 = FOUR.iter().sum();
@@ -154,7 +154,7 @@ pub fn with_demand(trace: &Trace, percent: u32, service_ms: f64) -> Trace {
     trace.iter().filter(is_kept).copied().collect()
 }
 
-/// A trace by its clock: completions change nothing.
+/// Replays a trace by its clock, independently of completions.
 struct ByClock<'a> {
     issues: std::slice::Iter<'a, Issue>,
     issued: u64,
@@ -175,7 +175,7 @@ impl Source for ByClock<'_> {
     fn completed(&mut self, _finished: &Finished) {}
 }
 
-/// Replays a trace under a scheduler, its classes with these weights.
+/// Replays a trace under a scheduler, with these weights of its classes.
 ///
 /// # Errors
 /// The work was interrupted.
@@ -219,7 +219,7 @@ mod tests {
             // Alone, a class has the whole array: some 110 requests a second in 15 s.
             assert!(count > 1_000, "{class}: {count}");
         }
-        // By the clock, requests arrive as recorded, although the array serves a quarter of them in that time.
+        // By the clock, requests arrive as recorded, although the array serves only a quarter of them in that time.
         let setting = Setting::parse("noop").unwrap();
         let moved: Trace = trace.iter().map(|issue| scattered(*issue, quarter)).collect();
         assert!(moved.iter().zip(&trace).all(|(moved, issue)| moved.lba / quarter == issue.lba / quarter));

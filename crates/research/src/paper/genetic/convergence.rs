@@ -1,4 +1,4 @@
-//! When throughput has settled.
+//! Convergence of throughput.
 
 use control::Window;
 
@@ -6,36 +6,36 @@ use control::Window;
 pub const BIN_S: f64 = 10.0;
 /// The paper's acceptable variation.
 const WITHIN: f64 = 0.05;
-/// Of the bins after convergence this many are within it.
+/// Fraction of the bins after convergence that must be within the variation.
 const MOST: f64 = 0.95;
 
-/// How a workload's throughput went.
+/// Throughput of a workload over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Course {
-    /// Megabytes a second, bin by bin.
+    /// Throughput of each bin, in megabytes per second.
     pub bins: Vec<f64>,
     /// The width of a bin, in seconds.
     pub bin_s: f64,
-    /// Mean of all of it, in megabytes a second.
+    /// Overall mean, in megabytes per second.
     pub mean_mb_s: f64,
-    /// Standard deviation of the windows in the second half, in percent of their mean: what two children differ by, in addition to what the
-    /// workload varies by itself. `None` without windows.
+    /// Standard deviation of the windows in the second half, in percent of their mean: the difference between children, plus the workload's own
+    /// variation. `None` without windows.
     pub deviation_percent: Option<f64>,
 }
 
-/// What it settled at.
+/// The state after convergence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settled {
-    /// Seconds after the workload's beginning; `None` if it did not settle before the last quarter.
+    /// Time of convergence in seconds after the start of the workload; `None` if it did not converge before the last quarter.
     pub at_s: Option<f64>,
-    /// Mean of the last quarter, in megabytes a second.
+    /// Mean of the last quarter, in megabytes per second.
     pub stable_mb_s: f64,
-    /// How far a bin is from that at most, once it has settled, in percent.
+    /// The largest deviation of a bin from that after convergence, in percent; `None` without convergence.
     pub variation_percent: Option<f64>,
 }
 
 impl Course {
-    /// Between these times, in seconds, of the windows of a run: what processes got.
+    /// Throughput of processes from the windows of a run between two times in seconds.
     pub fn of(windows: &[Window], from_s: f64, to_s: f64) -> Course {
         let count = ((to_s - from_s) / BIN_S).floor() as usize;
         let (mut bytes, mut total, mut later) = (vec![0.0; count], 0.0, Vec::new());
@@ -56,7 +56,7 @@ impl Course {
         Course { bins, bin_s: BIN_S, mean_mb_s, deviation_percent: deviation_percent(&later) }
     }
 
-    /// Of the bytes a second that were logged for each second, each with its end. The beginning is a second before the first.
+    /// Throughput from a log of bytes per second, each entry with the end of its second. The course starts a second before the first entry.
     pub fn of_seconds(seconds: &[(f64, f64)], length_s: f64, bin_s: f64) -> Course {
         let begins = seconds.first().map_or(0.0, |(end, _)| end - 1.0);
         let mut bytes = vec![0.0; (length_s / bin_s).floor() as usize];
@@ -72,7 +72,7 @@ impl Course {
         Course { bins, bin_s, mean_mb_s, deviation_percent: deviation_percent(&rates[rates.len() / 2..]) }
     }
 
-    /// Whether and when it settled.
+    /// When throughput converged, and at which value; `None` without bins.
     pub fn settled(&self) -> Option<Settled> {
         let last_quarter = &self.bins[self.bins.len() - self.bins.len().div_ceil(4)..];
         if last_quarter.is_empty() {

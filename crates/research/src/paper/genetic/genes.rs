@@ -1,5 +1,5 @@
-//! Whether a gene of the library decides anything: constant values at both ends of its range. And what direct I/O does under constant settings,
-//! under which its throughput changes more than between them.
+//! Sensitivity to each gene of the library: constant values at both ends of its range. Also direct I/O under constant settings, where throughput
+//! varies more over time than between settings.
 
 use control::Setting;
 
@@ -8,24 +8,24 @@ use super::library::{Variant, ranges};
 use super::pairs::{Length, WORKLOADS, constant};
 use experiment::pool::Workers;
 
-/// What the ends of a gene's range do to a workload, in megabytes a second.
+/// Throughput of a workload at both ends of a gene's range, in megabytes per second.
 pub struct Decides {
-    /// Its place in [`WORKLOADS`].
+    /// The workload's index in [`WORKLOADS`].
     pub workload: usize,
     /// The tunable and its range.
     pub gene: String,
-    /// With all defaults.
+    /// With default values.
     pub default_mb_s: f64,
-    /// At the least value, and at the greatest.
+    /// At the minimum, and at the maximum.
     pub least_mb_s: f64,
     /// See `least_mb_s`.
     pub most_mb_s: f64,
 }
 
-/// Every workload under each gene of anticipatory by itself.
+/// Runs every workload with each gene of anticipatory varied separately.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn run(length: Length, workers: Workers) -> anyhow::Result<Vec<Decides>> {
     let default = Setting::parse("anticipatory")?;
     let genes = ranges(&default, Variant::PRINTED);
@@ -55,18 +55,18 @@ pub fn run(length: Length, workers: Workers) -> anyhow::Result<Vec<Decides>> {
 
 /// A direct workload under a constant setting.
 pub struct Direct {
-    /// Its place in [`WORKLOADS`].
+    /// The workload's index in [`WORKLOADS`].
     pub workload: usize,
     /// The scheduler, with its defaults.
     pub scheduler: &'static str,
-    /// How it went.
+    /// Throughput over time.
     pub course: Course,
 }
 
-/// Direct I/O as the paper's and ours under each scheduler.
+/// Runs the paper's direct I/O and ours under each scheduler.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn direct(length: Length, workers: Workers) -> anyhow::Result<Vec<Direct>> {
     let schedulers = ["anticipatory", "noop", "deadline", "cfq", "mq-deadline", "bfq"];
     let workloads = (0..WORKLOADS.len()).filter(|&workload| WORKLOADS[workload].0.starts_with("direct"));

@@ -12,7 +12,7 @@
 //!    replace   0 and 1 by genes of 4 and 7, 2 and 3 by genes of 5 and 6, each gene from either parent
 //!    mutate    children × genes × rate times: any child, the best included, any gene, anywhere in its range
 //! ```
-//! It never stops, keeps no child safe from mutation, and does not know what the defaults are.
+//! It never stops, does not exempt any child from mutation, and does not know the defaults.
 
 use std::collections::BTreeMap;
 
@@ -21,34 +21,34 @@ use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Children of a generation (`AS_NUM_CHILDREN`).
+/// Number of children in a generation (`AS_NUM_CHILDREN`).
 pub const CHILDREN: usize = 8;
 /// Life of a child: the report's "2 seconds, which is equal to one genetic child lifetime" (section 4.1).
 pub const CHILD: Nanos = Nanos::from_millis(2_000);
-/// Mutation rate in percent of all genes: at first, its least and greatest, and its change in a generation (`genetic.h`).
+/// Mutation rate in percent of all genes: initial value, range, and change per generation (`genetic.h`).
 const MUTATION: i64 = 15;
 const MUTATION_RANGE: (i64, i64) = (10, 45);
 const MUTATION_CHANGE: i64 = 4;
-/// Half the width of a range, as a share of the default, where the patch has none: it has a half for every gene of anticipatory.
+/// Half-width of a range relative to the default, where the patch has none: it uses a half for every gene of anticipatory.
 const HALF_WIDTH: f64 = 0.5;
-/// The factor to both sides of the default of the wide ranges, which are ours.
+/// Factor by which our wide ranges extend to either side of the default.
 const WIDE: f64 = 10.0;
-/// Request sizes in KiB from which on a fingerprint is another one.
+/// Boundaries of request-size classes in fingerprints, in KiB.
 const SIZES_KIB: [f64; 3] = [16.0, 64.0, 256.0];
 
-/// A property that fitness is measured by.
+/// The property that defines fitness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Property {
-    /// Sectors read and written (`disk_calc_fitness`).
+    /// Sectors read and written (`disk_calc_fitness`); more is fitter.
     Throughput,
-    /// Time in the queue for each operation, which the patch has as an alternative; less is fitter.
+    /// Time in the queue per operation, an alternative in the patch; less is fitter.
     Latency,
 }
 
 use Property::{Latency, Throughput};
 
 /// Ranges of the genes of anticipatory in milliseconds (`as_gene_param`, with HZ = 1000: HZ/16 to 3 HZ/16 and so on). Its sixth gene, the cap of
-/// recorded think times, is no tunable here.
+/// recorded think times, is not a tunable here.
 const OF_PATCH: [(&str, i64, i64); 5] = [
     ("read_expire", 62, 187),
     ("write_expire", 125, 375),
@@ -57,8 +57,8 @@ const OF_PATCH: [(&str, i64, i64); 5] = [
     ("antic_expire", 3, 10),
 ];
 
-/// A scheduler's genes, and the property that each of them is bred for. The published patch hooks anticipatory only; which gene belongs to
-/// which phenotype in 2.6.16 is not known to us.
+/// Genes of each scheduler, with the property by which each is selected. The published patch covers anticipatory only; we do not know the
+/// assignment of genes to phenotypes in 2.6.16.
 const GENES: [(&str, &[(&str, Property)]); 4] = [
     (
         "anticipatory",
@@ -100,27 +100,27 @@ const GENES: [(&str, &[(&str, Property)]); 4] = [
     ),
 ];
 
-/// What the sources leave open.
+/// Choices that the sources leave open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// A phenotype for each [`Property`]; otherwise one for all genes, by throughput, as in the patch of anticipatory.
+    /// One phenotype per [`Property`]; otherwise a single one for all genes, by throughput, as in the patch of anticipatory.
     pub has_phenotypes: bool,
-    /// Whether the genes of a load are kept for its return.
+    /// Whether the genes of a workload are saved for its recurrence.
     pub has_fingerprints: bool,
-    /// Ranges from a tenth to ten times the default, in place of a half to one and a half.
+    /// Ranges from a tenth to ten times the default, instead of 0.5 to 1.5 times.
     pub is_wide: bool,
 }
 
 impl Variant {
-    /// As the report's kernel has it.
+    /// As in the report's kernel.
     pub const PRINTED: Variant = Variant { has_phenotypes: true, has_fingerprints: true, is_wide: false };
     /// Release 0.2: one phenotype, no fingerprints.
     pub const RELEASE_0_2: Variant = Variant { has_phenotypes: false, has_fingerprints: false, is_wide: false };
-    /// The same in wide ranges, ours.
+    /// The report's variant with our wide ranges.
     pub const IN_WIDE_RANGES: Variant = Variant { is_wide: true, ..Variant::PRINTED };
 }
 
-/// A gene: the place of a tunable among those of its scheduler, and its range.
+/// A gene: the index of a tunable of the scheduler, and its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gene {
     tunable: usize,
@@ -128,43 +128,43 @@ struct Gene {
     max: i64,
 }
 
-/// A child's genes.
+/// The values of a child's genes.
 type Genes = Vec<i64>;
 
-/// A phenotype: children over its genes.
+/// A phenotype: a set of genes and its children.
 #[derive(Clone, Debug)]
 struct Phenotype {
     property: Property,
     genes: Vec<Gene>,
     children: Vec<Genes>,
     fitness: Vec<f64>,
-    /// In percent of all genes of a generation.
+    /// Mutation rate, in percent of all genes of a generation.
     mutation: i64,
-    /// The mean fitness of the generation before; `None` before the second.
+    /// Mean fitness of the previous generation; `None` in the first.
     before: Option<f64>,
 }
 
 impl Phenotype {
-    /// Children that are spread over the ranges (`genetic_create_child_spread`).
+    /// Initial children, spread over the ranges (`genetic_create_child_spread`).
     fn new(property: Property, genes: Vec<Gene>) -> Phenotype {
         let spread = |child: usize| genes.iter().map(|gene| gene.spread(child as i64)).collect();
         let children = (0..CHILDREN).map(spread).collect();
         Phenotype { property, genes, children, fitness: Vec::new(), mutation: MUTATION, before: None }
     }
 
-    /// Children by fitness, the worst first; of equals the one that lived first (`genetic_split_performers`).
+    /// Indices of the children by fitness, the worst first; equal ones in order of evaluation (`genetic_split_performers`).
     fn ranking(&self) -> Vec<usize> {
         let mut ranking: Vec<usize> = (0..self.children.len()).collect();
         ranking.sort_by(|&a, &b| self.fitness[a].total_cmp(&self.fitness[b]));
         ranking
     }
 
-    /// The genes of the better half, the best last.
+    /// The genes of the fitter half, the best last.
     fn better_half(&self) -> Vec<Genes> {
         self.ranking()[CHILDREN / 2..].iter().map(|&child| self.children[child].clone()).collect()
     }
 
-    /// The next generation. `reintroduced` takes the place of the worse half's new children, if there is any.
+    /// Breeds the next generation. `reintroduced` replaces the worse half, if given, instead of new children.
     fn breed(&mut self, reintroduced: Option<&Vec<Genes>>, random: &mut Xoshiro256PlusPlus) {
         let ranking = self.ranking();
         self.shift_mutation();
@@ -179,7 +179,7 @@ impl Phenotype {
         self.fitness.clear();
     }
 
-    /// The outer two of the better half have the two worst children, the inner two the others (`genetic_ns_top_parents`).
+    /// The two worst children get genes of the outer two of the better half, the others those of the inner two (`genetic_ns_top_parents`).
     fn replace(&mut self, ranking: &[usize], random: &mut Xoshiro256PlusPlus) {
         for pair in 0..CHILDREN / 4 {
             let parents = [ranking[CHILDREN / 2 + pair], ranking[CHILDREN - 1 - pair]];
@@ -191,7 +191,7 @@ impl Phenotype {
         }
     }
 
-    /// Mutations of a generation (`genetic_calc_stats`).
+    /// Number of mutations in a generation (`genetic_calc_stats`).
     fn mutations(&self) -> usize {
         CHILDREN * self.genes.len() * self.mutation.unsigned_abs() as usize / 100
     }
@@ -213,7 +213,7 @@ impl Phenotype {
 }
 
 impl Gene {
-    /// A child's place. The patch has no bound, by which narrow ranges are left.
+    /// The initial value for a child. Clamped to the range, which the patch leaves if it is narrow.
     fn spread(&self, child: i64) -> i64 {
         let (children, width) = (CHILDREN as i64, self.max - self.min + 1);
         let step = width / children;
@@ -221,8 +221,8 @@ impl Gene {
     }
 }
 
-/// A load as its requests show it: quarters of reads and of requests in order, and the class of their size. The abstract of the paper names no
-/// more than "many small pieces of information"; these three are ours.
+/// A workload's characteristics: quarters of the read share and of the sequential share, and the class of request sizes. The abstract of the
+/// paper names only "many small pieces of information"; these three are our choice.
 type Fingerprint = [u8; 3];
 
 fn fingerprint(windows: &[Window]) -> Fingerprint {
@@ -237,23 +237,23 @@ fn fingerprint(windows: &[Window]) -> Fingerprint {
     [quarter(mean("read_share")), quarter(mean("sequential_share")), class]
 }
 
-/// The library on a scheduler.
+/// The genetic library tuning a scheduler.
 pub struct Library {
     variant: Variant,
     found: Setting,
     phenotypes: Vec<Phenotype>,
-    /// The child that lives.
+    /// Index of the active child.
     child: usize,
-    /// Windows of the generation.
+    /// Windows of the current generation.
     windows: Vec<Window>,
     load: Option<Fingerprint>,
-    /// The better half of each phenotype that a load had last.
+    /// The most recent better half of each phenotype, by workload.
     known: BTreeMap<Fingerprint, Vec<Vec<Genes>>>,
     random: Xoshiro256PlusPlus,
 }
 
 impl Library {
-    /// On the tunables of a setting's scheduler; one without genes stays as it is.
+    /// Tunes the scheduler of `found`; without genes its setting never changes.
     pub fn new(found: &Setting, variant: Variant, seed: u64) -> Library {
         let phenotypes = phenotypes(found, variant);
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -261,7 +261,7 @@ impl Library {
         Library { variant, found: found.clone(), phenotypes, child: 0, windows, load: None, known, random }
     }
 
-    /// The setting of the child that lives.
+    /// The setting of the active child.
     fn setting(&self) -> Setting {
         let mut setting = self.found.clone();
         for phenotype in &self.phenotypes {
@@ -297,7 +297,7 @@ fn phenotypes(found: &Setting, variant: Variant) -> Vec<Phenotype> {
     wanted.iter().filter_map(|property| of(*property)).collect()
 }
 
-/// Every gene of a scheduler: its place among the tunables, and its range.
+/// Index and range of every gene of a scheduler.
 pub fn ranges(found: &Setting, variant: Variant) -> Vec<(usize, i64, i64)> {
     let of = phenotypes(found, Variant { has_phenotypes: false, ..variant });
     of.iter().flat_map(|phenotype| &phenotype.genes).map(|gene| (gene.tunable, gene.min, gene.max)).collect()
@@ -323,7 +323,7 @@ fn fitness(property: Property, window: &Window) -> f64 {
     let outcome = &window.outcome;
     match property {
         Throughput => outcome.throughput(),
-        // Nothing waited: no child can be worse at that.
+        // Zero if nothing waited, which is the maximum fitness.
         Latency => -outcome.waited_s.max(0.0),
     }
 }
@@ -391,9 +391,9 @@ mod tests {
                 ("antic_expire", 3, 10)
             ]
         );
-        // Of 250 to 750 the width is 501, and 501 / 8 = 62: child 3 has 250 + 3 × 62 = 436. Of 3 to 10 it is 8, and 8 / 8 = 1: child 7 has 10.
+        // The range 250 to 750 has a width of 501, 501 / 8 = 62: child 3 has 250 + 3 × 62 = 436. 3 to 10 has 8, 8 / 8 = 1: child 7 has 10.
         assert_eq!((one.children[3][2], one.children[3][4], one.children[7][4]), (436, 6, 10));
-        // Of a flag it is 2, less than 8 children, and 8 / 2 = 4: the first four children have 0, the others 1.
+        // A flag has a width of 2, less than 8 children, and 8 / 2 = 4: the first four children have 0, the others 1.
         let flag = Gene { tunable: 0, min: 0, max: 1 };
         assert_eq!((0..8).map(|child| flag.spread(child)).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1, 1]);
         let two = phenotypes(&found, Variant::PRINTED);

@@ -19,11 +19,11 @@ use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, PaperRequest};
 use experiment::pool::Workers;
 
-/// Under what each pair is run; of a quick run the first two, for the twin watches longer than its workloads are.
+/// Controllers for each pair. A quick run omits the last, as the twin's observation phase exceeds its workloads' duration.
 const LIVE: [usize; 3] = [DEFAULT, PRINTED, IN_THE_TWIN];
-/// Bins of a workload's course.
+/// Number of bins per workload.
 const BINS: f64 = 6.0;
-/// Writers have so much of the device each: an emulated one keeps in memory what is written.
+/// Device space per writer: an emulated device keeps written data in memory.
 const WRITTEN_BYTES: u64 = 128 << 20;
 /// A thousand files of 64 KiB.
 const SMALL_FILES_BYTES: u64 = 64_000 << 10;
@@ -86,14 +86,14 @@ fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Li
     let found = live.plant().setting();
     let controller: Box<dyn Controller> = match UNDERS[under].by {
         By::Constant => Box::new(Fixed::new(found.clone(), WINDOW)),
-        // The library tunes the scheduler that is there.
+        // The library tunes the current scheduler.
         By::Library(variant) => Box::new(Library::new(&found, variant, seed)),
         By::Search(name, _) => {
             let input = ControllerInput { preference: Preference::new(3, 2, 1)?, seed, ..ControllerInput::default() };
             controller::parse(name)?.build(&input)
         }
     };
-    // fio's log of the last second is not of all of it: one more is run.
+    // The last second in fio's log is incomplete: run one more.
     let jobs = [pair.0, pair.1].map(|workload| jobs(workload, live.size_bytes(), length_s + 1.0).on(&live.path()));
     let steered = live::steer(live, controller, &jobs, false, workers.monitor)?;
     let whole = |seconds: &Vec<(f64, f64)>| seconds.iter().copied().take(length_s as usize).collect::<Vec<_>>();
@@ -103,11 +103,11 @@ fn run_one(pair: Pair, under: usize, length_s: f64, seed: u64, live: &mut dyn Li
     Ok(Ran { courses: [course(0), course(1)], throughput })
 }
 
-/// The job files that stand for FFSB's profiles, on a device without a file system: by their places in [`WORKLOADS`].
+/// Job files, by index in [`WORKLOADS`], that stand for FFSB's profiles on a device without a file system.
 fn jobs(workload: usize, size_bytes: u64, seconds: f64) -> Jobs {
     let of = |sections: String, part_bytes: u64| Jobs { sections, seconds, seed: 1, part_bytes, call_bytes: None, logs: true };
     match workload {
-        // Files lie one after the other.
+        // Files are laid out contiguously.
         0 => {
             let part = SMALL_FILES_BYTES.min(part(size_bytes, 4));
             let think = "bs=4k\nthinktime=30\n";
@@ -118,9 +118,9 @@ fn jobs(workload: usize, size_bytes: u64, seconds: f64) -> Jobs {
             of(sections, part)
         }
         1 => of("[random-read]\nrw=randread\nbs=4k\nnumjobs=4\n".to_owned(), part(size_bytes, 4)),
-        // Who comes to an end too early begins again, in memory.
+        // A reader that finished early would restart with its data cached in memory.
         2 => of("[sequential-read]\nrw=read\nbs=4k\nnumjobs=4\n".to_owned(), size_bytes / 4 / (1 << 20) * (1 << 20)),
-        // What waits in memory is bounded as it is on a machine of the study, whatever memory there is here.
+        // Bounds dirty data as on a machine of the study, regardless of the memory here.
         3 => {
             let sections = "[sequential-write]\nrw=write\nbs=4k\nnumjobs=4\nsync_file_range=wait_before,write:2048\n".to_owned();
             of(sections, WRITTEN_BYTES.min(part(size_bytes, 4)))

@@ -1,4 +1,4 @@
-//! Gaitonde and Sarfare, A Study of Genetic Algorithms for I/O Scheduling: does throughput settle after a change of workload, and when?
+//! Gaitonde and Sarfare, A Study of Genetic Algorithms for I/O Scheduling: whether and when throughput converges after a workload change.
 
 mod convergence;
 mod genes;
@@ -23,7 +23,7 @@ pub static PAPER: Paper = Paper {
     live: Some(OnKernel { host: &["nr_requests", "read_ahead_kb"], repeat: live::repeat }),
 };
 
-/// What can be asked for.
+/// Parts that can be requested.
 const PARTS: [(&str, &str); 12] = [
     ("fig-4", "Fig. 4: meta-data, then random reads"),
     ("fig-5", "Fig. 5: sequential writes, then random reads"),
@@ -38,11 +38,11 @@ const PARTS: [(&str, &str); 12] = [
     ("direct", "Direct I/O under constant settings"),
     ("pairs", "Convergence time of both workloads, every ordered pair"),
 ];
-/// Parts that all pairs are run for.
+/// Parts for which all pairs are run.
 const OF_ALL: [&str; 3] = ["convergence", "hypotheses", "pairs"];
-/// Sequential writes again, for they converged once "for prolonged periods of time" (section 5.3.2).
+/// Sequential writes twice, since they converged once "for prolonged periods of time" (section 5.3.2).
 const WRITES_AGAIN: Pair = Pair(3, 3);
-/// Direct I/O, and the workload of ours for which one gene decides, before random reads.
+/// Pairs that end with random reads: after direct I/O, and after the workload of ours for which one gene is decisive.
 const DIRECT: Pair = Pair(4, 1);
 const THINKING: Pair = Pair(5, 1);
 
@@ -50,7 +50,7 @@ fn title(id: &str) -> &'static str {
     PARTS.iter().find(|(part, _)| *part == id).map_or("", |(_, title)| title)
 }
 
-/// How much is run.
+/// Extent of the experiments.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     is_quick: bool,
@@ -58,24 +58,24 @@ struct Plan {
 }
 
 impl Plan {
-    /// How long each of the two workloads of a pair is that the paper draws.
+    /// Duration of each workload of the pairs in the paper's figures.
     fn length(self) -> Length {
         Length { seconds: if self.is_quick { 120 } else { 1_000 }, seed: self.seed }
     }
 
-    /// How long each of the two is in all other pairs. In a whole run the third of the report's run lengths: five times the longest time to
-    /// convergence that it states (100 s).
+    /// Duration of each workload of all other pairs. In a full run it is the third of the report's run lengths: five times the longest
+    /// convergence time that it states (100 s).
     fn length_of_others(self) -> Length {
         Length { seconds: if self.is_quick { 120 } else { 500 }, ..self.length() }
     }
 
-    /// The run lengths of section 4.1 but for that of [`length`](Plan::length), which is run anyway.
+    /// The run lengths of section 4.1 except [`length`](Plan::length), which is run anyway.
     fn lengths(self) -> Vec<Length> {
         let seconds: &[u64] = if self.is_quick { &[1, 10, 60] } else { &[1, 10, 500] };
         seconds.iter().map(|&seconds| Length { seconds, seed: self.seed }).collect()
     }
 
-    /// Pairs and the places of [`UNDERS`] that they are run under: those that are drawn, and if `is_every` is set those of tables.
+    /// Pairs to run, each with an index in [`UNDERS`]: those of requested figures, and those of tables if `is_every` is set.
     fn wanted(self, wants: &dyn Fn(&str) -> bool, is_every: bool) -> Vec<(Pair, usize)> {
         let drawn: Vec<Pair> = FIGURES.iter().filter(|(id, _)| wants(id) || is_every).map(|(_, pair)| *pair).collect();
         let with = |pairs: &[Pair], unders: usize| -> Vec<(Pair, usize)> {
@@ -87,7 +87,7 @@ impl Plan {
             if self.is_quick {
                 all.extend(with(&[THINKING, DIRECT], VARIANTS));
             } else {
-                // Where a gene decides; and direct I/O, where a scheduler does.
+                // Pairs for which a gene is decisive; and direct I/O, for which the scheduler is.
                 let decided: Vec<Pair> = Pair::ours().filter(|pair| pair.0 >= OF_PAPER).chain([DIRECT]).collect();
                 all.extend(with(&Pair::all().chain(Pair::ours()).collect::<Vec<_>>(), MAIN));
                 all.extend(with(&drawn, OF_DRAWN));

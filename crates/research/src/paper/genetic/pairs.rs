@@ -1,4 +1,4 @@
-//! Two workloads one after the other, under every controller.
+//! Pairs of consecutive workloads under every controller.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ use experiment::pool::Workers;
 use experiment::shipped;
 use experiment::world::Device;
 
-/// The workloads, as the page calls them, and the job files that come with the program. The first [`OF_PAPER`] stand for FFSB's profiles; the
-/// others are ours, for which a gene of the library or the scheduler decides, or which stay the same: their files are [`OURS`].
+/// Workloads: the name on the page, and the job file. The first [`OF_PAPER`] stand for FFSB's profiles; the others are ours, for which a gene of
+/// the library or the scheduler is decisive, or which do not change: their files are in [`OURS`].
 pub const WORKLOADS: [(&str, &str); 9] = [
     ("meta-data", "genetic/metadata"),
     ("random reads", "genetic/random-read"),
@@ -35,13 +35,13 @@ const OURS: [(&str, &str); 4] = [
     ("direct-readers-and-writers", include_str!("direct-readers-and-writers.fio")),
     ("random-reads-of-large-files", include_str!("random-reads-of-large-files.fio")),
 ];
-/// Profiles of the paper among [`WORKLOADS`].
+/// Number of the paper's profiles at the start of [`WORKLOADS`].
 pub const OF_PAPER: usize = 5;
 
 const DISK: &str = "sata7200@1";
 const SCHEDULERS: [&str; 4] = ["noop", "anticipatory", "deadline", "cfq"];
 
-/// One workload after another, by their places in [`WORKLOADS`].
+/// Two consecutive workloads, by index in [`WORKLOADS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair(pub usize, pub usize);
 
@@ -52,18 +52,18 @@ impl Pair {
         (0..OF_PAPER).flat_map(seconds)
     }
 
-    /// Our workloads, each after random reads and before them.
+    /// Pairs of each of our workloads with random reads, in both orders.
     pub fn ours() -> impl Iterator<Item = Pair> {
         (OF_PAPER..WORKLOADS.len()).flat_map(|workload| [Pair(workload, 1), Pair(1, workload)])
     }
 
-    /// As the page calls it.
+    /// The name on the page.
     pub fn name(self) -> String {
         format!("{}, then {}", WORKLOADS[self.0].0, WORKLOADS[self.1].0)
     }
 }
 
-/// The pairs that the paper draws.
+/// The pairs in the paper's figures.
 pub const FIGURES: [(&str, Pair); 6] = [
     ("fig-4", Pair(0, 1)),
     ("fig-5", Pair(3, 1)),
@@ -73,24 +73,24 @@ pub const FIGURES: [(&str, Pair); 6] = [
     ("fig-9", Pair(2, 1)),
 ];
 
-/// What changes settings during a run.
+/// The controller that changes settings during a run.
 #[derive(Clone, Copy, Debug)]
 pub enum By {
-    /// Nothing: the default stays.
+    /// None: the default stays active.
     Constant,
-    /// The library as published, on the tunables of the scheduler.
+    /// The library as published, tuning the scheduler.
     Library(Variant),
-    /// A controller as it is typed on the command line, among these schedulers.
+    /// A controller as given on the command line, choosing among these schedulers.
     Search(&'static str, &'static [&'static str]),
 }
 
-/// Under what a pair is run.
+/// A controller and the initial setting.
 pub struct Under {
-    /// As the page calls it.
+    /// The name on the page.
     pub name: &'static str,
-    /// The scheduler at the beginning, with its defaults.
+    /// The initial scheduler, with default tunables.
     pub scheduler: &'static str,
-    /// What changes it.
+    /// The controller.
     pub by: By,
 }
 
@@ -98,7 +98,7 @@ const fn under(name: &'static str, scheduler: &'static str, by: By) -> Under {
     Under { name, scheduler, by }
 }
 
-/// The first [`MAIN`] are run on every pair, those up to [`OF_DRAWN`] on those that the paper draws, the others where a gene decides.
+/// The first [`MAIN`] are run on every pair, those up to [`OF_DRAWN`] on the pairs in the paper's figures, the others where a gene is decisive.
 pub const UNDERS: [Under; 16] = [
     under("default", "anticipatory", By::Constant),
     under("library as printed", "anticipatory", By::Library(Variant::PRINTED)),
@@ -119,47 +119,47 @@ pub const UNDERS: [Under; 16] = [
 ];
 /// See [`UNDERS`].
 pub const MAIN: usize = 3;
-/// Those before here are run on the pairs that the paper draws in a whole run: other schedulers, not other forms of the library.
+/// The first this many are run in a full run on the pairs in the paper's figures: other schedulers, not variants of the library.
 pub const OF_DRAWN: usize = 7;
 pub const VARIANTS: usize = 9;
-/// Places in [`UNDERS`].
+/// Indices in [`UNDERS`].
 pub const DEFAULT: usize = 0;
 pub const PRINTED: usize = 1;
 pub const IN_THE_TWIN: usize = 2;
 
-/// The place of the default that something in [`UNDERS`] began with.
+/// Index in [`UNDERS`] of the constant default with the same initial scheduler.
 pub fn default_of(under: usize) -> usize {
     let is_default = |one: &Under| matches!(one.by, By::Constant) && one.scheduler == UNDERS[under].scheduler;
     UNDERS.iter().position(is_default).unwrap_or(DEFAULT)
 }
 
-/// How both workloads of a pair went.
+/// Results of a pair.
 #[derive(Clone)]
 pub struct Ran {
-    /// The first and the second.
+    /// Throughput of the first and of the second workload.
     pub courses: [Course; 2],
-    /// Windows' ends in seconds, and the megabytes a second in them.
+    /// The end of each window in seconds, and the throughput in it in megabytes per second.
     pub throughput: Vec<(f64, f64)>,
 }
 
-/// What was run.
+/// Results by pair and index in [`UNDERS`].
 #[derive(Default)]
 pub struct Runs(BTreeMap<(Pair, usize), Ran>);
 
-/// How each workload of a pair is run.
+/// Duration and seed of each workload of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
-    /// Seconds of each of the two.
+    /// Duration of each workload in seconds.
     pub seconds: u64,
-    /// Seed of requests and of what is bred.
+    /// Seed of requests and of the genetic search.
     pub seed: u64,
 }
 
 impl Runs {
-    /// Runs pairs under places of [`UNDERS`].
+    /// Runs pairs, each with an index in [`UNDERS`].
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn run(mut wanted: Vec<(Pair, usize)>, length: Length, workers: Workers) -> anyhow::Result<Runs> {
         wanted.sort_unstable();
         wanted.dedup();
@@ -168,28 +168,28 @@ impl Runs {
         Ok(Runs(wanted.into_iter().zip(ran).collect()))
     }
 
-    /// Those that were run in another way: pairs under places of [`UNDERS`].
+    /// Results that were measured elsewhere, by pair and index in [`UNDERS`].
     pub fn of(runs: BTreeMap<(Pair, usize), Ran>) -> Runs {
         Runs(runs)
     }
 
-    /// These, and others.
+    /// Adds other results, which replace existing ones.
     pub fn and(mut self, others: Runs) -> Runs {
         self.0.extend(others.0);
         self
     }
 
-    /// A pair under a place of [`UNDERS`].
+    /// Results of a pair under a controller, by index in [`UNDERS`]; `None` if it was not run.
     pub fn get(&self, pair: Pair, under: usize) -> Option<&Ran> {
         self.0.get(&(pair, under))
     }
 
-    /// Some of them.
+    /// The subset for these keys; those without results are omitted.
     pub fn only(&self, wanted: &[(Pair, usize)]) -> Runs {
         Runs(wanted.iter().filter_map(|key| Some((*key, self.0.get(key)?.clone()))).collect())
     }
 
-    /// How a workload went wherever it was run, first or second.
+    /// Throughput of a workload in every pair that contains it.
     pub fn courses(&self, workload: usize, under: usize) -> impl Iterator<Item = (Pair, &Course)> {
         let place = move |pair: &Pair| [pair.0, pair.1].iter().position(|one| *one == workload);
         let of = self.0.iter().filter(move |((_, by), _)| *by == under);
@@ -225,10 +225,10 @@ fn run_one(pair: Pair, under: &Under, length: Length, workers: Workers) -> anyho
     Ok(Ran { courses, throughput })
 }
 
-/// How a workload by itself goes under a constant setting.
+/// Throughput of a single workload under a constant setting.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn constant(workload: usize, setting: &Setting, length: Length, workers: Workers) -> anyhow::Result<Course> {
     let text = sections(WORKLOADS[workload].1, length.seconds, "")?;
     let bench = Bench::new(&text, WORKLOADS[workload].0, Device::parse(DISK)?.world()?, length.seed)?.without_learning();
@@ -236,12 +236,12 @@ pub fn constant(workload: usize, setting: &Setting, length: Length, workers: Wor
     Ok(Course::of(observed.steered.steering().windows(), 0.0, length.seconds as f64))
 }
 
-/// Both job files in one, the second waiting for the first to end, each for this many seconds.
+/// A job file of both workloads, where the second waits for the first to end; each takes this many seconds.
 fn one_after_the_other(first: &str, second: &str, seconds: u64) -> anyhow::Result<String> {
     Ok(format!("{}\n{}", sections(first, seconds, "")?, sections(second, seconds, "stonewall\n")?))
 }
 
-/// The sections of a job file that comes with the program, each with what is in `[global]`; `first` goes into the first of them.
+/// The sections of a built-in job file, each with the options of `[global]`; the first one also with `first`.
 fn sections(name: &str, seconds: u64, first: &str) -> anyhow::Result<String> {
     let ours = || OURS.iter().find(|(ours, _)| *ours == name).map(|(_, text)| (*text).to_owned());
     let text =

@@ -1,4 +1,4 @@
-//! Figures 4 to 9, convergence times, the hypotheses, the report's run lengths, and what each gene decides.
+//! Figures 4 to 9, convergence times, the hypotheses, the report's run lengths, and sensitivity to each gene.
 
 use crate::report::paper::{Bar, Cell, Curves, Line, Plot, Quantity, Row, Table};
 
@@ -9,34 +9,34 @@ use super::title;
 use crate::paper::aims::at_least;
 use crate::paper::stated::Measures;
 
-/// With the twin a workload converges so soon after a change, in seconds.
+/// Maximum convergence time after a change with the twin, in seconds.
 const SOON_S: f64 = 30.0;
 
-/// What is drawn from.
+/// Results from which figures and tables are drawn.
 pub struct Results<'a> {
-    /// What was run.
+    /// Results of pairs.
     pub runs: &'a Runs,
-    /// The pairs that the paper draws, at each of its run lengths.
+    /// Pairs in the paper's figures, at each of its run lengths.
     pub lengths: &'a [(Length, Runs)],
-    /// What constant values of single genes do.
+    /// Sensitivity to single genes.
     pub genes: &'a [Decides],
     /// Direct I/O under constant settings.
     pub direct: &'a [Direct],
 }
 
-/// How a workload settled wherever it was run under something.
+/// Convergence of a workload in all its runs under a controller.
 #[derive(Clone, Debug, Default)]
 struct Settling {
     all: Vec<Settled>,
-    /// Stable throughput against that of the default in the same run, in percent of it.
+    /// Stable throughput relative to the default's in the same pair, in percent.
     against_default: Vec<f64>,
-    /// Where it is known, how much later than under the default, in seconds.
+    /// Delay of convergence relative to the default, in seconds, where known.
     later: Vec<f64>,
     deviations: Vec<f64>,
 }
 
 impl Settling {
-    /// Seconds, of those that converged, in order.
+    /// Sorted convergence times in seconds, of runs that converged.
     fn times(&self) -> Vec<f64> {
         let mut times: Vec<f64> = self.all.iter().filter_map(|one| one.at_s).collect();
         times.sort_by(f64::total_cmp);
@@ -84,12 +84,12 @@ impl Results<'_> {
         settling
     }
 
-    /// How a workload of a drawn pair settled under the library as printed.
+    /// Convergence of a workload of a pair in the figures, under the library as printed.
     fn drawn(&self, pair: Pair, place: usize) -> Option<Settled> {
         self.runs.get(pair, PRINTED)?.courses[place].settled()
     }
 
-    /// The pairs that the paper draws.
+    /// The pairs in the paper's figures.
     pub fn curves(&self) -> Vec<Curves> {
         FIGURES.iter().filter_map(|(id, pair)| self.figure(id, *pair)).collect()
     }
@@ -120,7 +120,7 @@ impl Results<'_> {
         })
     }
 
-    /// What statements are judged by.
+    /// Results by which statements are judged.
     pub fn measures(&self) -> Measures {
         let mut measures = Measures::default();
         let is_run = |under: usize| (0..OF_PAPER).all(|workload| self.runs.courses(workload, under).next().is_some());
@@ -152,7 +152,7 @@ impl Results<'_> {
         measures
     }
 
-    /// Results of the drawn pairs: the paper's first or second workload converges, or does not.
+    /// Whether a workload of each pair in the figures converges as the paper says.
     fn words(&self, measures: &mut Measures) {
         let stated = [
             ("fig-4-meta-data", Pair(0, 1), 0, true),
@@ -180,14 +180,14 @@ impl Results<'_> {
         }
     }
 
-    /// Of the run lengths that of those at which sequential writes converge, after anything.
+    /// Number of run lengths at which sequential writes converge in some pair; `None` if they were not run.
     fn lengths_that_converge(&self, under: usize) -> Option<f64> {
         let converges = |runs: &Runs| runs.courses(3, under).any(|(_, course)| settles(course).is_some());
         let is_run = self.lengths.iter().any(|(_, runs)| runs.courses(3, under).next().is_some());
         is_run.then(|| self.lengths.iter().filter(|(_, runs)| converges(runs)).count() as f64)
     }
 
-    /// Convergence, hypotheses, lengths, genes, pairs.
+    /// All tables: convergence, hypotheses, lengths, genes, direct I/O, pairs.
     pub fn tables(&self) -> Vec<Table> {
         vec![self.convergence(), self.hypotheses(), self.lengths(), self.genes(), self.direct(), self.pairs()]
     }
@@ -241,7 +241,7 @@ impl Results<'_> {
         }
     }
 
-    /// Of the library as printed, in the twin, and the default by itself.
+    /// Tests of the hypotheses for the library as printed, in the twin, and for the default alone.
     fn hypotheses(&self) -> Table {
         let row = |(workload, under): (usize, usize)| {
             let settling = self.settling(workload, under);
@@ -367,7 +367,7 @@ impl Results<'_> {
         }
     }
 
-    /// What is aimed at.
+    /// Our targets.
     pub fn bars(&self) -> Vec<Bar> {
         let every = || (0..OF_PAPER).map(|workload| (WORKLOADS[workload].0.to_owned(), self.settling(workload, IN_THE_TWIN)));
         let soon = every().map(|(name, settling)| (name, settling.share(Settling::is_soon))).collect();
@@ -393,7 +393,7 @@ impl Results<'_> {
     }
 }
 
-/// When a course settled, if it is long enough to show that: four bins at least.
+/// Convergence time in seconds; `None` if there are fewer than four bins, which is too short to tell.
 fn settles(course: &Course) -> Option<f64> {
     course.settled().filter(|_| course.bins.len() >= 4)?.at_s
 }

@@ -1,4 +1,4 @@
-//! The paper's two stages in turn: a generation is bred on evaluations of its individuals, then tested on random workloads.
+//! The paper's two stages, repeated: a generation is bred by evaluating its individuals, then tested on random workloads.
 //!
 //! ```text
 //!  optimization  individuals not yet rated ─▶ Simulator, 30 s each ─▶ fitness ─▶ the fittest of each range stay, and breed
@@ -14,28 +14,28 @@ use super::{Plan, TEST_S};
 use experiment::chance;
 use experiment::pool::Workers;
 
-/// What the paper leaves open, or prints otherwise than it means.
+/// Readings of the paper where it leaves details open, or contradicts its own intention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// As printed: clearance factors are weights, equation 2 is the factor, and the monitor knows the pattern of its workload.
+    /// As printed: clearance factors are weights, equation 2 is the factor, and the monitor knows the workload's pattern.
     Printed,
-    /// A larger clearance factor lets a parameter differ more: the other reading of section 4.
+    /// A larger clearance factor lets a parameter differ more: the alternative reading of section 4.
     ClearanceDivides,
-    /// Without equation 2, which favours what the text wants to make up for.
+    /// Without equation 2, which favours what the text intends to compensate.
     WithoutFactor,
-    /// The last section's two modes: the pattern is what the requests of the default show, and what was tested is added to the population (the
-    /// text's inert chromosomes) and evaluated when learning.
+    /// The two modes of the last section: the pattern is measured from requests under the default, and tested individuals are added to the
+    /// population (the text's inert chromosomes) and evaluated in learning mode.
     Modes,
-    /// No population: each test under settings drawn at random, which is what a population that decides nothing has.
+    /// No population: each test uses a random setting, as from a population without effect.
     Random,
 }
 
 impl Variant {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Variant; 5] =
         [Variant::Printed, Variant::ClearanceDivides, Variant::WithoutFactor, Variant::Modes, Variant::Random];
 
-    /// What the page calls it.
+    /// The name on the page.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Printed => "as printed",
@@ -47,25 +47,25 @@ impl Variant {
     }
 }
 
-/// A workload that populations are tested on.
+/// A workload on which populations are tested.
 pub struct Base {
     /// The workload.
     pub pattern: Pattern,
-    /// What its requests show under the default.
+    /// The pattern measured from its requests under the default.
     measured: Pattern,
-    /// What the kernel does by itself: the paper's `IOBad`.
+    /// Result under the kernel's default: the paper's `IOBad`.
     pub default: Got,
-    /// Under CFQ, the default of Linux since 2.6.18, of the tests that variants are compared on.
+    /// Result under CFQ, the default of Linux since 2.6.18; only for tests on which variants are compared.
     pub cfq: Option<Got>,
-    /// Under the best constant setting of the lessons, if there were any, of the first [`Plan::constant_tests`].
+    /// Result under the best constant setting of the lessons, if there is one; only for the first [`Plan::constant_tests`].
     pub constant: Option<Got>,
 }
 
 impl Base {
-    /// The first `count` workloads.
+    /// Runs the first `count` workloads.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn run(count: usize, constant: Option<&Setting>, plan: Plan, workers: Workers) -> anyhow::Result<Vec<Base>> {
         let (default, cfq) = (Kernel::OF_THE_PAPER.default()?, Setting::parse("cfq")?);
         let numbers: Vec<usize> = (0..count).collect();
@@ -82,45 +82,45 @@ impl Base {
     }
 }
 
-/// A workload under what the population has for it.
+/// A workload under the setting that the population provides.
 #[derive(Clone)]
 pub struct Test {
-    /// The generation that was tested, from 0 on.
+    /// The generation tested, from 0.
     pub generation: usize,
     /// The workload.
     pub pattern: Pattern,
-    /// What the monitor chose.
+    /// The setting that the monitor chose.
     pub setting: Setting,
-    /// What that gets.
+    /// Result under that setting.
     pub ours: Got,
-    /// Under the default.
+    /// Result under the default.
     pub default: Got,
-    /// Under CFQ, and under the best constant setting of the lessons.
+    /// Results under CFQ, and under the best constant setting of the lessons.
     pub cfq: Option<Got>,
     /// See `cfq`.
     pub constant: Option<Got>,
 }
 
 impl Test {
-    /// Megabytes a second of each process.
+    /// Megabytes per second and process.
     pub fn productivity(&self, got: &Got) -> f64 {
         got.bytes_per_s / 1e6 / f64::from(self.pattern.processes)
     }
 }
 
-/// Everything that was tested.
+/// All tests of a population.
 pub struct Evolution {
-    /// In the order of the tests.
+    /// In order of execution.
     pub tests: Vec<Test>,
-    /// Of the 25 ranges those with two individuals at least, in the last population.
+    /// How many of the 25 ranges have at least two individuals in the last population.
     pub ranges: usize,
 }
 
 impl Evolution {
-    /// Breeds generations and tests each, as many as there are workloads for.
+    /// Breeds and tests as many generations as there are workloads for.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn run(variant: Variant, bases: &[Base], plan: Plan, workers: Workers) -> anyhow::Result<Evolution> {
         let kernel = Kernel::OF_THE_PAPER;
         let (default, space) = (kernel.default()?, kernel.space(false)?);
@@ -165,10 +165,10 @@ impl Evolution {
     }
 }
 
-/// The first tests again, each for as long as the paper's.
+/// Repeats the first tests at the paper's duration.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn longer(evolution: &Evolution, plan: Plan, workers: Workers) -> anyhow::Result<Vec<Test>> {
     let default = Kernel::OF_THE_PAPER.default()?;
     let first: Vec<(usize, &Test)> = evolution.tests.iter().take(plan.long_tests).enumerate().collect();
@@ -180,7 +180,7 @@ pub fn longer(evolution: &Evolution, plan: Plan, workers: Workers) -> anyhow::Re
     })
 }
 
-/// Rates the individuals that are not yet: each for [`Plan::evaluation_s`].
+/// Evaluates individuals that are not rated yet, each for [`Plan::evaluation_s`].
 fn evaluate(optimizer: &mut Optimizer, variant: Variant, what: &str, plan: Plan, workers: Workers) -> anyhow::Result<()> {
     let kernel = Kernel::OF_THE_PAPER;
     let (default, space) = (kernel.default()?, kernel.space(false)?);

@@ -1,10 +1,10 @@
-//! What the plan of the paper's last section calls learning mode: before the tests, in idle hours, settings are bred on workloads of their own.
+//! Learning mode, planned in the paper's last section: settings are bred on separate workloads during idle hours, before the tests.
 //!
 //! ```text
 //! patterns of another seed ─▶ every gene by itself ─▶ the best of each together ─▶ a search from there ─▶ the best, compared with the default
 //!                             └────────────── each setting on all of them ──────────────┘                     └─▶ Experience
 //! ```
-//! A setting's fitness is its gain over the default in the mean of all these workloads: what serves one of them and no other is chance.
+//! A setting's fitness is its mean gain over the default on all these workloads: a gain on only one of them is chance.
 
 use std::collections::BTreeMap;
 
@@ -24,22 +24,22 @@ use crate::gather::{cases_of, served};
 use experiment::bench::{Observed, tails};
 use experiment::pool::Workers;
 
-/// Settings of each scheduler that are remembered of every workload.
+/// Settings per scheduler that are remembered for every workload.
 const REMEMBERED: usize = 4;
-/// The places of its range at which a gene is tried by itself.
+/// Positions in its range at which a gene is varied alone.
 const PLACES: [f64; 4] = [0.0, 0.25, 0.75, 1.0];
 
-/// Breeds settings, and remembers how the best of them served.
+/// Breeds settings, and records how the best ones performed.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn learn(plan: Plan, kernel: &Kernel, workers: Workers) -> anyhow::Result<Experience> {
     let (default, brief) = (kernel.default()?, kernel.brief(plan.seed)?);
     let space = kernel.space(true)?;
     let mut school = School::new(plan, kernel, default.clone(), workers)?;
     let mut seeds: Vec<Genome> = std::iter::once(&default).chain(&brief.candidates).filter_map(|it| space.genome(it)).collect();
     school.rate(&space, &seeds)?;
-    // The default's scheduler first, as long as half of the trials are left.
+    // The default's scheduler comes first, within half of the trials.
     for genome in seeds.clone() {
         let alone = alone(&space, &genome);
         if 2 * (school.rated.len() + alone.len()) > plan.bred {
@@ -52,7 +52,7 @@ pub fn learn(plan: Plan, kernel: &Kernel, workers: Workers) -> anyhow::Result<Ex
     }
     let start = Start { space: &space, seeds, preference: brief.preference, pattern: school.patterns[0], seed: plan.seed };
     let mut search = Bayes::new(start);
-    // What is asked again costs nothing, so the asking is bounded as well.
+    // Repeated settings cost no trial, so the number of rounds is bounded, too.
     for _ in 0..plan.bred {
         if school.rated.len() >= plan.bred {
             break;
@@ -65,7 +65,7 @@ pub fn learn(plan: Plan, kernel: &Kernel, workers: Workers) -> anyhow::Result<Ex
     school.remember()
 }
 
-/// A genome with each gene that counts in it at other places, one at a time.
+/// Variants of a genome in which one expressed gene at a time has another value.
 fn alone(space: &Space, genome: &Genome) -> Vec<Genome> {
     let genes = (0..space.len()).filter(|&gene| !space.is_scheduler(gene) && space.is_expressed(gene, genome));
     let at = |gene: usize, place: f64| {
@@ -76,7 +76,7 @@ fn alone(space: &Space, genome: &Genome) -> Vec<Genome> {
     genes.flat_map(|gene| PLACES.map(|place| at(gene, place))).collect()
 }
 
-/// The lessons: workloads, how the default serves them, and what was learned of other settings so far.
+/// State of the lessons: workloads, their results under the default, and results of other settings so far.
 struct School<'a> {
     plan: Plan,
     kernel: &'a Kernel,
@@ -115,12 +115,12 @@ impl<'a> School<'a> {
         Run { pattern, default: &self.default, seconds, seed: seed as u64 }.observe(setting, self.workers.monitor)
     }
 
-    /// How a setting serves a workload.
+    /// Performance of a workload under a setting.
     fn served(&self, number: usize, setting: &Setting) -> anyhow::Result<Option<Performance>> {
         Ok(served(self.run(number, number, setting)?.steered.steering().windows()))
     }
 
-    /// Runs what was not run before.
+    /// Runs settings that have not been run before.
     fn rate(&mut self, space: &Space, genomes: &[Genome]) -> anyhow::Result<()> {
         let mut new: BTreeMap<String, Setting> = BTreeMap::new();
         for setting in genomes.iter().map(|genome| space.setting(genome)) {
@@ -148,7 +148,7 @@ impl<'a> School<'a> {
         self.of(setting).map_or(f64::NEG_INFINITY, |rated| rated.score(&self.preference))
     }
 
-    /// Each gene where it served best by itself, if that was worth a change.
+    /// A genome with the best value of each gene varied alone, where that improves the score by more than the tolerance.
     fn together(&self, space: &Space, genome: &Genome, alone: &[Genome]) -> Genome {
         let score = |genome: &Genome| self.score(&space.setting(genome));
         let mut together = genome.clone();
@@ -160,7 +160,7 @@ impl<'a> School<'a> {
         together
     }
 
-    /// The default, and the best few of each scheduler.
+    /// The default, and the best few settings of each scheduler.
     fn best(&self) -> Vec<&Setting> {
         let mut all: Vec<&Setting> = self.rated.values().map(|(setting, _)| setting).collect();
         all.sort_by(|a, b| self.score(b).total_cmp(&self.score(a)));
@@ -174,14 +174,14 @@ impl<'a> School<'a> {
         best
     }
 
-    /// Every workload under each of the best.
+    /// Runs every workload under each of the best settings.
     fn remember(&self) -> anyhow::Result<Experience> {
         let settings = self.best();
         let every: Vec<(usize, &Setting)> =
             (0..self.patterns.len()).flat_map(|number| settings.iter().map(move |setting| (number, *setting))).collect();
         let runs =
             self.workers.map(&format!("learning, {}: remembered settings", self.kernel.name), &every, |&(number, setting)| {
-                // Other requests than those that they were chosen on: what was best of many by chance is not again.
+                // Different requests than those used for selection, so that settings that were best by chance do not keep their advantage.
                 self.run(number, self.patterns.len() + number, setting)
             })?;
         let device = machine::device()?;
@@ -197,7 +197,7 @@ impl<'a> School<'a> {
     }
 }
 
-/// What was got compared with what the default got: the score of this is the gain.
+/// Performance relative to the default's, so that its score is the gain.
 fn relative(ran: &Performance, standard: &Performance) -> Performance {
     Performance {
         throughput: ran.throughput / standard.throughput,
@@ -207,7 +207,7 @@ fn relative(ran: &Performance, standard: &Performance) -> Performance {
     }
 }
 
-/// Geometric means; `None` if nothing was done in any of them.
+/// Geometric means; `None` if a workload has no result.
 fn mean(all: &[Option<Performance>]) -> Option<TrialScore> {
     let all: Vec<Performance> = all.iter().copied().collect::<Option<_>>()?;
     let of = |value: &dyn Fn(&Performance) -> f32| {
@@ -223,10 +223,10 @@ fn mean(all: &[Option<Performance>]) -> Option<TrialScore> {
     Some(TrialScore { served, wait_ratio: 0.0 })
 }
 
-/// The setting that served the workloads of the lessons best in the mean; `None` if the default did.
+/// The setting with the best mean over the workloads of the lessons; `None` if that is the default.
 ///
 /// # Errors
-/// Never, for settings that were written by this program.
+/// None for settings written by this program.
 pub fn best_constant(learned: &Experience) -> anyhow::Result<Option<Setting>> {
     let preference = machine::preference()?;
     let mut totals = vec![0.0; learned.settings.len()];

@@ -1,11 +1,11 @@
-//! The paper's question on a block device of the real kernel: random workloads by the real fio, and every search steering the device itself.
+//! The paper's experiment on a block device of the real kernel: random workloads with fio, and every search tuning the device itself.
 //!
 //! ```text
 //! a workload ─▶ exhaustive search: every setting of a grid, there and back ─▶ the best of it ──┐
 //!            ─▶ each search: watches, tries, verifies, ends with a setting ────────────────────┼─▶ in turns, fio's figures
 //!            ─▶ the default ───────────────────────────────────────────────────────────────────┘
 //! ```
-//! As many workloads are run as the time allows.
+//! The number of workloads is limited by the time.
 
 use std::fmt::Write as _;
 
@@ -27,8 +27,8 @@ use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, PaperRequest};
 use experiment::pool::Workers;
 
-/// What the exhaustive search tries: Linux's schedulers, and of each that has any its main tunables at a few values, in all combinations that
-/// mean something.
+/// Settings for the exhaustive search: Linux's schedulers, and for those with tunables the main ones at a few values, in all meaningful
+/// combinations.
 const GRID: [&str; 15] = [
     "none",
     "mq-deadline",
@@ -47,17 +47,17 @@ const GRID: [&str; 15] = [
     "bfq:low_latency=0,timeout_sync=500",
 ];
 
-/// How near to the best of the exhaustive search five trials are to come, in percent of it.
+/// Minimum throughput after five trials, in percent of the best of the exhaustive search.
 const NEAR: f64 = 95.0;
 
-/// How much is run for each workload.
+/// Extent of the experiments per workload.
 struct Plan {
-    /// Controllers, as a person types them. The first has five trials, and is the one that bars are judged by.
+    /// Controllers as given on the command line. The first is limited to five trials; bars are judged by it.
     searches: &'static [&'static str],
     grid: &'static [&'static str],
-    /// A search may take so long, in seconds.
+    /// Time limit of a search, in seconds.
     search_s: f64,
-    /// Seconds that are measured of a run in turns, and rounds of these.
+    /// Measured seconds of a run, and rounds in which the settings are run in turns.
     seconds: f64,
     rounds: u32,
 }
@@ -88,28 +88,28 @@ const QUICK: Plan = Plan {
 /// The result of a workload.
 struct Ran {
     pattern: Pattern,
-    /// The best of the grid, and what each search ended with.
+    /// The best setting of the grid, and the final setting of each search.
     best: Setting,
     ends: Vec<Setting>,
-    /// What the first search took, in seconds, and whether it came to an end.
+    /// Duration of the first search in seconds, and whether it completed.
     took_s: f64,
     has_ended: bool,
-    /// What it said of that.
+    /// The first search's explanation.
     why: String,
-    /// What was measured in turns: of the default, of the best of the grid, of what each search ended with.
+    /// Measured in turns: under the default, the best of the grid, and the final setting of each search.
     default: Overall,
     of_best: Overall,
     of_ends: Vec<Overall>,
 }
 
 impl Ran {
-    /// The throughput with what five trials ended with, in percent of that under the best of the grid.
+    /// Throughput after five trials, in percent of that under the best of the grid.
     fn near_percent(&self) -> Option<f64> {
         Some(100.0 * self.of_ends.first()?.bytes_per_s / self.of_best.bytes_per_s)
     }
 }
 
-/// Repeats the paper on a device.
+/// Repeats the experiment on a device.
 ///
 /// # Errors
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
@@ -171,7 +171,7 @@ fn run_one(
         clock.show(live.now());
     }
     let every = [vec![found.clone(), best.clone()], ends.clone()].concat();
-    // What several ended with is run once.
+    // A setting that several searches chose is run once.
     let mut distinct: Vec<Setting> = Vec::new();
     every.iter().for_each(|setting| {
         if !distinct.contains(setting) {
@@ -188,7 +188,7 @@ fn run_one(
     Ok(Ran { pattern: *pattern, best, ends, took_s, has_ended, why, default, of_best, of_ends })
 }
 
-/// As the searches in the simulator are shown.
+/// The results in the form of the simulator's searches.
 fn searched(all: &[Ran], plan: &Plan, found: &Setting) -> Searched {
     let got = |got: &Overall| Got {
         bytes_per_s: got.bytes_per_s,
@@ -207,7 +207,7 @@ fn searched(all: &[Ran], plan: &Plan, found: &Setting) -> Searched {
     }
 }
 
-/// The numbers of section 6 next to those of the search that bars are judged by.
+/// Adds the paper's numbers of section 6 to the row of the search by which bars are judged.
 fn with_the_papers(mut table: Table, stated: &Stated) -> Table {
     let columns = ["improved", "improvement", "faster", "reduction"];
     if let Some(row) = table.rows.first_mut() {
@@ -221,7 +221,7 @@ fn with_the_papers(mut table: Table, stated: &Stated) -> Table {
     table
 }
 
-/// How near five trials come to the best of the exhaustive search.
+/// Throughput after five trials relative to the best of the exhaustive search.
 fn near(all: &[Ran]) -> Table {
     let row = |ran: &Ran| {
         let mb_s = |got: &Overall| Some(got.bytes_per_s / 1e6);
@@ -285,7 +285,7 @@ fn setup(plan: &Plan, found: &Setting, on: &OnDevice, live: &dyn LiveDevice, wor
     live.facts().into_iter().chain(facts).collect()
 }
 
-/// What was set for each workload.
+/// The settings chosen for each workload.
 fn notes(all: &[Ran]) -> Vec<String> {
     let note = |ran: &Ran| {
         let mut text = format!("{}: the best of the exhaustive search is {}", ran.pattern, ran.best);

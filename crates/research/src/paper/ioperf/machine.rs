@@ -1,4 +1,4 @@
-//! The machine of the paper: what a pattern of access gets on it.
+//! The machine of the paper, and the performance of access patterns on it.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ use progress::monitor::Monitor;
 /// See the setup of the page.
 const DISK: &str = "sata7200@1";
 const HOST: &str = "memory_mib=512,swap_mib=1024,anonymous_mib=128";
-/// The tunables of the host in the chromosome.
+/// Host tunables in the chromosome.
 const GENES_OF_HOST: [&str; 2] = ["read_ahead_kb", "swappiness"];
-/// Of the beginning of a run this many seconds are not judged: files are opened, memory is empty.
+/// Initial seconds of a run that are excluded from results: files are opened, and the cache is empty.
 pub const SETTLES_S: u64 = 10;
 
-/// The active scheduler of a kernel, and those that it offers.
+/// A kernel: its default scheduler, and those that it offers.
 pub struct Kernel {
-    /// What the page calls it.
+    /// The name on the page.
     pub name: &'static str,
-    /// The default.
+    /// The default scheduler.
     pub found: &'static str,
     /// Its schedulers.
     pub schedulers: [&'static str; 4],
@@ -40,14 +40,14 @@ impl Kernel {
     /// Linux 2.6.29 as the paper describes it.
     pub const OF_THE_PAPER: Kernel =
         Kernel { name: "Linux 2.6.29", found: "anticipatory", schedulers: ["noop", "anticipatory", "deadline", "cfq"] };
-    /// Today's.
+    /// Linux of today.
     pub const OF_TODAY: Kernel =
         Kernel { name: "today’s Linux", found: "mq-deadline", schedulers: ["none", "mq-deadline", "kyber", "bfq"] };
 
-    /// The default.
+    /// The default setting.
     ///
     /// # Errors
-    /// Never, for schedulers that there are.
+    /// None for the kernels defined here.
     pub fn default(&self) -> anyhow::Result<Setting> {
         Ok(Setting::parse(self.found)?)
     }
@@ -60,7 +60,7 @@ impl Kernel {
         self.brief_of(seed, Arc::default())
     }
 
-    /// The same, with what was learned.
+    /// The input of controllers, with prior experience.
     ///
     /// # Errors
     /// As [`default`](Kernel::default).
@@ -69,7 +69,7 @@ impl Kernel {
         Ok(ControllerInput { preference: preference()?, candidates, seed, experience, ..ControllerInput::default() })
     }
 
-    /// The genes: which scheduler, its tunables if `tunes` is set, and the paper's tunables of the host.
+    /// The genes: the scheduler, its tunables if `tunes` is set, and the paper's host tunables.
     ///
     /// # Errors
     /// As [`default`](Kernel::default).
@@ -79,34 +79,34 @@ impl Kernel {
     }
 }
 
-/// What a workload got.
+/// Performance of a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Got {
-    /// Bytes a second of all processes.
+    /// Throughput of all processes in bytes per second.
     pub bytes_per_s: f64,
-    /// Mean latency of what they asked for, in seconds.
+    /// Mean latency of their calls, in seconds.
     pub latency_s: f64,
-    /// Mean latency of calls that read, and of those that write, in seconds; `None` without any.
+    /// Mean latency of read calls, and of write calls, in seconds; `None` without any.
     pub read_s: Option<f64>,
     /// See `read_s`.
     pub write_s: Option<f64>,
-    /// Share of the time in which the device moved its arm or waited for the platter, if it tells.
+    /// Share of the time that the device spent on seeks and rotation, 0 to 1; `None` if unknown.
     pub positioning: Option<f64>,
 }
 
 impl Got {
-    /// By how many percent the throughput is above another's.
+    /// Throughput gain over another result, in percent.
     pub fn gain_percent(&self, other: &Got) -> f64 {
         100.0 * (self.bytes_per_s / other.bytes_per_s - 1.0)
     }
 
-    /// By how many percent the latency is above another's.
+    /// Increase in latency over another result, in percent.
     pub fn slower_percent(&self, other: &Got) -> f64 {
         100.0 * (self.latency_s / other.latency_s - 1.0)
     }
 }
 
-/// A workload drawn as in Table 1.
+/// A random workload as in Table 1.
 pub fn pattern(name: &str, seed: u64, number: usize) -> Pattern {
     let mut random = chance::source(name, seed, number as u32);
     let seed = rand::Rng::random::<u64>(&mut random);
@@ -125,18 +125,18 @@ fn job_file(pattern: &Pattern, seconds: u64) -> String {
     )
 }
 
-/// The paper's fitness is bytes by latency, and asks nothing of fairness.
+/// The weights: the paper's fitness is bytes divided by latency, and does not consider fairness.
 ///
 /// # Errors
-/// Never, for these weights.
+/// None for these weights.
 pub fn preference() -> anyhow::Result<Preference> {
     Ok(Preference::new(3, 3, 1)?)
 }
 
-/// What knowledge of this machine goes by.
+/// The device identity under which knowledge of this machine is stored.
 ///
 /// # Errors
-/// Never, for a disk that there is.
+/// None for this disk.
 pub fn device() -> anyhow::Result<String> {
     Ok(world()?.device())
 }
@@ -148,13 +148,13 @@ fn world() -> anyhow::Result<World> {
 /// A run of a pattern on the machine.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
-    /// What is asked.
+    /// The access pattern.
     pub pattern: &'a Pattern,
-    /// The active setting at the beginning.
+    /// The setting at the beginning.
     pub default: &'a Setting,
-    /// How long.
+    /// Duration in seconds.
     pub seconds: u64,
-    /// Of its requests.
+    /// Seed of its requests.
     pub seed: u64,
 }
 
@@ -166,26 +166,26 @@ impl Run<'_> {
         bench.run(default, controller, false, monitor)
     }
 
-    /// Under a setting, as it can be remembered.
+    /// Runs the pattern under a constant setting, with windows suitable for experience.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn observe(&self, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
         self.steered(Box::new(Fixed::new(setting.clone(), WINDOW)), monitor)
     }
 
-    /// What the pattern gets under a setting: the paper's Simulator.
+    /// Performance of the pattern under a constant setting: the paper's Simulator.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn simulate(&self, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Got> {
         Ok(self.got(&self.observe(setting, monitor)?))
     }
 
-    /// What the pattern gets under the default, and the pattern as its requests show it.
+    /// Performance of the pattern under the default, and the pattern as measured from its requests.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn simulate_default(&self, monitor: &dyn Monitor) -> anyhow::Result<(Got, Pattern)> {
         let observed = self.observe(self.default, monitor)?;
         let last = self.judged(&observed).last().map(|window| Pattern::of(&window.features));
@@ -212,10 +212,10 @@ impl Run<'_> {
         }
     }
 
-    /// The active setting at the end of a run.
+    /// Runs a controller and returns the setting active at the end.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn steer(&self, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Setting> {
         let observed = self.steered(controller, monitor)?;
         Ok(observed.steered.steering().final_setting().unwrap_or_else(|| self.default.clone()))

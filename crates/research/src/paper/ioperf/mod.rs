@@ -1,4 +1,4 @@
-//! Santos, Romero, Taibo and Rodriguez, Self-Tuning of Disk Input-Output in Operating Systems: settings bred for patterns of access.
+//! Santos, Romero, Taibo and Rodriguez, Self-Tuning of Disk Input-Output in Operating Systems: settings bred for access patterns.
 
 mod evolution;
 mod lessons;
@@ -27,7 +27,7 @@ pub static PAPER: Paper = Paper {
     live: Some(OnKernel { host: &["nr_requests"], repeat: live::repeat }),
 };
 
-/// What can be asked for.
+/// Parts that can be requested.
 const PARTS: [(&str, &str); 9] = [
     ("fig-1", "Fig. 1: mean productivity per process"),
     ("fig-2", "Fig. 2: mean latency per request"),
@@ -39,13 +39,13 @@ const PARTS: [(&str, &str); 9] = [
     ("searches", "Other searches, constant settings and ours, on the paper’s kernel"),
     ("today", "The same on today’s kernel"),
 ];
-/// Results of all tests of the populations, and of the first of them.
+/// Parts that need all tests of the populations, and parts that need only the first.
 const OF_ALL_TESTS: [&str; 5] = ["fig-1", "fig-2", "fig-3", "fig-4", "section-6"];
 const OF_FIRST_TESTS: [&str; 2] = ["variants", "lengths"];
 /// The paper's length of a test, in seconds.
 const TEST_S: u64 = 300;
 
-/// What is shown of a device of the real kernel.
+/// Parts that are shown for a block device of the real kernel.
 const LIVE: [(&str, &str); 2] = [
     ("live", "Section 6 on the real kernel: results of searches on a block device"),
     ("five-trials", "Five live trials and an exhaustive search"),
@@ -55,46 +55,46 @@ fn title(id: &str) -> &'static str {
     PARTS.iter().chain(&LIVE).find(|(part, _)| *part == id).map_or("", |(_, title)| title)
 }
 
-/// How much is run.
+/// Extent of the experiments.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     is_quick: bool,
-    /// Generations that are bred and tested: as printed, and of each variant.
+    /// Generations bred and tested: as printed, and of each variant.
     generations: usize,
     variant_generations: usize,
-    /// Workloads of each test.
+    /// Number of workloads per test of a generation.
     tests: usize,
-    /// How long an individual is evaluated, and how long a test is; in seconds.
+    /// Duration of an individual's evaluation, and of a test, in seconds.
     evaluation_s: u64,
     test_s: u64,
-    /// Tests that are run for as long as the paper's, too; and tests, of all, that are run under the best constant setting of the lessons.
+    /// Tests repeated at the paper's duration; and tests repeated under the best constant setting of the lessons.
     long_tests: usize,
     constant_tests: usize,
-    /// Workloads that are learned from before searches are compared, how long each runs under a setting, in seconds, and the number of settings.
+    /// Lessons before searches are compared: number of workloads, seconds of each under a setting, and number of settings.
     lessons: usize,
     lesson_s: u64,
     bred: usize,
-    /// Workloads that searches are compared on.
+    /// Workloads on which searches are compared.
     workloads: usize,
-    /// Searches that are compared, on the paper's kernel and on today's.
+    /// Number of searches compared, on the paper's kernel and on today's.
     searches: [usize; 2],
-    /// How long a search may take, with all that it verifies, in seconds.
+    /// Duration of a search including verification, in seconds.
     search_s: u64,
     seed: u64,
 }
 
 impl Plan {
-    /// As in the paper but for the length of tests, or less of it.
+    /// The paper's plan except for the duration of tests, or a smaller one.
     fn new(is_quick: bool, seed: u64) -> Plan {
         let full = Plan {
             is_quick,
-            // A thousand tests, and a new generation for each twenty.
+            // A thousand tests, and a new generation after every twenty.
             generations: 50,
             variant_generations: 8,
             tests: 20,
             evaluation_s: EVALUATION_S,
-            // The whole run is to take at most 20 minutes on two processors: simulated seconds are what it pays for. Tests are as long as
-            // evaluations; the part `lengths` shows what ten times as long would change.
+            // A full run must take at most 20 minutes on two processors, and its cost is simulated seconds. Tests are as long as evaluations; the
+            // part `lengths` shows the effect of ten times as long.
             test_s: EVALUATION_S,
             long_tests: 12,
             constant_tests: 400,
@@ -135,7 +135,7 @@ fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::R
     let is_all = OF_ALL_TESTS.iter().any(|id| wants(id));
     let is_evolved = is_all || OF_FIRST_TESTS.iter().any(|id| wants(id));
     let is_searched = wants("searches") || wanted.wants_bars();
-    // What populations are compared with a constant for is what searches need anyway.
+    // The constant setting with which populations are compared comes from lessons that searches need anyway.
     let then = Kernel::OF_THE_PAPER;
     let learned = is_searched.then(|| lessons::learn(plan, &then, workers)).transpose()?;
     let constant = learned.as_ref().map(lessons::best_constant).transpose()?.flatten();

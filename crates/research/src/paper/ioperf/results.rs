@@ -9,12 +9,12 @@ use super::{TEST_S, title};
 use crate::paper::aims::at_least;
 use crate::paper::stated::{Measures, Stated};
 
-/// What populations gave.
+/// Results of the populations.
 #[derive(Default)]
 pub struct Evolved {
-    /// As printed first, if there are any.
+    /// Results by variant; as printed comes first, if it was run.
     pub variants: Vec<(Variant, Evolution)>,
-    /// Its first tests, each for as long as the paper's.
+    /// The first tests as printed, repeated at the paper's duration.
     pub long: Vec<Test>,
 }
 
@@ -25,24 +25,24 @@ impl Evolved {
     }
 }
 
-/// What is drawn from.
+/// Results from which figures and tables are drawn.
 pub struct Results<'a> {
     /// The populations.
     pub evolved: &'a Evolved,
     /// The searches on the paper's kernel.
     pub then: Option<&'a Searched>,
-    /// The same on today's.
+    /// The searches on today's kernel.
     pub today: Option<&'a Searched>,
-    /// The paper.
+    /// The paper's statements.
     pub stated: &'a Stated,
 }
 
-/// Of many workloads how many are better, and by how much these are in the mean.
+/// Share of workloads that improve, and their mean improvement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Better {
-    /// Share of all, in percent.
+    /// Share of workloads that improve, in percent.
     share: Option<f64>,
-    /// Mean of those that are, in percent.
+    /// Mean improvement of those that improve, in percent.
     mean: Option<f64>,
 }
 
@@ -58,7 +58,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The least.
+/// The smallest gain; `None` if there are none.
 pub fn worst(gains: &[f64]) -> Option<f64> {
     gains.iter().copied().min_by(f64::total_cmp)
 }
@@ -67,14 +67,14 @@ fn negated(values: &[f64]) -> Vec<f64> {
     values.iter().map(|value| -value).collect()
 }
 
-/// Of tests, gains in productivity and reductions of latency, in percent.
+/// Gains in productivity and reductions in latency of some tests, in percent.
 fn changes<'a>(tests: impl Iterator<Item = &'a Test>) -> (Vec<f64>, Vec<f64>) {
     tests.map(|test| (test.ours.gain_percent(&test.default), -test.ours.slower_percent(&test.default))).unzip()
 }
 
 /// The kernel's default of read_ahead_kb.
 const READ_AHEAD_KB: i64 = 128;
-/// Tests of a figure: "the graphs used only show the first 160 tests out of the 1000".
+/// Number of tests in a figure: "the graphs used only show the first 160 tests out of the 1000".
 const DRAWN: usize = 160;
 
 impl Results<'_> {
@@ -128,7 +128,7 @@ impl Results<'_> {
         ]
     }
 
-    /// What the paper states numbers of, as of all tests.
+    /// Results for the paper's statements, over all tests.
     pub fn measures(&self) -> Measures {
         let mut measures = Measures::default();
         if let Some(evolution) = self.evolved.printed() {
@@ -155,7 +155,7 @@ impl Results<'_> {
         measures
     }
 
-    /// Section 6, what is left open, and the searches.
+    /// Tables for section 6, the variants, and the searches.
     pub fn tables(&self) -> Vec<Table> {
         let mut tables: Vec<Table> = self.evolved.printed().map(|evolution| self.section_6(evolution)).into_iter().collect();
         if self.evolved.variants.len() > 1 {
@@ -178,7 +178,7 @@ impl Results<'_> {
         }
         let mut rows = vec![all];
         rows.extend(constant_row(evolution.tests.iter()));
-        // A row for each fifth of the generations, at least one.
+        // A row for each fifth of the generations; at least one generation per row.
         let step = generations.div_ceil(5).max(1);
         for first in (0..generations).step_by(step) {
             let last = (first + step).min(generations);
@@ -246,11 +246,11 @@ impl Results<'_> {
         }
     }
 
-    /// What searching adds to the best constant setting of the lessons: mean gains over the default, in percent, of that constant setting and of
-    /// the search, with the number of workloads.
+    /// Benefit of a search over the best constant setting of the lessons: mean gains over the default in percent, of that constant setting and of
+    /// the search, and the number of workloads.
     fn adds(&self) -> Vec<Added> {
         let printed = self.evolved.printed().and_then(|evolution| {
-            // Those that were run under the constant as well.
+            // Only tests that were also run under the constant setting.
             let tests = || evolution.tests.iter().filter(|test| test.constant.is_some());
             let constant: Vec<f64> = tests().filter_map(|test| Some(test.constant?.gain_percent(&test.default))).collect();
             let (id, by, workloads) = ("adds", "IOPerf as printed".to_owned(), constant.len());
@@ -266,19 +266,19 @@ impl Results<'_> {
         printed.into_iter().chain(searched).collect()
     }
 
-    /// What is aimed at, on the paper's kernel and on today's.
+    /// Our targets, on the paper's kernel and on today's.
     pub fn bars(&self) -> Vec<Bar> {
         let [then, today] = [("", self.then), ("-today", self.today)].map(|(suffix, searched)| bars(suffix, searched));
         self.adds().iter().map(Added::bar).chain(then).chain(today).collect()
     }
 
-    /// How much there is to gain at all.
+    /// Upper bounds of the gain, in words.
     pub fn ceilings(&self) -> Vec<String> {
         [self.then, self.today].into_iter().flatten().filter_map(ceiling).collect()
     }
 }
 
-/// What a search adds to a constant setting.
+/// Benefit of a search over a constant setting.
 struct Added {
     id: &'static str,
     by: String,
@@ -299,7 +299,7 @@ fn percent(count: usize, of: usize) -> f64 {
     100.0 * count as f64 / of.max(1) as f64
 }
 
-/// What section 6 states numbers of.
+/// Results for the numbers in section 6.
 fn of_tests(evolution: &Evolution, measures: &mut Measures) {
     let tests = &evolution.tests;
     let (gains, faster) = changes(tests.iter());
@@ -309,7 +309,7 @@ fn of_tests(evolution: &Evolution, measures: &mut Measures) {
     let neither: Vec<&Test> = every().filter(|(_, (gain, faster))| **gain < 0.0 && **faster < 0.0).map(|(test, _)| test).collect();
     let at_cost: Vec<&Test> = every().filter(|(_, (gain, faster))| **gain > 0.0 && **faster < 0.0).map(|(test, _)| test).collect();
     let read_ahead = |test: &&Test| test.setting.host.iter().any(|(name, value)| name == "read_ahead_kb" && *value > READ_AHEAD_KB);
-    // Of tests with such calls, the share in which their latency is less than under the default.
+    // Among tests with such calls, the share whose latency is below that under the default.
     let less = |of: &dyn Fn(&Got) -> Option<f64>| {
         let pairs: Vec<(f64, f64)> = tests.iter().filter_map(|test| Some((of(&test.ours)?, of(&test.default)?))).collect();
         (!pairs.is_empty()).then(|| percent(pairs.iter().filter(|(ours, default)| ours < default).count(), pairs.len()))
@@ -350,7 +350,7 @@ fn of_tests(evolution: &Evolution, measures: &mut Measures) {
     measures.printed_words("at-cost-pattern", common.0, common.1);
 }
 
-/// By how many points the mean gain of the last third of the generations is above that of the first; `None` of fewer than three generations.
+/// Difference in mean gain between the last and the first third of the generations, in percentage points; `None` with fewer than three generations.
 fn prolonged(tests: &[Test]) -> Option<f64> {
     let third = (tests.last()?.generation + 1) / 3;
     let last = tests.last()?.generation;
@@ -359,7 +359,7 @@ fn prolonged(tests: &[Test]) -> Option<f64> {
     Some(later - first)
 }
 
-/// Tests next to the default.
+/// A row of tests relative to the default.
 fn row<'a>(name: String, tests: impl Iterator<Item = &'a Test>) -> Row {
     let (gains, faster) = changes(tests);
     of_changes(name, &gains, &faster)
@@ -371,7 +371,7 @@ fn of_changes(name: String, gains: &[f64], faster: &[f64]) -> Row {
     Row { name, cells: cells.map(Cell::ours).to_vec() }
 }
 
-/// The best constant setting of the lessons on the same tests.
+/// A row for the best constant setting of the lessons on the same tests; `None` if it was not run.
 fn constant_row<'a>(tests: impl Iterator<Item = &'a Test>) -> Option<Row> {
     let of = |test: &Test| {
         let constant = test.constant?;
@@ -382,7 +382,7 @@ fn constant_row<'a>(tests: impl Iterator<Item = &'a Test>) -> Option<Row> {
     (!gains.is_empty()).then(|| of_changes(name, &gains, &faster))
 }
 
-/// Of the searches on one kernel.
+/// Targets for the searches on one kernel.
 pub fn bars(suffix: &str, searched: Option<&Searched>) -> Vec<Bar> {
     let (gains, slower) = searched.map(|searched| searched.against_default(0)).unwrap_or_default();
     let (throughput, latency) = (Better::of(&gains), Better::of(&negated(&slower)));
@@ -401,8 +401,8 @@ pub fn bars(suffix: &str, searched: Option<&Searched>) -> Vec<Bar> {
     ]
 }
 
-/// How much there is to gain at all: a disk that never moved its arm nor waited for the platter could do no more. And what the best of all
-/// that was run made of it.
+/// The upper bound of the gain: that of a disk without seek time and rotational delay. And the gain of the best setting that was run for each
+/// workload.
 fn ceiling(searched: &Searched) -> Option<String> {
     let most = searched.cases.iter().filter_map(|case| {
         let positioning = case.default.positioning?;
@@ -437,7 +437,7 @@ fn columns() -> Vec<crate::report::paper::Column> {
     names.map(|name| Table::column(name, false)).to_vec()
 }
 
-/// What each of the searches ends with, compared with the default.
+/// The final setting of each search relative to the default.
 pub fn compared(id: &str, searched: &Searched) -> Table {
     let row = |(place, name): (usize, &String)| {
         let (gains, slower) = searched.against_default(place);

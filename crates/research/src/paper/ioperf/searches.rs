@@ -1,4 +1,4 @@
-//! The paper's question put to every search: what does it end with, on workloads that nothing was tuned on?
+//! The paper's experiment with every search: performance of the final setting, on workloads that were not used for tuning.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use super::machine::{Got, Kernel, Run, pattern};
 use super::{Plan, lessons};
 use experiment::pool::Workers;
 
-/// A search that is compared.
+/// A search in the comparison.
 pub struct Contestant {
-    /// As a person types it.
+    /// The controller as given on the command line.
     pub typed: &'static str,
-    /// It begins with what was learned before.
+    /// Whether it begins with prior experience.
     pub knows: bool,
 }
 
-/// The searches. The first is the one that bars are judged by; `trials` and the length of one are the same for all.
+/// The searches. Bars are judged by the first; `trials` and the length of a trial are the same for all.
 const CONTESTANTS: [Contestant; 5] = [
     OURS,
     knowing_nothing("ioperf:evaluation_ms=2000"),
@@ -28,7 +28,7 @@ const CONTESTANTS: [Contestant; 5] = [
     knowing_nothing("bayes"),
     knowing_nothing("random"),
 ];
-/// The one that bars are judged by. Its turns are long, for what memory gains comes slowly.
+/// The search by which bars are judged. Its turns are long because gains from the page cache build up slowly.
 pub const OURS: Contestant = Contestant { typed: "ioperf:evaluation_ms=2000,turn_ms=20000", knows: true };
 
 const fn knowing_nothing(typed: &'static str) -> Contestant {
@@ -36,37 +36,37 @@ const fn knowing_nothing(typed: &'static str) -> Contestant {
 }
 
 impl Contestant {
-    /// What it is called.
+    /// The name on the page.
     pub fn name(&self) -> String {
         if self.knows { format!("{} after learning", self.typed) } else { self.typed.to_owned() }
     }
 }
 
-/// A workload: what each ended with gets, compared with the default.
+/// Results of a workload.
 pub struct Case {
-    /// Under the default.
+    /// Result under the default.
     pub default: Got,
-    /// By what is shown: each controller's end, then constant settings.
+    /// Results in the order of [`Searched::names`].
     pub got: Vec<Got>,
 }
 
-/// Every workload under everything.
+/// Results of all searches on all workloads.
 pub struct Searched {
-    /// Of which kernel.
+    /// Name of the kernel.
     pub kernel: String,
-    /// What is shown: controllers, then constant settings, of which the last is the best of the lessons if that is not the default.
+    /// Searches, then constant settings; the last of these is the best of the lessons unless that is the default.
     pub names: Vec<String>,
-    /// The place of the best constant setting of the lessons.
+    /// Index in `names` of the best constant setting of the lessons.
     pub best_constant: Option<usize>,
-    /// The workloads.
+    /// Results by workload.
     pub cases: Vec<Case>,
 }
 
 impl Searched {
-    /// Runs the first `searches` controllers on every workload, and the setting that each ends with as a constant.
+    /// Runs the first `searches` controllers on every workload, then the final setting of each as a constant.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn run(plan: Plan, kernel: &Kernel, searches: usize, learned: Experience, workers: Workers) -> anyhow::Result<Searched> {
         let contestants = &CONTESTANTS[..searches.min(CONTESTANTS.len())];
         let default = kernel.default()?;
@@ -91,7 +91,7 @@ impl Searched {
         let ended = steered.iter().map(|(load, _)| *load).zip(ends);
         let every: Vec<(usize, Setting)> =
             ended.chain(fixed).chain((0..patterns.len()).map(|load| (load, default.clone()))).collect();
-        // What several ended with is run once.
+        // A setting that several searches chose is run once.
         let mut runs: BTreeMap<(usize, String), &Setting> = BTreeMap::new();
         for (load, setting) in &every {
             runs.insert((*load, setting.to_string()), setting);
@@ -114,7 +114,7 @@ impl Searched {
         Ok(Searched { kernel: kernel.name.to_owned(), names, best_constant, cases })
     }
 
-    /// The gains in throughput and the changes of latency of what is shown at a place, in percent.
+    /// Throughput gains and latency increases of an entry of `names`, in percent.
     pub fn against_default(&self, place: usize) -> (Vec<f64>, Vec<f64>) {
         let pairs = || self.cases.iter().filter_map(move |case| Some((case.got.get(place)?, &case.default)));
         let gains = pairs().map(|(got, default)| got.gain_percent(default)).collect();

@@ -1,4 +1,4 @@
-//! What is aimed at.
+//! Our targets for this paper.
 
 use crate::report::paper::Bar;
 
@@ -8,7 +8,7 @@ use super::plan::{TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Summary, Under};
 use super::schemes::{FIVE, Scheme};
 
-/// Workloads of one kind, against the mixed ones, in which schedulers are to be changed.
+/// Workloads that mix kinds of load, on which the scheduler is expected to change.
 const MIXED: [&str; 2] = ["mixed-1", "mixed-2"];
 
 /// All bars.
@@ -67,7 +67,7 @@ fn at_least(id: &str, about: &str, bound: f64, percent: Option<f64>, detail: &st
     }
 }
 
-/// The worst of some workloads must not be below minus the bound.
+/// The smallest of some gains must not be below −`bound` percent.
 fn not_below(id: &str, about: &str, bound: f64, gains: Vec<(&str, Option<f64>)>, than: &str) -> Bar {
     let gains = gains.into_iter().map(|(name, gain)| gain.map(|gain| (name, gain))).collect::<Option<Vec<_>>>();
     let worst = gains.into_iter().flatten().min_by(|a, b| a.1.total_cmp(&b.1));
@@ -83,7 +83,7 @@ fn not_below(id: &str, about: &str, bound: f64, gains: Vec<(&str, Option<f64>)>,
     }
 }
 
-/// By how much a run is better than deadline's.
+/// Gain of a run over deadline's, in percent.
 fn gain(run: &Summary, deadline: &Summary) -> Option<f64> {
     gain_percent(run, deadline, JUDGED_BY)
 }
@@ -94,7 +94,7 @@ fn near_the_best(world: &World) -> Bar {
         let fixed: Vec<Option<f64>> = FIVE.iter().map(|five| world.mean(0, name, &Under::Fixed(five), gain)).collect();
         let ours = world.mean(0, name, &Under::Scheme(Scheme::SEEKWISE), gain);
         let best = fixed.into_iter().collect::<Option<Vec<f64>>>().and_then(|all| all.into_iter().max_by(f64::total_cmp));
-        // Both are against deadline.
+        // Both are relative to deadline.
         let over_best = ours.zip(best).map(|(ours, best)| 100.0 * ((100.0 + ours) / (100.0 + best) - 1.0));
         (*name, over_best)
     };

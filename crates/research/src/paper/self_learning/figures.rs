@@ -8,24 +8,24 @@ use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
 use super::schemes::{FIVE, LEARNERS, LOGISTIC, PER_REQUEST, REGULAR, RESPONSE_TIME, RESPONSE_TIME_LOGISTIC, SETTINGS, Scheme};
 
-/// A figure of the paper that can be asked for.
+/// A figure of the paper that can be requested.
 pub struct Drawing {
-    /// What a person types.
+    /// The name on the command line.
     pub id: &'static str,
-    /// What it shows.
+    /// The heading for display.
     pub title: &'static str,
     draw: fn(&Drawing, &World) -> Figure,
-    /// This many of its series are the paper's own, among which it names the best.
+    /// The first this many series are the paper's own; it names the best among these.
     among: usize,
-    /// Only the processor time that differs from run to run is in it.
+    /// Whether it shows processor time, which differs from run to run.
     pub is_cpu: bool,
 }
 
 /// Everything that a figure is drawn from.
 pub struct World<'a> {
-    /// What is run.
+    /// What to run.
     pub plan: &'a Plan,
-    /// What was run.
+    /// Results of completed runs.
     pub store: &'a Store,
 }
 
@@ -99,7 +99,7 @@ pub const ALL: &[Drawing] = &[
 pub const WINDOWS_S: [u32; 5] = [10, 30, 60, 120, 300];
 
 impl Drawing {
-    /// As it is listed.
+    /// The entry for the list of parts.
     pub fn part(&self) -> Part {
         Part { id: self.id, title: self.title, is_cpu: self.is_cpu }
     }
@@ -121,7 +121,7 @@ impl Drawing {
     }
 }
 
-/// How a scheme is run on a batch: trained on the others.
+/// Replaces a scheme by its variant for a batch: trained on the other batches.
 type OnBatch = fn(Under, u32) -> Under;
 
 fn on_batch(under: Under, number: u32) -> Under {
@@ -132,7 +132,7 @@ fn on_batch(under: Under, number: u32) -> Under {
 }
 
 impl World<'_> {
-    /// A workload of a table on a disk, as often as the plan says; once on one that the paper does not have.
+    /// The repetitions of a workload on a disk; one on disks that the paper does not have.
     fn trials(&self, disk: usize, name: &'static str) -> Vec<Trial> {
         let repeats = if disk == 0 { self.plan.repeats } else { 1 };
         (0..repeats).map(|repeat| Trial { disk, load: Load::Of(name), repeat }).collect()
@@ -168,9 +168,9 @@ impl World<'_> {
     /// The most accurate of the fixed schedulers on Table 4, and its accuracy in percent.
     pub fn best_constant_on_table_4(&self, counting: Counting) -> Option<(&'static str, f64)> {
         let of = |name: &'static str| Some((name, self.on_table_4(&Under::Fixed(name), counting)?.percent()?));
-        // All are asked for, whatever of them is there already.
+        // Look up all before returning, so that the store notes every missing run at once.
         let all: Vec<Option<(&'static str, f64)>> = SETTINGS.iter().map(|name| of(name)).collect();
-        // Of equals the last one.
+        // `max_by` returns the last of equals.
         all.into_iter().collect::<Option<Vec<_>>>()?.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
@@ -183,7 +183,7 @@ impl World<'_> {
         COUNTINGS.into_iter().map(panel).collect()
     }
 
-    /// The mean over the repetitions of what is measured of a run and of deadline's.
+    /// Mean of a measure over the repetitions; `of` gets the run and deadline's run of the same repetition.
     pub fn mean(&self, disk: usize, name: &'static str, under: &Under, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
         self.mean_of(&self.trials(disk, name), under, of)
     }
@@ -198,18 +198,18 @@ impl World<'_> {
         Some(values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    /// The paper's workloads as groups, whatever they are run under as series.
+    /// A panel with workloads as groups and schedulers or schemes as series.
     fn panel(&self, disk: usize, names: &[&'static str], unders: &[Under], of: fn(&Summary, &Summary) -> Option<f64>) -> Panel {
         let row = |name: &&'static str| unders.iter().map(|under| self.mean(disk, name, under, of)).collect();
         Panel { name: self.plan.disks[disk].name.clone(), values: names.iter().map(row).collect() }
     }
 
-    /// On every disk of the plan.
+    /// One panel for each disk of the plan.
     fn panels(&self, names: &[&'static str], unders: &[Under], of: fn(&Summary, &Summary) -> Option<f64>) -> Vec<Panel> {
         (0..self.plan.disks.len()).map(|disk| self.panel(disk, names, unders, of)).collect()
     }
 
-    /// By how much, in percent, something is better than the best of the five in a figure of a table.
+    /// Reduction in percent of a measure that is better when lower, relative to the best of the five.
     pub fn gain_over_best(&self, name: &'static str, under: &Under, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
         let five: Vec<Option<f64>> = FIVE.iter().map(|five| self.mean(0, name, &Under::Fixed(five), of)).collect();
         let ours = self.mean(0, name, under, of);
@@ -227,7 +227,7 @@ fn throughput_mb_s(run: &Summary, _: &Summary) -> Option<f64> {
     (run.duration_s > 0.0).then(|| run.bytes as f64 / 1e6 / run.duration_s)
 }
 
-/// The inverse of the throughput.
+/// Inverse throughput, in seconds per megabyte.
 pub fn seconds_a_megabyte(run: &Summary, deadline: &Summary) -> Option<f64> {
     throughput_mb_s(run, deadline).filter(|rate| *rate > 0.0).map(f64::recip)
 }
@@ -243,9 +243,9 @@ const TRAINING: [(&str, Scheme); 5] = [
     ("two-layer, ours", Scheme::GUARDED),
     ("seekwise", Scheme::SEEKWISE),
 ];
-/// What accuracy is measured on; "10-fold" as many batches as the plan has.
+/// Sets of workloads on which accuracy is measured; "10-fold" has as many batches as the plan.
 pub const SETS: [&str; 4] = ["Table 3", "Table 4", "Table 5", "10-fold"];
-/// The panels of figures of accuracy, the paper's counting first.
+/// Panels of the figures of accuracy; the paper's way of counting comes first.
 const COUNTINGS: [(&str, Counting); 5] = [
     ("by throughput, at least the best of the five, equal within 2%", Counting::PRINTED),
     ("by throughput, at least the best of the five, equal within 0%", Counting { tolerance: 0.0, ..Counting::PRINTED }),
@@ -257,7 +257,7 @@ const COUNTINGS: [(&str, Counting); 5] = [
     ("by throughput, where one of the five is the best by more than 2%", Counting { only_determined: true, ..Counting::PRINTED }),
 ];
 
-/// Each fixed scheduler from beginning to end, which decides nothing: what a scheme has to be more accurate than.
+/// Each scheduler kept for the whole run: the baseline that a scheme's accuracy must exceed.
 fn constants() -> impl Iterator<Item = (String, Under)> {
     SETTINGS.iter().map(|name| (format!("always {name}"), Under::Fixed(name)))
 }
@@ -360,12 +360,12 @@ fn windows(world: &World, of: fn(&Summary, &Summary) -> Option<f64>) -> Panel {
     Panel { name: world.plan.disks[0].name.clone(), values: loads.map(row).collect() }
 }
 
-/// The workloads of Figures 8 and 9: those of the paper, and one that changes.
+/// The workloads of Figures 8 and 9: those of the paper, and one that changes during the run.
 fn window_groups() -> Vec<&'static str> {
     TABLE_4.iter().copied().chain(["changing"]).collect()
 }
 
-/// How the windows are called.
+/// Labels of [`WINDOWS_S`].
 pub const WINDOW_NAMES: [&str; 5] = ["10 s", "30 s", "60 s", "120 s", "300 s"];
 
 fn window(drawing: &Drawing, world: &World) -> Figure {
@@ -427,8 +427,8 @@ fn synthetic_throughput(drawing: &Drawing, world: &World) -> Figure {
     Figure { panels: world.panels(TABLE_5, &unders, throughput_mb_s), ..figure }
 }
 
-/// How much each setting's performance lies below the best of the five, phase by phase; of phases so short that no window ends in them
-/// nothing is shown.
+/// Performance loss of each setting relative to the best of the five, per phase. Phases that are too short to contain a whole window are
+/// omitted.
 fn data(drawing: &Drawing, world: &World) -> Figure {
     const LEAST_S: f64 = 0.5;
     let mut groups: Vec<String> = Vec::new();
@@ -513,7 +513,7 @@ fn protocol(drawing: &Drawing, world: &World) -> Figure {
     Figure { panels: COUNTINGS.into_iter().map(panel).collect(), ..figure }
 }
 
-/// How much longer than the best of the five a scheme takes, workload by workload, with and without the kinds of Table 4 in its training.
+/// Excess time of a scheme over the best of the five, per workload, with and without the kinds of Table 4 in its training.
 fn seen(drawing: &Drawing, world: &World) -> Figure {
     let variants =
         [("two-layer SVM", Scheme::TWO_LAYER), ("two-layer SVM, trained with Table 4’s kinds", Scheme::TWO_LAYER.with_all_seen())];
@@ -531,7 +531,7 @@ fn seen(drawing: &Drawing, world: &World) -> Figure {
     Figure { panels: vec![Panel { name: world.plan.disks[0].name.clone(), values: TABLE_4.iter().map(row).collect() }], ..figure }
 }
 
-/// Schedulers with a tunable by which one of them is the best on a workload, or is not.
+/// Schedulers with and without the tunable that decides whether they are the best on a workload.
 const SINGLE: [&str; 8] = [
     "noop",
     "sstf",
@@ -560,10 +560,10 @@ fn tuning(drawing: &Drawing, world: &World) -> Figure {
     Figure { panels: vec![world.panel(0, TABLE_4, &unders, aggregated_s)], ..figure }
 }
 
-/// A number of a run, beside deadline's.
+/// A measure of a run, which may be relative to deadline's run.
 type Measured = fn(&Summary, &Summary) -> Option<f64>;
 
-/// What the three preferences rank by.
+/// The paper's three preferences.
 pub const PREFERENCES: [(&str, (u8, u8, u8)); 3] = [("UP(3,2,2)", (3, 2, 2)), ("UP(2,3,2)", (2, 3, 2)), ("UP(2,2,3)", (2, 2, 3))];
 
 fn preferences(drawing: &Drawing, world: &World) -> Figure {

@@ -1,4 +1,4 @@
-//! The paper's measures: when a decision is correct, and how long an application takes.
+//! The paper's measures: whether a decision is correct, and how long an application takes.
 //!
 //! "A self-learning scheduler makes a correct decision when the corresponding performance data is better than or equal to those of the
 //! regular disk I/O scheduler" (section 5.2.1). Each setting is run by itself on the same workload; the performance data of a decision are
@@ -12,39 +12,39 @@ use super::plan::Load;
 use super::runs::{Key, Phase, Store, Summary, Under};
 use super::schemes::{FIVE, FOUND, SETTINGS};
 
-/// What the bars count by: the paper's figures tell what applications got, and the schemes receive that too.
+/// Performance data for the bars: the paper's figures show what applications achieved, and the schemes observe the same.
 pub const JUDGED_BY: Data = Data::Calls;
 
-/// A workload on a disk, once.
+/// One repetition of a workload on a disk.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// An index into the plan's disks.
     pub disk: usize,
-    /// What.
+    /// The workload.
     pub load: Load,
-    /// From 0 on.
+    /// Repetition, from 0.
     pub repeat: u32,
 }
 
 impl Trial {
-    /// Its run under something.
+    /// Its run under a scheduler or scheme; `None` if that has not been run yet.
     pub fn run<'a>(&self, store: &'a Store, under: Under) -> Option<&'a Summary> {
         store.get(&Key { disk: self.disk, load: self.load.clone(), under, repeat: self.repeat })
     }
 }
 
-/// What counts as performance data.
+/// Source of performance data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// What the jobs got, by throughput alone: what the paper ranks by with UP(3,2,2), and what its figures of aggregated time show.
+    /// Throughput of the jobs alone: what the paper ranks by with UP(3,2,2), and what its figures of aggregated time show.
     Throughput,
-    /// What the block layer did: requests of the disk, which is what the paper's schemes log (section 4.3).
+    /// Requests at the block layer, which the paper's schemes log (section 4.3).
     BlockLayer,
-    /// What the jobs asked for, all calls taken together: those that memory answers count as much as those that wait for the disk.
+    /// Calls of the jobs, all taken together: those served from memory count as much as those that wait for the disk.
     Calls,
 }
 
-/// How good a phase went ([`merit::score`]).
+/// Score of a phase ([`merit::score`]).
 pub fn score(phase: &Phase, data: Data) -> Option<f64> {
     let Phase { served, .. } = phase;
     let (bytes, seconds, waited_s, requests) = match data {
@@ -60,8 +60,8 @@ pub fn score(phase: &Phase, data: Data) -> Option<f64> {
     Some(merit::score(&Preference::default(), bytes / seconds, waited_s / requests, served.fairness()))
 }
 
-/// The scores of all settings in a phase by which they are ranked: one that starves a stream is behind all others, but not where throughput
-/// alone counts.
+/// Scores of all settings in a phase, by which they are ranked. A setting that starves a stream ranks behind all others, except when only
+/// throughput counts.
 fn ranked(store: &Store, trial: &Trial, number: usize, data: Data) -> BTreeMap<&'static str, f64> {
     let phase = |name: &&'static str| trial.run(store, Under::Fixed(name))?.phases.get(number)?.as_ref();
     let default = phase(&FOUND).map(|phase| &phase.tails);
@@ -77,53 +77,53 @@ fn ranked(store: &Store, trial: &Trial, number: usize, data: Data) -> BTreeMap<&
     names.zip(merit::ranked(scored.iter().map(|(_, scored)| *scored))).collect()
 }
 
-/// How a decision is counted.
+/// Rules by which decisions are counted as correct.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counting {
-    /// Performance data.
+    /// Source of performance data.
     pub data: Data,
-    /// A performance lower by this much is equal.
+    /// Relative difference up to which two performances count as equal.
     pub tolerance: f64,
-    /// The schedulers of which the best has to be reached: all five, or "the regular disk I/O scheduler" taken at its word.
+    /// The baseline: the best of these has to be reached; all five, or only "the regular disk I/O scheduler", taken literally.
     pub against: &'static [&'static str],
-    /// Only decisions in phases in which one of these is the best by more than `tolerance`: in others the best is chance.
+    /// Counts only decisions in phases in which one scheduler is the best by more than `tolerance`; in other phases the best is chance.
     pub only_determined: bool,
 }
 
 impl Counting {
-    /// The paper's: by throughput, against the best of the five.
+    /// The paper's rules: by throughput, against the best of the five.
     pub const PRINTED: Counting =
         Counting { data: Data::Throughput, tolerance: merit::TOLERANCE, against: FIVE, only_determined: false };
-    /// Ours: by merit.
+    /// Our rules: by merit.
     pub const MERIT: Counting = Counting { data: JUDGED_BY, ..Counting::PRINTED };
 }
 
-/// Decisions that were judged, and of them the correct ones.
+/// Number of judged decisions, and of correct ones among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Count {
-    /// Correct ones.
+    /// Correct decisions.
     pub right: u64,
-    /// All.
+    /// All judged decisions.
     pub judged: u64,
 }
 
 impl Count {
-    /// Two counts together.
+    /// The sum of two counts.
     pub fn and(self, other: Count) -> Count {
         Count { right: self.right + other.right, judged: self.judged + other.judged }
     }
 
-    /// Share of correct ones in percent.
+    /// Share of correct decisions in percent; `None` if none was judged.
     pub fn percent(self) -> Option<f64> {
         (self.judged > 0).then(|| 100.0 * self.right as f64 / self.judged as f64)
     }
 }
 
-/// Judges the decisions of a run; the performance data are runs of the store.
+/// Judges the decisions of a run by the fixed runs in the store; `None` until all of these have been run.
 pub fn accuracy(store: &Store, trial: &Trial, under: &Under, counting: Counting) -> Option<Count> {
     let Counting { data, tolerance, against, only_determined } = counting;
     let run = trial.run(store, under.clone());
-    // Everything is asked for, whatever of it is there already.
+    // Look up all before returning, so that the store notes every missing run at once.
     let fixed: Vec<Option<&Summary>> = SETTINGS.iter().map(|name| trial.run(store, Under::Fixed(name))).collect();
     let run = run?;
     fixed.into_iter().collect::<Option<Vec<_>>>()?;
@@ -137,7 +137,7 @@ pub fn accuracy(store: &Store, trial: &Trial, under: &Under, counting: Counting)
         if only_determined && against.iter().filter_map(|name| ranked.get(name)).filter(|score| is_as_good(**score)).count() > 1 {
             continue;
         }
-        // Of a setting that is none of those measured it is unknown whether it was correct.
+        // A setting that was not measured cannot be judged.
         let Some(chosen) = ranked.get(setting.as_str()) else { continue };
         count.judged += 1;
         count.right += u64::from(is_as_good(*chosen));
@@ -145,8 +145,8 @@ pub fn accuracy(store: &Store, trial: &Trial, under: &Under, counting: Counting)
     Some(count)
 }
 
-/// The paper's aggregated response time, the time from an application's start to its end, in seconds. Runs that time ends differ in what
-/// they get done instead: so it is the time that the work done under deadline takes at the rate achieved here, phase by phase.
+/// The paper's aggregated response time in seconds: from an application's start to its end. Runs with a time limit differ in the work done
+/// instead: so it is the time that the work done under deadline would take at the rate achieved here, phase by phase.
 pub fn aggregated_s(run: &Summary, deadline: &Summary) -> Option<f64> {
     let mut sum = 0.0;
     for (here, there) in run.phases.iter().zip(&deadline.phases) {
@@ -162,7 +162,7 @@ pub fn aggregated_s(run: &Summary, deadline: &Summary) -> Option<f64> {
     (sum > 0.0).then_some(sum)
 }
 
-/// How much better one run is than another by the preference, in percent: the phases weigh by how long they took in the other.
+/// Gain of one run over another by the preference, in percent. Phases are weighted by their duration in the other run.
 pub fn gain_percent(run: &Summary, other: &Summary, data: Data) -> Option<f64> {
     let (mut sum, mut weight) = (0.0, 0.0);
     for (here, there) in run.phases.iter().zip(&other.phases) {

@@ -1,4 +1,4 @@
-//! The numbers and words that the paper's statements are judged by, where they are no bar of a figure.
+//! Numbers and words by which the paper's statements are judged, where they are not bars of a figure.
 
 use crate::report::paper::{Best, Cell, Figure, Row, Table};
 use ::report::number::three_digits;
@@ -11,18 +11,18 @@ use super::plan::{Load, TABLE_4, TABLE_5};
 use super::runs::{Summary, Under};
 use super::schemes::{LEARNERS, PER_REQUEST, RESPONSE_TIME, Scheme};
 
-/// What is "similar", "slightly" or "near" in words of the paper, as a part of the number: where it prints none, the spread of its numbers here.
+/// Relative difference that counts as "similar", "slightly" or "near" where the paper prints no number: the spread of its numbers here.
 const SIMILAR: f64 = 0.1;
 
-/// What stands for the paper's scheduler from section 5.3 on, and ours beside it: the scheduler that models the disk, from beginning to end.
+/// The paper's scheduler from section 5.3 on, and ours next to it: the scheduler that models the disk, kept for the whole run.
 const PRINTED: Under = Under::Scheme(Scheme::TWO_LAYER);
 const OURS: Under = Under::Fixed(PER_REQUEST);
 
-/// The table of what decisions cost, as it is listed.
+/// The list entry for the table of decision costs.
 pub const WORK: Part =
     Part { id: "work", title: "What decisions cost: uses of a model and changes of the scheduler, Table 4", is_cpu: false };
 
-/// Numbers of the text that belong to a figure and are none of its bars.
+/// Numbers in the text that belong to a figure but are not among its bars.
 pub fn all(world: &World, figures: &[Figure]) -> Measures {
     let mut measures = Measures::default();
     for figure in figures {
@@ -60,7 +60,7 @@ fn value(figure: &Figure, series: &str, group: &str) -> Option<f64> {
     figure.value(0, place(&figure.groups, group)?, place(&figure.series, series)?)
 }
 
-/// Two numbers, whether the first is as the paper says.
+/// Records two numbers, and whether the first relates to the second as the paper says.
 fn compared(
     measures: &mut Measures,
     measure: &'static str,
@@ -113,7 +113,7 @@ fn levels(world: &World, figure: &Figure, measures: &mut Measures) {
         let text = format!(
             "uses of a model per second: workload-level {workload_text}, hybrid {hybrid_text}, request-level {request_text}"
         );
-        // By a hundredth: runs of a little other length alone make less.
+        // A margin of 1%, as runs of slightly different length alone differ by less.
         measures.printed_words("hybrid-work", text, hybrid > 1.01 * workload && hybrid < request);
     }
     let changes = |scheme| world.work(&Under::Scheme(scheme)).map(|work| work.changes as f64);
@@ -140,7 +140,7 @@ fn learners(figure: &Figure, measures: &mut Measures) {
     measures.printed_words("slightly-lower-in-folds", text, slightly == LEARNERS.len());
 }
 
-/// The window of the least geometric mean of response times over the workloads, and whether it is least in the middle.
+/// The window with the lowest geometric mean of response times over the workloads, and whether the minimum is in the middle.
 fn windows(figure: &Figure, measures: &mut Measures) {
     let mean = |name: &&str| {
         let values = values(figure, name)?;
@@ -159,7 +159,7 @@ fn windows(figure: &Figure, measures: &mut Measures) {
     let text = means.iter().zip(WINDOW_NAMES).map(|(mean, name)| format!("{name} {mean:.2} ms")).collect::<Vec<_>>().join(", ");
     let falls = means[..3].is_sorted_by(|a, b| a > b);
     measures.printed_words("window-valley", text, falls && means[2..].is_sorted_by(|a, b| a < b));
-    // One decision a window: the work of deciding is the inverse of the window.
+    // One decision per window, so the work is inversely proportional to the window length.
     let text = WINDOWS_S.map(|window| format!("{window} s {:.1}", 600.0 / f64::from(window))).join(", ");
     measures.printed_words("window-work", format!("decisions in 600 s: {text}"), true);
 }
@@ -195,7 +195,7 @@ fn real_time(world: &World, figure: &Figure, measures: &mut Measures) {
     }
 }
 
-/// On how many workloads the two-layer scheme has the best bar of the paper's six.
+/// The number of workloads on which the two-layer scheme has the best bar of the paper's six.
 fn best_on(figure: &Figure, measure: &'static str, measures: &mut Measures) {
     let best = |group: usize| match figure.best(group, figure.of_paper + 1) {
         Best::None => None,
@@ -231,7 +231,7 @@ fn preferences(figure: &Figure, measures: &mut Measures) {
     measures.printed_words("preferences", text, count == best.len());
 }
 
-/// What decisions cost on Table 4.
+/// Cost of decisions on Table 4.
 pub struct Work {
     /// Uses of a model per second: one for each window, and one for each request under a scheduler that decides by request.
     pub uses_per_s: f64,
@@ -254,7 +254,7 @@ impl World<'_> {
         (all > 0).then(|| 100.0 * by_request as f64 / all as f64)
     }
 
-    /// What the decisions of a run cost.
+    /// Decision costs of a scheduler or scheme; `None` until its runs are done.
     pub fn work(&self, under: &Under) -> Option<Work> {
         let runs = self.runs_of_table_4(under)?;
         let seconds: f64 = runs.iter().map(|run| run.duration_s).sum();
@@ -264,7 +264,7 @@ impl World<'_> {
         Some(Work { uses_per_s: uses as f64 / seconds, changes })
     }
 
-    /// The table of it.
+    /// The table of decision costs.
     pub fn work_table(&self) -> Table {
         let unders = [
             ("request-level", Under::Fixed(RESPONSE_TIME)),

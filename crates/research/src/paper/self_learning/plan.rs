@@ -1,4 +1,4 @@
-//! What is run for the paper: its workloads, how long they are here, and the batches that are similar to them.
+//! The plan of runs: the paper's workloads, their durations here, and batches of similar workloads.
 
 use anyhow::{Context, ensure};
 use rand::{Rng, SeedableRng};
@@ -22,7 +22,7 @@ pub const TABLE_3: &[&str] = &[
 pub const TABLE_4: &[&str] = &["file-reading", "file-writing", "sql-queries", "mixed-1", "mixed-2"];
 /// Synthetic test workloads.
 pub const TABLE_5: &[&str] = &["typical-database", "maximum-throughput", "data-streaming", "file-server", "multi-threaded-access"];
-/// What stands for the day in which the paper goes on training with "more real-world workloads" (section 5.2.1), none of them a test.
+/// Stands for the day in which the paper continues training with "more real-world workloads" (section 5.2.1); none of them is a test.
 pub const ONLINE: &[&str] = &[
     "youchoose/financial",
     "youchoose/open-mail",
@@ -38,53 +38,53 @@ pub const ONLINE: &[&str] = &[
 
 /// The disk that stands for the paper's WD2500JD: 7,200 rpm, one request at a time.
 const MAIN_DISK: &str = "sata7200@1";
-/// The same with command queueing, which the paper's did not have.
+/// The same disk with command queueing, which the paper's did not have.
 const SECOND_DISK: &str = "sata7200";
 
-/// A run of this many seconds in the paper ("the application took 610 seconds to finish", section 5.3.2) is one of 60 s in the job files
-/// that come with the program.
+/// Seconds of the paper that a second of the built-in job files stands for: 600 s ("the application took 610 seconds to finish",
+/// section 5.3.2) become 60 s.
 const PAPER_SECONDS_A_SECOND: f64 = 10.0;
-/// So much longer are the runs in which windows of different length are compared, if the plan is the full one: as long as the paper's.
+/// Factor by which runs are longer that compare window lengths, in the full plan: as long as the paper's.
 const LONG: f64 = 10.0;
 
-/// Workloads whose job files take a tenth of the paper's sizes, as they take a tenth of its times.
+/// Workloads whose job files have a tenth of the paper's sizes, as well as a tenth of its durations.
 const SIZES_OF_A_TENTH: &[&str] = &["mixed-1", "mixed-2"];
 
 /// A workload to be run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Load {
-    /// One of the tables'.
+    /// A workload of one of the tables.
     Of(&'static str),
-    /// The same with other draws.
+    /// The same workload with other random numbers.
     Again(&'static str),
-    /// The same for as long as in the paper.
+    /// The same workload at the paper's duration.
     Long(&'static str),
-    /// Similar to one of Table 4, from 0 on.
+    /// A workload similar to one of Table 4, numbered from 0.
     Batch(u32),
-    /// One that changes all the time, for as long as in the paper.
+    /// A workload that alternates between two kinds of load, at the paper's duration.
     Changing,
 }
 
-/// How much is run.
+/// Extent of the experiments.
 pub struct Plan {
-    /// Length of all other runs, against that of the job files.
+    /// Duration of ordinary runs relative to the job file.
     factor: f64,
-    /// Length of the runs in which windows of different length are compared, against that of the job files.
+    /// Duration of runs that compare window lengths, relative to the job file.
     long_factor: f64,
-    /// How often Tables 4 and 5 are run, each time with other draws.
+    /// Repetitions of Tables 4 and 5, each with other random numbers.
     pub repeats: u32,
     /// Batches of the cross-validation.
     pub batches: u32,
-    /// The main one first.
+    /// The main disk, then others.
     pub disks: Vec<Device>,
-    /// Of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
     /// Whether processor time is measured.
     pub measures_cpu: bool,
 }
 
 impl Plan {
-    /// The full one, or one of minutes. Processor time is not measured.
+    /// The full plan, or a quick one that takes minutes. Processor time is not measured.
     pub fn new(quick: bool, seed: u64) -> anyhow::Result<Plan> {
         let main = Device::parse(MAIN_DISK)?;
         Ok(if quick {
@@ -96,19 +96,19 @@ impl Plan {
         })
     }
 
-    /// What a time of the paper is in runs of this length, in milliseconds.
+    /// A duration of the paper scaled to these runs, in milliseconds; at least 1.
     pub fn scaled_ms(&self, paper_s: f64, long: bool) -> i64 {
         let factor = if long { self.long_factor } else { self.factor };
         (paper_s * 1000.0 / PAPER_SECONDS_A_SECOND * factor).round().max(1.0) as i64
     }
 
-    /// What a number of requests of the paper is in runs of this length.
+    /// A number of requests of the paper scaled to these runs; at least 1.
     pub fn scaled_requests(&self, requests: u64, long: bool) -> u64 {
         let factor = if long { self.long_factor } else { self.factor };
         (requests as f64 / PAPER_SECONDS_A_SECOND * factor).round().max(1.0) as u64
     }
 
-    /// The seed of a repetition of a workload.
+    /// The random seed for a repetition of a workload.
     pub fn seed_of(&self, load: &Load, repeat: u32) -> u64 {
         let seed = if matches!(load, Load::Again(_)) { !self.seed } else { self.seed };
         seed.wrapping_add(u64::from(repeat))
@@ -128,7 +128,7 @@ impl Plan {
         }
     }
 
-    /// What the batches are, for the reader.
+    /// Describes the batches for the reader.
     pub fn batches_text(&self) -> String {
         let one = |number: u32| {
             let Variation { sizes, counts, blocks, processes } = Variation::draw(self.seed, number);
@@ -138,7 +138,7 @@ impl Plan {
         (0..self.batches).map(one).collect::<Vec<_>>().join("; ")
     }
 
-    /// How long the runs are, for the reader.
+    /// Describes the durations of the runs for the reader.
     pub fn length_text(&self) -> String {
         format!(
             "Runs of {:.0} s stand for runs of 600 s; windows and other times of the paper are shortened alike, so that its window of 60 s \
@@ -159,8 +159,8 @@ fn shipped_text(name: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A job file that comes with the program with times as much longer, and what it draws left to the run's seed. Sizes of those that have
-/// [`SIZES_OF_A_TENTH`] grow with the time, so that there is as much to do.
+/// A built-in job file with its times multiplied by `factor` and its random numbers left to the run's seed. With a factor above 1 the sizes
+/// in [`SIZES_OF_A_TENTH`] grow, too, so that the amount of work stays proportional.
 fn lengthened(name: &str, factor: f64) -> anyhow::Result<String> {
     let text = shipped_text(name)?;
     let grows = factor > 1.0 && SIZES_OF_A_TENTH.contains(&name);
@@ -179,11 +179,11 @@ fn lengthened(name: &str, factor: f64) -> anyhow::Result<String> {
     Ok(text.lines().map(line).collect())
 }
 
-/// Larger files than this are taken to a part of their size on a real file system.
+/// Files above this size are scaled down by [`LIVE_PART`] on a real file system.
 const LARGE_KIB: u64 = 4 << 10;
 const LIVE_PART: u64 = 8;
 
-/// A workload's job file for a file system of the real kernel: each phase for so long at most, large files at an eighth of their size.
+/// A workload's job file for a file system of the real kernel: each phase takes `seconds` at most, large files have an eighth of their size.
 ///
 /// # Errors
 /// There is no such workload.
@@ -200,11 +200,11 @@ pub fn live_text(name: &str, seconds: f64) -> anyhow::Result<String> {
     Ok(shipped_text(name)?.lines().map(line).collect())
 }
 
-/// Bounds of the length of a phase of [`Load::Changing`], as a part of the run: 20 s and 150 s of 600 s, so that windows of 10 s are much shorter
-/// than a phase and windows of 300 s hold several.
+/// Range of the phase lengths of [`Load::Changing`] as a share of the run: 20 s to 150 s of 600 s, so that windows of 10 s are much shorter
+/// than a phase and windows of 300 s cover several.
 const PHASE: std::ops::RangeInclusive<f64> = 0.033..=0.25;
 
-/// Concurrent reading of large files and random queries of a database in turn (of Table 4's kinds), in phases of drawn lengths.
+/// Alternates concurrent reads of large files and random database queries (both kinds of Table 4), in phases of random length.
 fn changing(seed: u64, seconds: f64) -> String {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xc4a6e);
     let mut text = "[global]\nioengine=psync\nrandrepeat=0\ntime_based\n".to_owned();
@@ -223,7 +223,7 @@ fn changing(seed: u64, seconds: f64) -> String {
     text
 }
 
-/// A size as the job files that come with the program write it.
+/// Parses a size as written in the built-in job files, in KiB.
 fn kibibytes(value: &str) -> Option<u64> {
     let (number, unit) = value.split_at(value.len().checked_sub(1)?);
     let unit = match unit {
@@ -235,7 +235,7 @@ fn kibibytes(value: &str) -> Option<u64> {
     Some(number.parse::<u64>().ok()? * unit)
 }
 
-/// By how much a batch differs from a workload of Table 4: each from half to one and a half.
+/// Factors by which a batch differs from a workload of Table 4, each from 0.5 to 1.5.
 struct Variation {
     sizes: f64,
     counts: f64,
@@ -243,7 +243,7 @@ struct Variation {
     processes: f64,
 }
 
-/// Smaller files and blocks are kept as they are: what is one block of a file shall stay that.
+/// Files and blocks smaller than this keep their size, so that a single-block access remains one.
 const SMALL_KIB: u64 = 16;
 
 impl Variation {
@@ -253,7 +253,7 @@ impl Variation {
         Variation { sizes: draw(), counts: draw(), blocks: draw(), processes: draw() }
     }
 
-    /// Section by section: a job's size is that of its files together, so that it changes with their sizes and their number.
+    /// Applied section by section: a job's size is the total of its files, so it changes with both their size and their number.
     fn apply(&self, text: &str) -> String {
         let mut out = String::new();
         let mut section: Vec<&str> = Vec::new();
@@ -284,7 +284,7 @@ impl Variation {
                 },
                 Some(("bs", value)) => {
                     let block = kibibytes(value).filter(|size| *size >= SMALL_KIB);
-                    // No block may be larger than its file.
+                    // A block must not be larger than its file.
                     let most = file.or_else(|| find("size").and_then(kibibytes).map(larger)).unwrap_or(u64::MAX);
                     let block = block.map(|size| (whole(size / 4, self.blocks) * 4).min(most.max(4)));
                     block.map(|size| format!("bs={size}k"))
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// The length of each phase in seconds.
+    /// The duration of each phase in seconds.
     fn phases(jobs: &Workload) -> std::collections::BTreeMap<u32, f64> {
         let length = |job: &sim::workload::Job| (job.phase(), job.options().runtime.unwrap().as_secs_f64());
         jobs.jobs().iter().map(length).collect()

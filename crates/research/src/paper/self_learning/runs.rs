@@ -1,7 +1,7 @@
-//! Runs, each done once however many figures want it.
+//! Runs, each executed once even if several figures need it.
 //!
-//! Figures are drawn from a [`Store`] that notes what they ask for and do not find; that is run, and they are drawn again, until nothing is
-//! missing. So no list says what a figure needs but the figure itself.
+//! Figures are drawn from a [`Store`] that notes each run that is requested but missing; those are executed and the figures drawn again, until
+//! nothing is missing. So the runs that a figure needs are not listed anywhere else.
 
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
@@ -28,111 +28,111 @@ use experiment::bench::{Bench, Observed, tails};
 use experiment::pool::Workers;
 use progress::monitor::{Interrupted, Monitor};
 
-/// Under what a workload is run.
+/// The scheduler or scheme of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Under {
-    /// One of [`SETTINGS`], from beginning to end.
+    /// One of [`SETTINGS`], kept for the whole run.
     Fixed(&'static str),
-    /// A scheme, which finds what Linux gives a disk.
+    /// A scheme, which begins with Linux's default scheduler for the disk, [`FOUND`].
     Scheme(Scheme),
 }
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Schemes learn from fixed runs: those come first.
+    /// Comes first in the order: schemes learn from fixed runs, which must precede them.
     pub under: Under,
     /// An index into the plan's disks.
     pub disk: usize,
-    /// What.
+    /// The workload.
     pub load: Load,
-    /// From 0 on.
+    /// Repetition, from 0.
     pub repeat: u32,
 }
 
 impl Key {
-    /// Whether one of the program's schedulers that learn may be set after the beginning.
+    /// Whether the controller may activate a built-in scheduler that learns during the run.
     fn may_learn(&self) -> bool {
         matches!(self.under, Under::Scheme(scheme) if matches!(scheme.kind, Kind::Guarded | Kind::Seekwise))
     }
 }
 
-/// What is kept of a run.
+/// Results that are kept of a run.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// Groups of jobs between stonewalls, in order; `None` where none of its jobs ran.
     pub phases: Vec<Option<Phase>>,
-    /// When a window ended, in seconds, and the active setting from then on.
+    /// The end of each window in seconds, and the setting from then on.
     pub decisions: Vec<(f64, String)>,
-    /// Windows in all, and those under a scheduler that decides request by request.
+    /// Number of windows: all, and those under a scheduler that decides per request.
     pub windows: (u64, u64),
-    /// Requests that completed in those windows.
+    /// Requests completed in those windows: all, and those under a scheduler that decides per request.
     pub requests: (u64, u64),
     /// From the first request to the last completion, in seconds.
     pub duration_s: f64,
     /// Bytes that the processes moved.
     pub bytes: u64,
-    /// Mean response time of what the processes asked, in seconds.
+    /// Mean response time of the processes' calls, in seconds.
     pub response_s: f64,
-    /// Processor time of scheduler and controller.
+    /// Processor time of scheduler and controller, in nanoseconds; `None` if not measured.
     pub cpu_ns: Option<u64>,
-    /// Windows of a fixed run, to be learned from.
+    /// Windows of a fixed run, for training; empty for schemes.
     seen: Vec<Window>,
-    /// Requests of a run that Algorithm 3 is trained with.
+    /// Requests for the training of Algorithm 3.
     samples: Vec<Sample>,
-    /// What streams waited.
+    /// Response times by stream.
     pub tails: Tails,
 }
 
-/// What the block layer did in a phase, from the windows that lie in it.
+/// Block-layer results in a phase, from the windows that lie completely in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Served {
-    /// Length of those windows together.
+    /// Total duration of those windows.
     pub seconds: f64,
-    /// Bytes that went to and from the device.
+    /// Bytes transferred to and from the device.
     pub bytes: f64,
-    /// Synchronous requests, or all where there are none, and the time they waited in seconds.
+    /// Synchronous requests, or all in windows without any, and the sum of their waiting times in seconds.
     pub requests: f64,
     /// See `requests`.
     pub waited_s: f64,
-    /// Fairness of each window by its length, added up.
+    /// Fairness integrated over time: the sum of each window's fairness times its duration.
     pub fairness_s: f64,
 }
 
 impl Served {
-    /// Jain's index, mean over the time; 1 where no window lies in the phase.
+    /// Jain's index, averaged over time; 1 if no window lies in the phase.
     pub fn fairness(&self) -> f64 {
         if self.seconds > 0.0 { self.fairness_s / self.seconds } else { 1.0 }
     }
 }
 
-/// A group of jobs.
+/// A group of jobs between two stonewalls.
 #[derive(Clone, Debug)]
 pub struct Phase {
     /// When its first job began, in seconds.
     pub from_s: f64,
-    /// When its last job was done.
+    /// When its last job ended, in seconds.
     pub to_s: f64,
     /// Bytes that its jobs moved.
     pub bytes: u64,
-    /// What they asked for, and the sum of its response times in seconds.
+    /// Number of calls of its jobs, and the sum of their response times in seconds.
     pub calls: u64,
     /// See `calls`.
     pub waited_s: f64,
-    /// Beneath them.
+    /// Block-layer results.
     pub served: Served,
-    /// What its jobs waited.
+    /// Response times by stream.
     pub tails: Tails,
 }
 
 impl Phase {
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub fn seconds(&self) -> f64 {
         self.to_s - self.from_s
     }
 }
 
-/// Runs that are done, and those that were asked for.
+/// Results of completed runs, and the keys of missing ones.
 #[derive(Default)]
 pub struct Store {
     done: BTreeMap<Key, Summary>,
@@ -140,18 +140,18 @@ pub struct Store {
     lessons: Lessons,
 }
 
-/// What was learned from runs that are done, each once.
+/// Models and training data derived from completed runs, each built once.
 #[derive(Default)]
 struct Lessons {
     /// Models of Algorithm 3, by disk and learner.
     response_times: BTreeMap<(usize, &'static str), Arc<ResponseTimes>>,
     /// What classified schemes are trained with.
     trained: BTreeMap<Lesson, Trained>,
-    /// What ours of the two-layer scheme learns from, by disk and training.
+    /// Training data of our two-layer scheme, by disk and training.
     experience: BTreeMap<(usize, Training), Arc<Experience>>,
 }
 
-/// What a classified scheme is trained for: what differs in anything else gets the same training.
+/// The parameters that determine a classified scheme's training: schemes that differ only in others share it.
 type Lesson = (usize, Training, &'static str, usize, (u8, u8, u8), bool, u8);
 
 fn lesson(disk: usize, scheme: &Scheme) -> Lesson {
@@ -159,7 +159,7 @@ fn lesson(disk: usize, scheme: &Scheme) -> Lesson {
 }
 
 impl Store {
-    /// A run if it is done; else it is noted.
+    /// A run's results if it is complete; otherwise notes it as missing and returns `None`.
     pub fn get(&self, key: &Key) -> Option<&Summary> {
         let found = self.done.get(key);
         if found.is_none() {
@@ -168,10 +168,10 @@ impl Store {
         found
     }
 
-    /// Does what was asked for. False if nothing was.
+    /// Executes the missing runs. Returns false if there were none.
     ///
     /// # Errors
-    /// A workload does not run, a model cannot be trained, or it was interrupted.
+    /// A workload does not run, a model cannot be trained, or the work was interrupted.
     pub fn fill(&mut self, plan: &Plan, workers: Workers) -> anyhow::Result<bool> {
         let missing = std::mem::take(&mut *self.missing.borrow_mut());
         if missing.is_empty() {
@@ -201,7 +201,7 @@ impl Store {
         Ok(())
     }
 
-    /// Trains what these runs need.
+    /// Trains the models that these runs need.
     fn learn(&mut self, keys: &[Key], plan: &Plan, workers: Workers) -> anyhow::Result<()> {
         let mut response_times = BTreeSet::new();
         let mut classified: BTreeMap<Lesson, Scheme> = BTreeMap::new();
@@ -247,7 +247,7 @@ fn is_by_request(key: &Key) -> bool {
     matches!(key.under, Under::Fixed(RESPONSE_TIME | RESPONSE_TIME_LOGISTIC))
 }
 
-/// The log of the runs that a scheme learns from, and the classifier.
+/// The log of the runs that a scheme is trained with, and the classifier.
 fn train(done: &BTreeMap<Key, Summary>, disk: usize, scheme: &Scheme, plan: &Plan) -> anyhow::Result<Trained> {
     let ranking = scheme.ranking()?;
     let names = &LEARNED[..scheme.candidates()];
@@ -273,7 +273,7 @@ fn train(done: &BTreeMap<Key, Summary>, disk: usize, scheme: &Scheme, plan: &Pla
     Ok(Trained { ranking, log: Arc::new(log), classifier: Arc::new(classifier) })
 }
 
-/// What ours of the two-layer scheme learns from.
+/// Training data for our two-layer scheme.
 fn experience(done: &BTreeMap<Key, Summary>, disk: usize, training: Training, plan: &Plan) -> Experience {
     let mut experience = Experience::new(names(), OURS_LEARNED.iter().map(|&name| name.to_owned()).collect());
     let default = OURS_LEARNED.iter().position(|&name| name == FOUND);
@@ -283,7 +283,7 @@ fn experience(done: &BTreeMap<Key, Summary>, disk: usize, training: Training, pl
             .filter_map(|key| done.get(key))
             .map(|summary| (summary.seen.as_slice(), &summary.tails))
             .collect();
-        // All or none: the results of a case stand in the order of the settings.
+        // All or none: the results of a case are indexed by setting.
         if runs.len() == OURS_LEARNED.len() {
             experience.cases.extend(gather::cases_of(&format!("{load:?}"), &plan.disks[disk].name, &runs, default));
         }
@@ -291,14 +291,14 @@ fn experience(done: &BTreeMap<Key, Summary>, disk: usize, training: Training, pl
     experience
 }
 
-/// What experience is about.
+/// Settings that our training data cover.
 const OURS_LEARNED: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq", PER_REQUEST];
 
 fn of_table_3() -> Vec<Load> {
     TABLE_3.iter().map(|name| Load::Of(name)).collect()
 }
 
-/// What is learned from.
+/// Training workloads.
 fn taught(training: Training, plan: &Plan) -> Vec<Load> {
     match training {
         Training::None => Vec::new(),
@@ -317,7 +317,7 @@ fn under_each(names: &[&'static str], disk: usize, loads: &[Load]) -> Vec<Key> {
     loads.iter().flat_map(|load| names.iter().map(move |name| under(load, name))).collect()
 }
 
-/// The fixed runs that a run learns from.
+/// The fixed runs that the training of a run needs.
 fn lessons(key: &Key, plan: &Plan) -> Vec<Key> {
     match key.under {
         Under::Scheme(scheme) if scheme.is_classified() => under_each(LEARNED, key.disk, &taught(scheme.training, plan)),
@@ -396,20 +396,20 @@ fn summary(bench: &Bench, observed: &Observed, is_fixed: bool) -> Summary {
 }
 
 impl Summary {
-    /// Jain's index, mean over the time.
+    /// Jain's index, averaged over time; `None` if no window lies in a phase.
     pub fn fairness(&self) -> Option<f64> {
         let phases = || self.phases.iter().flatten().map(|phase| &phase.served);
         let seconds: f64 = phases().map(|served| served.seconds).sum();
         (seconds > 0.0).then(|| phases().map(|served| served.fairness_s).sum::<f64>() / seconds)
     }
 
-    /// How often another setting was set.
+    /// Number of decisions that changed the setting.
     pub fn changes(&self) -> u64 {
         let settings = || self.decisions.iter().map(|(_, setting)| setting.as_str());
         std::iter::once(FOUND).chain(settings()).zip(settings()).filter(|(before, after)| before != after).count() as u64
     }
 
-    /// The phase in which a window lies; `None` if it reaches into another one.
+    /// The phase in which a window lies; `None` if it overlaps a boundary.
     fn phase_of(&self, window: &Window) -> Option<usize> {
         let (from, to) = (window.from.as_secs_f64(), window.to.as_secs_f64());
         self.phases.iter().position(|phase| phase.as_ref().is_some_and(|phase| from >= phase.from_s && to <= phase.to_s))
@@ -443,7 +443,7 @@ fn phases(bench: &Bench, observed: &Observed) -> Vec<Option<Phase>> {
 fn served(windows: &[Window], phase: &Phase) -> Served {
     let mut served = Served::default();
     for window in windows {
-        // One that reaches into another phase tells of both.
+        // A window that overlaps a boundary mixes two phases.
         if window.from.as_secs_f64() < phase.from_s || window.to.as_secs_f64() > phase.to_s {
             continue;
         }
@@ -462,7 +462,7 @@ fn served(windows: &[Window], phase: &Phase) -> Served {
 
 #[cfg(test)]
 impl Summary {
-    /// A run of these phases, and nothing else of it.
+    /// A summary with these phases and no other results.
     pub fn of_phases(phases: Vec<Option<Phase>>) -> Summary {
         let (decisions, seen) = (Vec::new(), Vec::new());
         let tails = Tails::new();
@@ -485,12 +485,12 @@ impl Summary {
 
 #[cfg(test)]
 impl Store {
-    /// These runs are done.
+    /// A store in which these runs are complete.
     pub fn of(done: impl IntoIterator<Item = (Key, Summary)>) -> Store {
         Store { done: done.into_iter().collect(), ..Store::default() }
     }
 
-    /// What was asked for and is not there.
+    /// Requested runs that are missing.
     pub fn asked_for(&self) -> Vec<Key> {
         self.missing.borrow().iter().cloned().collect()
     }

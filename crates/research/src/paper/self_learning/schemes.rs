@@ -1,4 +1,4 @@
-//! The schemes of the paper, as printed, and ours.
+//! The schemes of the paper as printed, and our variants.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::controller::RoundRobin;
 
 /// The five schedulers that the paper compares with; its FIFO is `noop`.
 pub const FIVE: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq"];
-/// What every scheme finds active: what Linux gave a disk as long as it had the five. A scheduler that starves a stream does so by its
-/// standard.
+/// The setting with which every scheme begins: Linux's default for a disk while it had the five. Starvation of a stream is judged relative
+/// to it.
 pub const FOUND: &str = "deadline";
-/// The scheduler that Linux 2.6.13 gives a disk, the "regular" one of the paper's system.
+/// The default scheduler of Linux 2.6.13, the "regular" one of the paper's system.
 pub const REGULAR: &str = "anticipatory";
-/// Every setting that is measured by itself: those, the paper's that decides request by request, ours, and one more that `seekwise` may choose.
+/// Every setting that is measured by itself: the five, the paper's per-request scheduler, ours, and one more that `seekwise` may choose.
 pub const SETTINGS: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq", RESPONSE_TIME, PER_REQUEST, "clook"];
-/// What the paper's schemes learn about, in the order of their logs: the five, then Algorithm 3.
+/// Candidates of the paper's schemes, in the order of their logs: the five, then Algorithm 3.
 pub const LEARNED: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq", RESPONSE_TIME];
 /// Algorithm 3 as printed, with a support vector machine and with logistic regression.
 pub const RESPONSE_TIME: &str = "response-time";
 pub const RESPONSE_TIME_LOGISTIC: &str = "response-time-logistic";
-/// Ours of it.
+/// Our variant of Algorithm 3.
 pub const PER_REQUEST: &str = "per-request";
-/// Learners by name and as the paper writes them.
+/// Learners by name, and their names in the paper.
 pub const LEARNERS: &[(&str, &str)] = &[
     ("c4.5", "C4.5"),
     ("logistic", "logistic regression"),
@@ -45,10 +45,10 @@ pub const UP: (u8, u8, u8) = (3, 2, 2);
 /// The paper's Y (section 3.3.2).
 pub const UPDATE_REQUESTS: u64 = 1_000_000;
 
-/// A setting by its name, the paper's Algorithm 3 too.
+/// The setting of this name, including the paper's Algorithm 3.
 ///
 /// # Errors
-/// There is none of this name.
+/// The name is unknown.
 pub fn setting(name: &str) -> anyhow::Result<Setting> {
     match name {
         RESPONSE_TIME => Ok(Setting::of(&SPEC)),
@@ -57,18 +57,18 @@ pub fn setting(name: &str) -> anyhow::Result<Setting> {
     }
 }
 
-/// What a scheme has learned from before it begins.
+/// Training data of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Training {
     /// Nothing.
     None,
-    /// The workloads of Table 3, and nothing more.
+    /// The workloads of Table 3 only.
     Offline,
-    /// Those, and what was run afterwards; and it goes on learning.
+    /// Those and further workloads ([`ONLINE`](super::plan::ONLINE)); continues to learn while it runs.
     Online,
-    /// As online, and the workloads of Table 4 with other draws: every kind of load that it is tested on.
+    /// As online, plus the workloads of Table 4 with other random numbers: every kind of load on which it is tested.
     Seen,
-    /// All batches but this one; it goes on learning if the second is true.
+    /// All batches except this one; continues to learn while it runs if the second is true.
     AllBut(u32, bool),
 }
 
@@ -81,39 +81,39 @@ pub enum Kind {
     Workload,
     /// Algorithm 4.
     TwoLayer,
-    /// Ours of Algorithm 4: with a guard against uncertain choices, and a judgement of each change.
+    /// Our variant of Algorithm 4: guards against uncertain choices and evaluates each change.
     Guarded,
-    /// Ours, without a learner.
+    /// The `seekwise` controller, which needs no training.
     Seekwise,
 }
 
-/// A scheme, set up as for one of the paper's figures.
+/// A scheme as configured for one of the paper's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scheme {
-    /// What it is.
+    /// The algorithm.
     pub kind: Kind,
     /// One of the [`LEARNERS`] by name.
     pub learner: &'static str,
-    /// What it has learned from.
+    /// Its training data.
     pub training: Training,
-    /// Length of a window, in seconds of the paper.
+    /// Window length, in seconds of the paper.
     pub window_s: u32,
-    /// The run is a long one.
+    /// Whether the run has the paper's duration.
     pub is_long: bool,
     /// UP(t, r, q).
     pub preference: (u8, u8, u8),
     /// Y, in requests of the paper.
     pub update_requests: u64,
-    /// What processes got is logged, not what the block layer did.
+    /// Whether the performance of processes' calls is logged, instead of the block layer's.
     pub by_calls: bool,
-    /// Schedulers as good as the best within this, in percent, share a class.
+    /// Schedulers within this many percent of the best share a class.
     pub tolerance_percent: u8,
 }
 
 impl Scheme {
     /// Change-sensing round-robin, without training.
     pub const CRRN: Scheme = Scheme::of(Kind::RoundRobin { tunes: false }, Training::None, 100);
-    /// The same with tuning by doubling.
+    /// The same with tuning by doubling of tunables.
     pub const CRRN_TUNED: Scheme = Scheme::of(Kind::RoundRobin { tunes: true }, Training::None, 100);
     /// Two-layer combined learning, trained offline only, as in section 5.2.1.
     pub const TCLO: Scheme = Scheme::of(Kind::TwoLayer, Training::Offline, 100);
@@ -121,11 +121,11 @@ impl Scheme {
     pub const TCLOO: Scheme = Scheme::of(Kind::TwoLayer, Training::Online, 100);
     /// Workload-level learning: without the per-request scheduler among the candidates.
     pub const WORKLOAD_LEVEL: Scheme = Scheme::of(Kind::Workload, Training::Online, 100);
-    /// What the paper ends with (section 5.3.1): TCLOO with windows of 60 s.
+    /// The paper's final configuration (section 5.3.1): TCLOO with windows of 60 s.
     pub const TWO_LAYER: Scheme = Scheme::of(Kind::TwoLayer, Training::Online, 60);
-    /// Ours of TCLOO.
+    /// Our variant of TCLOO.
     pub const GUARDED: Scheme = Scheme::of(Kind::Guarded, Training::Online, 100);
-    /// Ours, which learns from nothing beforehand.
+    /// The `seekwise` controller, without prior training.
     pub const SEEKWISE: Scheme = Scheme::of(Kind::Seekwise, Training::None, 0);
 
     const fn of(kind: Kind, training: Training, window_s: u32) -> Scheme {
@@ -143,22 +143,22 @@ impl Scheme {
         }
     }
 
-    /// Trained with every kind of load that it is tested on.
+    /// The same scheme trained with every kind of load on which it is tested.
     pub fn with_all_seen(self) -> Scheme {
         Scheme { training: Training::Seen, ..self }
     }
 
-    /// With another learner.
+    /// The same scheme with another learner.
     pub fn with_learner(self, learner: &'static str) -> Scheme {
         Scheme { learner, ..self }
     }
 
-    /// In a long run with windows of this length.
+    /// The same scheme in a run of the paper's duration, with windows of this length in seconds of the paper.
     pub fn with_window(self, window_s: u32) -> Scheme {
         Scheme { window_s, is_long: true, ..self }
     }
 
-    /// Trained on the other batches.
+    /// The same scheme trained on the other batches.
     pub fn for_batch(self, number: u32) -> Scheme {
         let training = match self.training {
             Training::None => Training::None,
@@ -167,23 +167,23 @@ impl Scheme {
         Scheme { training, ..self }
     }
 
-    /// Whether it is learned from a log of windows, as printed.
+    /// Whether it is trained with a log of windows, as printed.
     pub fn is_classified(&self) -> bool {
         matches!(self.kind, Kind::Workload | Kind::TwoLayer)
     }
 
-    /// What it ranks schedulers by.
+    /// The criterion by which it ranks schedulers.
     ///
     /// # Errors
-    /// Its preference is none.
+    /// Its preference is invalid.
     fn ranked_by(&self) -> anyhow::Result<RankedBy> {
         Ok(RankedBy::of(&self.preference()?))
     }
 
-    /// How it finds the class of a window.
+    /// The rule that assigns classes to windows.
     ///
     /// # Errors
-    /// Its preference is none.
+    /// Its preference is invalid.
     pub fn ranking(&self) -> anyhow::Result<Ranking> {
         Ok(Ranking { by: self.ranked_by()?, tolerance: f64::from(self.tolerance_percent) / 100.0 })
     }
@@ -193,15 +193,15 @@ impl Scheme {
         Ok(Preference::new(throughput, response, fairness)?)
     }
 
-    /// How many of [`LEARNED`] it chooses among.
+    /// The number of candidates: the first this many of [`LEARNED`].
     pub fn candidates(&self) -> usize {
         if self.kind == Kind::Workload { FIVE.len() } else { LEARNED.len() }
     }
 
-    /// The controller, with times scaled by the plan. What it is trained with is there where it is [classified](Scheme::is_classified).
+    /// The controller, with times scaled by the plan. `trained` is required if the scheme is [classified](Scheme::is_classified).
     ///
     /// # Errors
-    /// There is no such learner or setting.
+    /// The learner or a setting is unknown.
     pub fn build(&self, plan: &Plan, brief: &ControllerInput, trained: Option<&Trained>) -> anyhow::Result<Box<dyn Controller>> {
         let time = |paper_s: f64| Nanos::from_millis(plan.scaled_ms(paper_s, self.is_long).unsigned_abs());
         let settings = |names: &[&str]| names.iter().map(|name| setting(name)).collect::<anyhow::Result<Vec<_>>>();
@@ -231,7 +231,7 @@ impl Scheme {
         }
     }
 
-    /// Ours as a controller of this program.
+    /// Our scheme as a controller of this program.
     fn choice(&self, plan: &Plan) -> anyhow::Result<ControllerChoice> {
         if self.kind == Kind::Seekwise {
             return Ok(crate::controller::parse("seekwise")?);
@@ -241,27 +241,27 @@ impl Scheme {
     }
 }
 
-/// Algorithm 1 as printed among the input's candidates: `quantum` for each in phase 1, a check every `check`.
+/// Algorithm 1 as printed, over the input's candidates: `quantum` per candidate in phase 1, then a check every `check`.
 ///
 /// # Errors
-/// Never, for a preference that there is.
+/// None if the preference is valid.
 pub fn algorithm_1(brief: &ControllerInput, quantum: Nanos, check: Nanos, tunes: bool) -> anyhow::Result<Box<dyn Controller>> {
     let by = RankedBy::of(&brief.preference);
     let score = Box::new(move |outcome: &WindowOutcome| logarithm(by, outcome));
     Ok(Box::new(RoundRobin::printed(brief, score, quantum, check, tunes)))
 }
 
-/// What a classified scheme is trained with.
+/// Training data and classifier of a classified scheme.
 pub struct Trained {
-    /// How classes were found.
+    /// The rule by which classes were assigned.
     pub ranking: Ranking,
-    /// The windows.
+    /// The logged windows.
     pub log: Arc<Vec<Row>>,
-    /// What was learned of them.
+    /// The trained classifier.
     pub classifier: Arc<Classifier>,
 }
 
-/// A logarithm of what is ranked by, since the tuner compares ratios.
+/// The logarithm of the ranking criterion, since the tuner compares ratios.
 fn logarithm(by: RankedBy, outcome: &WindowOutcome) -> f64 {
     let achieved = Achieved { throughput: outcome.throughput(), response_s: outcome.waited_s, fairness: outcome.fairness };
     match by.rank(&achieved) {
@@ -274,7 +274,7 @@ fn logarithm(by: RankedBy, outcome: &WindowOutcome) -> f64 {
 const QUANTUM_S: f64 = 2.0;
 const CHECK_S: f64 = 60.0;
 
-/// A shorter quantum than this tells chance, for a change of scheduler alone takes 35 ms.
+/// Minimum quantum: changing the scheduler alone takes 35 ms, so that shorter measurements are noise.
 const LEAST_QUANTUM: Nanos = Nanos::from_millis(500);
 
 #[cfg(test)]

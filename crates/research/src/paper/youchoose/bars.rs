@@ -1,4 +1,4 @@
-//! What is aimed at.
+//! Our targets for this paper.
 
 use crate::report::paper::Bar;
 
@@ -7,16 +7,16 @@ use super::scenes::{HOSTS, LOCALITIES, Scene};
 use super::sharing::{Kept, Results};
 use crate::paper::aims::{at_least, at_most};
 
-/// A volume gets at least this part of its reference disk's throughput.
+/// Minimum throughput of a volume, in percent of its reference disk's.
 pub const THROUGHPUT_PERCENT: f64 = 97.0;
-/// At most this many windows of a second are in violation.
+/// Maximum share of one-second windows in violation, in percent.
 pub const VIOLATED_PERCENT: f64 = 1.0;
-/// Its p99 response time is at most this part of the reference disk's.
+/// Maximum p99 response time, in percent of the reference disk's.
 pub const P99_PERCENT: f64 = 110.0;
-/// A neighbour's change costs less than this.
+/// Maximum throughput loss when a neighbour changes its load, in percent.
 const LOSS_PERCENT: f64 = 3.0;
 
-/// Those of sharing.
+/// Targets for volumes that share a host.
 pub fn sharing(results: &Results) -> Vec<Bar> {
     let (able, unable): (Vec<_>, Vec<_>) = results.hosts().into_iter().partition(|(_, needs)| *needs <= 1.0);
     let of = |of: &dyn Fn(&Kept) -> f64| {
@@ -68,7 +68,7 @@ mod tests {
     use super::super::scenes::{HOSTS, Lengths};
     use super::*;
 
-    /// The bars of throughput, windows and p99 if these volumes were served as `under` does in place of youchoose.
+    /// Whether the targets for throughput, windows and p99 are met if `of` gives each volume's rate under youchoose.
     fn met(of: impl Fn(f64) -> f64) -> Vec<Option<bool>> {
         let runs = Runs::made_up(HOSTS.len(), &of);
         assert!(UNDERS[OURS].name == "youchoose");
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn volumes_served_as_on_their_reference_disks_meet_the_bars_and_a_scheduler_that_serves_one_worse_misses_them() {
         assert_eq!(met(|rate| rate)[..3], [Some(true); 3]);
-        // The slowest is served at half its pace.
+        // The slowest is served at half its rate.
         assert_eq!(met(|rate| if rate < 200.0 { rate / 2.0 } else { rate })[..3], [Some(false); 3]);
         assert_eq!(met(|rate| rate)[3], None, "what was not run is not met");
     }

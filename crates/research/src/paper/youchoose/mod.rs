@@ -1,4 +1,4 @@
-//! Zhang, Xu and Jiang, `YouChoose`: volumes that are served as well as by the disk that their owner chose.
+//! Zhang, Xu and Jiang, `YouChoose`: volumes that perform like the reference disk their owner chose.
 
 mod bars;
 mod model;
@@ -45,7 +45,7 @@ pub static PAPER: Paper = Paper {
     live: None,
 };
 
-/// What can be asked for.
+/// Parts that can be requested.
 const PARTS: [(&str, &str); 18] = [
     ("fig-5", "Fig. 5: errors of the model by request and by window"),
     ("fig-6", "Fig. 6: throughput of five volumes by their locality"),
@@ -67,7 +67,7 @@ const PARTS: [(&str, &str); 18] = [
     ("peers", "The same guarantees under other schedulers"),
 ];
 
-/// Those that need the arrays of section IV.D: as printed, and ours.
+/// Parts that need the arrays of section IV.D: as printed, and ours.
 const PARTS_OF_PLACING: [&str; 5] = ["table-1", "table-2", "table-3", "placing", "manager"];
 const OURS_OF_PLACING: [&str; 4] = ["table-2-ours", "table-3-ours", "table-2-one", "table-3-one"];
 
@@ -124,7 +124,7 @@ fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::R
     Ok(Repeated { setup, notes, bars, figures, tables, curves, measures })
 }
 
-/// Models of the reference disk for schedulers: a trained regression tree, and a shadow of the disk itself.
+/// Models of the reference disk for schedulers: trained ones, and a shadow simulation of the disk itself.
 fn models(plan: &Plan, workers: Workers) -> anyhow::Result<Models> {
     let seed = plan.seed;
     let (profile, scheduler) = (Scene::reference()?, Setting::parse(SCHEDULER)?);
@@ -138,7 +138,7 @@ fn models(plan: &Plan, workers: Workers) -> anyhow::Result<Models> {
     Ok(Models { trained: Arc::new(trained), shadow: Arc::new(shadow), printed, printed_with_operation })
 }
 
-/// What the paper's model of the reference disk learns: the synthetic traces, and a sample of each of the workloads that stand for real ones.
+/// Training data for the paper's model of the reference disk: the synthetic traces, and a sample of each workload that stands for a real one.
 fn printed_examples(profile: &Profile, plan: &Plan, workers: Workers) -> anyhow::Result<Examples> {
     let mut examples = trained::synthetic(profile, plan.seed, workers)?;
     for (number, pattern) in (0..).zip([plan.search.clone(), scenes::open_mail(), scenes::financial()]) {
@@ -148,7 +148,7 @@ fn printed_examples(profile: &Profile, plan: &Plan, workers: Workers) -> anyhow:
     Ok(examples)
 }
 
-/// The traces of the paper that a figure uses, and what stands for them, as the end of its title.
+/// The suffix of a title that names the paper's traces behind a figure for which stand-ins are used.
 fn stand_ins(id: &str, trace: Option<&Path>) -> String {
     let others: &[&str] = match id {
         "fig-5" | "fig-7" | "model" => &[],
@@ -163,17 +163,17 @@ fn stand_ins(id: &str, trace: Option<&Path>) -> String {
     }
 }
 
-/// The requests of WebSearch: of the trace that was given, or else drawn.
+/// The requests of WebSearch: from the given trace, or else generated.
 fn search(wanted: &PaperRequest, workers: Workers) -> anyhow::Result<Pattern> {
     let Some(path) = &wanted.trace else { return Ok(scenes::web_search()) };
-    // Where a request lies beyond the device or volume that is asked, it is moved into it then.
+    // Requests beyond the end of the device or volume are wrapped into it later.
     let requests = learned_device::requests_of(path, u64::MAX >> 1, workers)?;
     let drawn: Vec<Drawn> = requests.iter().map(|each| Drawn { lba: each.lba, sectors: each.sectors, op: each.op }).collect();
     ensure!(!drawn.is_empty(), "{}: has no requests", path.display());
     Ok(Pattern::Recorded(drawn.into()))
 }
 
-/// What is run for what is wanted.
+/// The scenes needed for the requested parts.
 fn scenes(wants: impl Fn(&str) -> bool) -> Vec<Scene> {
     let all = wants("bars") || wants("promises");
     let is_varied = wants("bars") || wants("variations");

@@ -1,4 +1,4 @@
-//! Figures 5 and 7: how near the regression tree comes to an array, with and without a sample of the load.
+//! Figures 5 and 7: accuracy of the regression tree for an array, with and without a sample of the workload.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -22,28 +22,28 @@ use experiment::synthetic::asks::{Draw, Pattern};
 
 /// The array of section IV.A.
 pub const ARRAY: &str = "raid0:disk=barracuda,disks=3";
-/// Requests of the stand-in for `WebSearch`; of a quick run.
+/// Requests of the stand-in for `WebSearch`; and in a quick run.
 const DRAWN: usize = 30_000;
 const QUICK_DRAWN: usize = 12_000;
 /// Requests of each training trace of a quick run.
 const QUICK_REQUESTS: usize = 4_000;
-/// Between two requests of the stand-in, in seconds: 9.97 ms, as published of the trace. Nothing here depends on it.
+/// Interarrival time of the stand-in in seconds: 9.97 ms, as published for the trace. The results do not depend on it.
 const GAP_S: f64 = 0.009_97;
 
-/// How far the model is off on the load: without the sample, and with it.
+/// Errors of the model on the workload, without and with the sample.
 pub struct Accuracy {
     without: Errors,
     with: Errors,
-    /// The same of the paper's model.
+    /// Errors of the paper's model.
     printed: trained::Accuracy,
-    /// What the load was.
+    /// Description of the workload.
     load: String,
 }
 
-/// Trains a model of the array, with a trace of the load, or else what stands for `WebSearch`.
+/// Trains a model of the array, with a trace of the workload or else the stand-in for `WebSearch`.
 ///
 /// # Errors
-/// The trace cannot be used, or it was interrupted.
+/// The trace cannot be used, or the work was interrupted.
 pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, search: &Pattern, workers: Workers) -> anyhow::Result<Accuracy> {
     let folder = tempfile::tempdir().context("cannot create a folder for a trace")?;
     let (path, load) = match trace {
@@ -55,13 +55,13 @@ pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, search: &Patter
     let workload = requests_of(&path, profile.capacity_sectors(), workers)?;
     let printed = trained::accuracy(&profile, &workload, seed, workers)?;
     let Trained { mut judged, .. } = train(ARRAY, &Options { requests, seed, sample: Some(path), ..Options::default() }, workers)?;
-    // The last two are judged by the rest of the sample.
+    // The last two were evaluated on the rest of the sample.
     let with = judged.pop().context("no errors with a sample")?.errors;
     let without = judged.pop().context("no errors without a sample")?.errors;
     Ok(Accuracy { without, with, printed, load })
 }
 
-/// Writes the stand-in, in the format of the trace that it stands for.
+/// Writes the stand-in, in the format of the trace that it replaces.
 fn stand_in(folder: &Path, pattern: &Pattern, is_quick: bool, seed: u64) -> anyhow::Result<PathBuf> {
     let capacity = sim::profile::load(ARRAY)?.capacity_sectors();
     let mut draw = Draw::new(0..capacity, Xoshiro256PlusPlus::seed_from_u64(seed));
@@ -76,7 +76,7 @@ fn stand_in(folder: &Path, pattern: &Pattern, is_quick: bool, seed: u64) -> anyh
     Ok(path)
 }
 
-/// The share of errors within so much, in percent.
+/// The share of errors within `percent`, in percent; `None` unless `percent` is one of [`WITHIN`].
 fn within(distribution: &Distribution, percent: f64) -> Option<f64> {
     let place = WITHIN.iter().position(|within| (100.0 * within - percent).abs() < 1e-6)?;
     Some(100.0 * distribution.within[place])
@@ -100,7 +100,7 @@ pub fn measures(accuracy: &Accuracy, measures: &mut Measures) {
     measures.printed("errors-above", Some(printed.above_percent));
 }
 
-/// The errors of models with other features: what the paper leaves open.
+/// The errors of models with other features, where the paper leaves them open.
 pub fn variations(accuracy: &Accuracy) -> Table {
     let Accuracy { without, with, printed, load } = accuracy;
     let row = |name: &str, errors: &Errors| {
@@ -179,7 +179,7 @@ pub fn figures(accuracy: &Accuracy) -> Vec<Curves> {
     ]
 }
 
-/// Those of the model.
+/// Targets for the model.
 pub fn bars(accuracy: &Accuracy) -> Vec<Bar> {
     let Accuracy { without, with, load, .. } = accuracy;
     let one = |value: Option<f64>| vec![(load.clone(), value)];

@@ -1,4 +1,4 @@
-//! Tables II and III: volumes on three unlike arrays, and how many of them these hold.
+//! Tables II and III: volumes on three different arrays, and the number of volumes that these hold.
 
 use crate::report::paper::{Bar, Cell, Row, Table};
 use block::Nanos;
@@ -13,15 +13,15 @@ use experiment::placement::hybrid::{FACTORS, Flash, Hybrid, Matrix, Row as Holdi
 use experiment::pool::{Unseen, Workers};
 use experiment::synthetic::Pattern;
 
-/// How long volumes run where it is tried whether promises are kept: the paper does not say.
+/// Duration of the runs that check whether volumes meet their guarantees; the paper does not give one.
 const LASTS: Nanos = Nanos::from_millis(10_000);
 const QUICK_LASTS: Nanos = Nanos::from_millis(2_000);
-/// Factors of a quick run: those where there is something to gain.
+/// Factors of a quick run: those where migration can improve the result.
 const QUICK_FACTORS: [f64; 2] = [FACTORS[1], FACTORS[2]];
-/// What the paper gains at the factors 0.3 and 0.7, in percent (section IV.D).
+/// The paper's gains at the factors 0.3 and 0.7, in percent (section IV.D).
 const GAINS: [(&str, f64, f64); 2] = [("30", 0.3, 24.0), ("70", 0.7, 20.0)];
 
-/// What was found with this many disks of flash.
+/// Results with a number of flash disks.
 pub struct Placed {
     flash: Flash,
     matrix: Matrix,
@@ -35,15 +35,15 @@ pub struct Printed {
     moves: Vec<Move>,
     held: HeldByFactor,
     watched: Watched,
-    /// What a VSD alone on its reference system gets by what the model promises, in percent: searches, films.
+    /// Throughput of a VSD alone on its reference system, in percent of the model's prediction: searches, films.
     alone_percent: [f64; 2],
     variations: Vec<Variation>,
 }
 
-/// By factor: without and with migration.
+/// By factor: results without and with migration.
 type HeldByFactor = Vec<(f64, [Held; 2])>;
 
-/// Tables II and III in another way.
+/// A variant of Tables II and III.
 struct Variation {
     name: String,
     matrix: PrintedMatrix,
@@ -51,14 +51,14 @@ struct Variation {
     held: HeldByFactor,
 }
 
-/// The part of its slots that a film fills. A film is played as fast as it is watched; the paper does not say how much of the reference
-/// system that is.
+/// Shares of its slots that a film fills. A film is read at the speed of playback; the paper does not say how much of the reference system
+/// that takes.
 const FILLED: [f64; 3] = [1.0, 0.5, 0.25];
 
 /// Places volumes as printed, with six disks of flash.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn place_as_printed(is_quick: bool, search: &Pattern, seed: u64, workers: Workers) -> anyhow::Result<Printed> {
     let lasts = if is_quick { QUICK_LASTS } else { LASTS };
     let hybrid = |flash, features, is_sampled| printed::Hybrid::new((flash, features, is_sampled), search, seed, lasts, workers);
@@ -99,11 +99,11 @@ fn held(hybrid: &printed::Hybrid, trial: impl Fn(f64) -> Trial + Sync, workers: 
     Ok(printed::FACTORS.iter().zip(held.chunks(2)).map(|(&factor, held)| (factor, [held[0], held[1]])).collect())
 }
 
-/// The films that the paper's arrays hold (Table III, factor 100%).
+/// Number of films that the paper's arrays hold (Table III, factor 100%).
 const FILMS_HELD: usize = 13;
 
-/// The most VSDs by the paper's own Table II: without and with migration at each factor, over all arrays that together hold [`FILMS_HELD`] films
-/// and take a search by what Table II has for it (VSD 4 beside VSD 1).
+/// The largest number of VSDs by the paper's own Table II, without and with migration at each factor: the maximum over all ways to split
+/// [`FILMS_HELD`] films among the arrays, where a search costs in proportion to Table II (VSD 4 relative to VSD 1).
 fn by_papers_matrix(stated: &Stated) -> Option<Vec<[usize; 2]>> {
     let names = ["HDD Array A", "HDD Array B", "SSD Array"];
     let ratio = |name: &str| Some(stated.number("table-2", name, "VSD4")? / stated.number("table-2", name, "VSD1")?);
@@ -123,7 +123,7 @@ fn by_papers_matrix(stated: &Stated) -> Option<Vec<[usize; 2]>> {
     Some(printed::FACTORS.map(|factor| [Policy::Disabled, Policy::Enabled].map(|policy| most(factor, policy))).to_vec())
 }
 
-/// What the paper leaves open of section IV.D, or does otherwise than its text says.
+/// Variants of section IV.D: details that the paper leaves open, or that may differ from its text.
 fn variations(printed: &Printed, stated: &Stated) -> Table {
     let row = |(name, matrix, moves, held): (&str, &PrintedMatrix, &[Move], &HeldByFactor)| {
         let percent = |array: usize, vsd: usize| Cell::ours(Some(100.0 * matrix.share(array, vsd)));
@@ -167,7 +167,7 @@ fn variations(printed: &Printed, stated: &Stated) -> Table {
     }
 }
 
-/// Tables I to III as printed, and what the manager did in the simulator.
+/// Tables I to III as printed, and the manager's migrations in the simulator.
 pub fn printed_tables(printed: &Printed, stated: &Stated) -> Vec<Table> {
     vec![
         example(stated),
@@ -178,7 +178,7 @@ pub fn printed_tables(printed: &Printed, stated: &Stated) -> Vec<Table> {
     ]
 }
 
-/// Table I, by which the paper explains what moves, and what the manager does of it.
+/// Table I, the paper's example of misplaced VSDs, and the manager's migrations for it.
 fn example(stated: &Stated) -> Table {
     let (matrix, names) = table_1(stated);
     let row = |(array, name): (usize, &&str)| {
@@ -203,7 +203,7 @@ fn example(stated: &Stated) -> Table {
 
 /// The columns of Table I.
 const TABLE_1: [&str; 4] = ["VSD 1", "VSD 2", "VSD 3", "VSD 4"];
-/// Where its VSDs are: 1 and 2 by its caption.
+/// The arrays of its VSDs; those of 1 and 2 are given by its caption.
 const TABLE_1_ON: [usize; 4] = [0, 2, 1, 1];
 
 fn table_1(stated: &Stated) -> (PrintedMatrix, [&'static str; 3]) {
@@ -337,7 +337,7 @@ pub fn printed_measures(printed: &Printed, stated: &Stated, measures: &mut Measu
     }
     measures.printed("vsd-7-falls", Some(100.0 * (printed.matrix.share(0, 6) - printed.matrix.share(2, 6))));
     measures.printed_words("vsd-7-moves", moves_text(&printed.moves, &printed.arrays), printed.moves == [Move { vsd: 6, to: 2 }]);
-    // How many times faster flash serves a kind than the better array of disks, by the models.
+    // The factor by which flash serves a kind faster than the better array of disks, by the models.
     let advantage = |vsd: usize| {
         printed.matrix.seconds[..2].iter().map(|row| row[vsd]).fold(f64::INFINITY, f64::min) / printed.matrix.seconds[2][vsd]
     };
@@ -362,7 +362,7 @@ pub fn printed_measures(printed: &Printed, stated: &Stated, measures: &mut Measu
 /// Places volumes with the paper's six disks of flash and with one; a quick run with one.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn place(is_quick: bool, search: &Pattern, seed: u64, workers: Workers) -> anyhow::Result<Vec<Placed>> {
     let (flashes, factors, lasts) = match is_quick {
         true => (&[Flash::One][..], &QUICK_FACTORS[..], QUICK_LASTS),
@@ -377,7 +377,7 @@ pub fn place(is_quick: bool, search: &Pattern, seed: u64, workers: Workers) -> a
     flashes.iter().map(one).collect()
 }
 
-/// The id of a table of ours.
+/// The id of our version of a table.
 fn id(base: &str, placed: &Placed) -> String {
     format!("{base}-{}", if placed.flash == Flash::Six { "ours" } else { "one" })
 }
@@ -391,7 +391,7 @@ fn disks(placed: &Placed) -> &'static str {
     }
 }
 
-/// Both tables, for each number of flash disks.
+/// Our versions of both tables, for each number of flash disks.
 pub fn tables(placed: &[Placed], stated: &Stated) -> Vec<Table> {
     placed.iter().flat_map(|one| [matrix(one, stated), holding(one, stated)]).collect()
 }
@@ -464,7 +464,7 @@ fn holding(placed: &Placed, stated: &Stated) -> Table {
     }
 }
 
-/// What statements about Table III are judged by, with as many flash disks as the paper has.
+/// Results for statements about Table III, with the paper's number of flash disks.
 pub fn measures(placed: &[Placed], measures: &mut Measures) {
     let Some(six) = placed.iter().find(|placed| placed.flash == Flash::Six) else { return };
     for (measure, factor) in [("gain-30", 0.3), ("gain-70", 0.7)] {
@@ -473,17 +473,17 @@ pub fn measures(placed: &[Placed], measures: &mut Measures) {
     }
 }
 
-/// By how many percent more volumes are held, with all that ours can do.
+/// Percentage by which our placement with migration holds more volumes than without.
 fn gain(row: &Holding) -> f64 {
     percent_more(row.making_room.volumes.max(row.migrating.volumes), row.fixed.volumes)
 }
 
-/// From one division: 36 are 20% more than 30, and not a little less.
+/// A relative difference in percent. Computed with one division, so that 36 against 30 yields exactly 20.
 fn percent_more(volumes: usize, than: usize) -> f64 {
     100.0 * (volumes as f64 - than as f64) / than.max(1) as f64
 }
 
-/// Those of placement.
+/// Targets for placement.
 pub fn bars(placed: &[Placed]) -> Vec<Bar> {
     let bar = |(percent, factor, paper): (&str, f64, f64)| {
         let of = |placed: &Placed| {
@@ -509,7 +509,7 @@ mod tests {
         let stated = Stated::read(&super::super::PAPER).unwrap();
         let held = by_papers_matrix(&stated).unwrap();
         assert_eq!(held[3], [FILMS_HELD; 2], "films alone");
-        // By hand: of flash for 11 films, and a film on each other array, 11 / 1.021 = 10 searches fit, and none elsewhere.
+        // By hand: with flash for 11 films and one film on each other array, 11 / 1.021 = 10 searches fit on flash, and none elsewhere.
         assert_eq!(held[0], [10; 2], "searches alone");
         assert!(held.iter().flatten().all(|held| *held <= FILMS_HELD), "{held:?}");
     }

@@ -1,5 +1,5 @@
-//! What is run for the paper's figures 6, 8 and 9: the volumes of a scene each alone on its reference disk, and side by side on their host
-//! under schedulers.
+//! Runs for the paper's figures 6, 8 and 9: the volumes of a scene alone on their reference disks, and together on their host under each
+//! scheduler.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::scenes::{Lengths, Promised, Scene, promised};
 use experiment::pool::Workers;
 use experiment::synthetic::Pattern;
 
-/// A scheduler, what a person would type for it, and its input.
+/// A scheduler as given on the command line, and the kind of guarantee that it receives.
 #[derive(Clone, Copy, Debug)]
 pub struct Under {
-    /// As the page calls it.
+    /// The name on the page.
     pub name: &'static str,
     setting: &'static str,
     promised: Promised,
 }
 
-/// Ours, which stands first, and its peers; the last shares nothing.
+/// Our scheduler, which comes first, and its peers; the last does not share the host.
 pub const UNDERS: [Under; 18] = [
     Under { name: "youchoose", setting: "youchoose", promised: Promised::Disk },
     Under { name: "as printed", setting: "youchoose-printed", promised: Promised::Printed },
@@ -44,22 +44,22 @@ pub const UNDERS: [Under; 18] = [
     Under { name: "as printed, the operation a feature", setting: "youchoose-printed", promised: Promised::PrintedWithOperation },
     Under { name: "as printed, our model", setting: "youchoose-printed", promised: Promised::Disk },
     Under { name: "youchoose, the printed model", setting: "youchoose", promised: Promised::Printed },
-    // As many as the array takes, as the printed scheduler sends.
+    // As many requests in flight as the array accepts, like the printed scheduler.
     Under { name: "youchoose, 64 requests at the array", setting: "youchoose:in_flight=64", promised: Promised::Disk },
     Under { name: "youchoose, the printed model, 64 at the array", setting: "youchoose:in_flight=64", promised: Promised::Printed },
 ];
-/// Where ours stands.
+/// Index of our scheduler.
 pub const OURS: usize = 0;
-/// The paper's variant, and where its variations begin: what the paper leaves open.
+/// Indices of the paper's variant, and of the first of its variations, which cover what the paper leaves open.
 pub const PRINTED: usize = 1;
 pub const VARIATIONS: usize = 10;
-/// The paper's baseline: a throughput bound, in slots of as many requests each (section IV.B).
+/// Index of the paper's baseline: a throughput bound, in slots with an equal number of requests (section IV.B).
 pub const VIRTUAL_CLOCK: usize = 3;
-/// What it promises each volume (section IV.B).
+/// The baseline's guarantee for each volume (section IV.B).
 pub const VIRTUAL_CLOCK_IOPS: f64 = 100.0;
 
 impl Under {
-    /// Its scheduler with its tunables.
+    /// The scheduler with its tunables.
     fn setting(&self) -> anyhow::Result<Setting> {
         let known = device_model::sched::all().chain(std::iter::once(&clocks::SPEC));
         let (spec, values) = block::parse_among(known, self.setting)?;
@@ -67,49 +67,49 @@ impl Under {
     }
 }
 
-/// What a scheduler may be told of the reference disk.
+/// Models of the reference disk that schedulers may use.
 pub struct Models {
-    /// What was learned of it.
+    /// Our trained model.
     pub trained: Arc<dyn ServiceModel>,
-    /// The simulated disk itself, which serves the same requests in its own time.
+    /// The simulated disk itself, which serves the same requests at its own speed.
     pub shadow: Arc<dyn ServiceModel>,
-    /// What the paper learns of it.
+    /// The paper's trained model.
     pub printed: Arc<dyn ServiceModel>,
-    /// The same, with the operation as a feature.
+    /// The paper's model with the operation as an additional feature.
     pub printed_with_operation: Arc<dyn ServiceModel>,
 }
 
-/// Volumes that ran side by side.
+/// Results of volumes that ran together on a host.
 #[derive(Clone, Debug)]
 pub struct SideBySide {
-    /// What each got.
+    /// Results by volume.
     pub volumes: Vec<TenantMeasure>,
-    /// Part of the time, in percent, in which the host's disks stood idle though something waited.
+    /// Share of the time in which the host's disks were idle although requests were queued, in percent.
     pub idle_percent: f64,
 }
 
-/// Volumes by themselves.
+/// Results of volumes alone on their reference disks.
 #[derive(Clone, Debug, Default)]
 pub struct Alone {
-    /// What each got on its reference disk.
+    /// Results by volume.
     pub volumes: Vec<TenantMeasure>,
-    /// For how long in a second the host must work to do what all the reference disks do in it.
+    /// The host's busy time needed for one second's work of all reference disks, in seconds; above 1 the host cannot keep up.
     pub needs: f64,
 }
 
 impl Alone {
-    /// Requests a second of each volume.
+    /// Requests per second of each volume.
     pub fn rates(&self) -> Vec<f64> {
         self.volumes.iter().map(rate).collect()
     }
 }
 
-/// Requests a second, while any were wanted.
+/// Requests per second of the time in which any were outstanding.
 pub fn rate(volume: &TenantMeasure) -> f64 {
     volume.served.requests as f64 / volume.wanted.as_secs_f64().max(1e-9)
 }
 
-/// What was run.
+/// Results of all runs.
 #[derive(Default)]
 pub struct Runs {
     alone: BTreeMap<Scene, Alone>,
@@ -117,20 +117,20 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Volumes by themselves.
+    /// Results of a scene's volumes alone; `None` if not run.
     pub fn alone(&self, scene: Scene) -> Option<&Alone> {
         self.alone.get(&scene)
     }
 
-    /// Volumes side by side, under a place in [`UNDERS`].
+    /// Results of a scene's volumes together, under a scheduler by its index in [`UNDERS`]; `None` if not run.
     pub fn shared(&self, scene: Scene, under: usize) -> Option<&SideBySide> {
         self.shared.get(&(scene, under))
     }
 
-    /// Runs scenes, under every scheduler.
+    /// Runs the scenes under each scheduler that applies.
     ///
     /// # Errors
-    /// A scheduler is not there, or it was interrupted.
+    /// A scheduler is unknown, or the work was interrupted.
     pub fn run(scenes: &[Scene], plan: &Plan, models: &Models, workers: Workers) -> anyhow::Result<Runs> {
         let alone = workers.map("volumes on their reference disks", scenes, |scene| plan.alone(*scene, workers))?;
         let alone: BTreeMap<Scene, Alone> = scenes.iter().copied().zip(alone).collect();
@@ -143,11 +143,11 @@ impl Runs {
     }
 }
 
-/// Under what a scene is run: where the depth is varied, only the paper's variant and ours.
+/// Schedulers under which a scene is run, as indices: where the depth is varied, only the paper's and ours.
 fn unders(scene: Scene) -> Vec<usize> {
     match scene {
         Scene::LocalitiesIn(_) | Scene::ChangeIn(_) | Scene::RealIn(_) => vec![OURS, PRINTED, VIRTUAL_CLOCK],
-        // Hosts that the paper does not have show schedulers, not what it leaves open.
+        // Hosts that the paper does not have compare schedulers, not variants of the paper's.
         Scene::Localities(host) if host > 0 => (0..VARIATIONS).collect(),
         _ => (0..UNDERS.len()).collect(),
     }
@@ -155,7 +155,7 @@ fn unders(scene: Scene) -> Vec<usize> {
 
 #[cfg(test)]
 impl Runs {
-    /// Figure 6 on this many hosts, as it would be if a volume that gets a rate on its reference disk got what `of` says under youchoose.
+    /// Results for figure 6 on this many hosts, with a rate of `of(rate)` under youchoose for a volume with `rate` on its reference disk.
     pub fn made_up(hosts: usize, of: &dyn Fn(f64) -> f64) -> Runs {
         let volumes = |of: &dyn Fn(f64) -> f64| [100.0, 200.0, 400.0, 500.0, 1000.0].map(|rate| evenly(of(rate))).to_vec();
         let mut runs = Runs::default();
@@ -168,7 +168,7 @@ impl Runs {
     }
 }
 
-/// A volume that is served this many requests a second, one after the other, for 20 s.
+/// A volume that is served at this many requests per second, one at a time, for 20 s.
 #[cfg(test)]
 fn evenly(rate: f64) -> TenantMeasure {
     use block::{Nanos, Op, Priority, Roster};
@@ -185,14 +185,14 @@ fn evenly(rate: f64) -> TenantMeasure {
     tenants.others().clone()
 }
 
-/// How much is run.
+/// Extent of the experiments.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How long.
+    /// Durations.
     pub lengths: Lengths,
-    /// Of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// The requests of WebSearch, or of what stands for it.
+    /// The requests of WebSearch, or of its stand-in.
     pub search: Pattern,
 }
 
@@ -222,7 +222,7 @@ impl Plan {
     }
 }
 
-/// For how long a device worked, in seconds; of an array its disks' mean, if they tell.
+/// Busy time of a device in seconds; for an array the mean of its disks, if they report it.
 fn work_s(run: &RunSummary, disks: usize) -> f64 {
     let work = run.ledger.as_ref().map_or(Nanos::ZERO, Ledger::work);
     if work > Nanos::ZERO { work.as_secs_f64() / disks.max(1) as f64 } else { run.busy_in_run.as_secs_f64() }

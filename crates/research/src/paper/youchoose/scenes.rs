@@ -1,4 +1,4 @@
-//! The paper's loads: volumes that share a host, each promised a disk.
+//! The paper's workloads: volumes that share a host, each guaranteed the performance of a reference disk.
 
 use std::sync::Arc;
 
@@ -11,49 +11,49 @@ use super::runs::{Models, Plan};
 use experiment::synthetic::asks::Drawn;
 use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Places, Stage};
 
-/// What volumes are promised in sections IV.B to IV.D: two slow disks.
+/// The reference disk of sections IV.B to IV.D: two slow disks.
 pub const REFERENCE: &str = "raid0:disk=barracuda,disks=2";
-/// Requests outstanding where the paper says that they saturate the disks.
+/// Outstanding requests where the paper says that they saturate the disks.
 pub const SATURATING: u32 = 32;
-/// Sectors of a volume: most of what the reference disks hold, 3.5 GiB of 3.9.
+/// Sectors per volume: most of the reference disks' capacity, 3.5 of 3.9 GiB.
 pub const VOLUME: u64 = 7 << 20;
 
-/// Percent of requests that begin where the one before ended (section IV.B).
+/// Percentages of requests that start where the previous one ended (section IV.B).
 pub const LOCALITIES: [u32; 5] = [0, 25, 50, 75, 100];
 
-/// A host, as the page calls it, and its array.
+/// Hosts: the name on the page, and the array.
 pub const HOSTS: [(&str, &str); 4] = [
     ("RAID 0", "raid0:disk=atlas10k,disks=8"),
     ("RAID 1", "raid10:disk=atlas10k,disks=12"),
     ("RAID 5", "raid5:disk=atlas10k,disks=16"),
     ("flash", "raid0:disk=ssd-dftl,disks=6"),
 ];
-/// Each disk of a host has a queue of its own, "at a lower level" (Fig. 4), so that none stands idle where all of a few requests are for
-/// others. The reference disks are given one request each, by C-LOOK.
+/// Queue depth per disk of a host: each has a queue of its own, "at a lower level" (Fig. 4), so that no disk idles while a few requests all go
+/// to others. The reference disks get one request each, by C-LOOK.
 pub const AT_EACH_DISK: u32 = 8;
 /// The host of section IV.C.
 const THREE: &str = "raid0:disk=atlas10k,disks=3";
 
-/// Section IV.C: workload 1 changes after this many seconds, and again; workload 2 is over, then 1 (figure 8).
+/// Section IV.C, in seconds: when workload 1 changes, and again; when workload 2 ends; when workload 1 ends (figure 8).
 const CHANGES_S: [f64; 4] = [28.0, 81.0, 165.0, 185.0];
-/// Parts of a quick run.
+/// Duration of a quick run relative to a full one.
 const QUICK: f64 = 0.2;
-/// How long volumes of different locality run side by side.
+/// Duration for which volumes of different locality run together.
 const SIDE_BY_SIDE_S: f64 = 60.0;
-/// Flash serves a hundred times as many requests as they were promised, so that less of it tells as much.
+/// Relative duration on flash, which serves a hundred times as many requests as guaranteed, so that shorter runs are as accurate.
 const ON_FLASH: f64 = 0.1;
 
-/// What the paper leaves open about requests: it says only that they "arrive quickly enough to saturate the disks", and that service times
-/// are those of single requests.
+/// Request depths, which the paper leaves open: it says only that requests "arrive quickly enough to saturate the disks", and that service
+/// times are those of single requests.
 pub struct Depths {
-    /// As the page calls it.
+    /// The name on the page.
     pub name: &'static str,
     outstanding: u32,
-    /// Requests that an array takes at once, the host's and the reference disks'; `None`: as otherwise.
+    /// Queue depth of the host's array and of the reference disks; `None` for the defaults.
     at_array: Option<fn(&Profile) -> u32>,
 }
 
-/// How that is varied in figures 6 and 8.
+/// Variations of figures 6 and 8.
 pub const DEPTHS: [Depths; 6] = [
     Depths { name: "1 outstanding", outstanding: 1, at_array: None },
     Depths { name: "2 outstanding", outstanding: 2, at_array: None },
@@ -62,7 +62,7 @@ pub const DEPTHS: [Depths; 6] = [
     Depths { name: "arrays take one request at a time", outstanding: SATURATING, at_array: Some(|_| 1) },
     Depths { name: "1 outstanding, arrays take one request at a time", outstanding: 1, at_array: Some(|_| 1) },
 ];
-/// Figure 9 on hosts of more fast disks, and with one of the parts of workload 2 alone: which causes the violations?
+/// Figure 9 on hosts with more fast disks, and with only one part of workload 2: which one causes the violations?
 pub const REAL_VARIED: [(&str, &str, Option<usize>); 5] = [
     ("4 fast disks", "raid0:disk=atlas10k,disks=4", None),
     ("6 fast disks", "raid0:disk=atlas10k,disks=6", None),
@@ -71,7 +71,7 @@ pub const REAL_VARIED: [(&str, &str, Option<usize>); 5] = [
     ("workload 2 is Financial only", THREE, Some(2)),
 ];
 
-/// What is run side by side.
+/// Volumes that run together on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scene {
     /// Figure 6, on one of [`HOSTS`].
@@ -88,33 +88,33 @@ pub enum Scene {
     RealIn(usize),
 }
 
-/// What of a volume's promise a scheduler understands.
+/// The form of guarantee that a scheduler supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promised {
-    /// The disk, as a model that was trained on it.
+    /// The reference disk, by a model trained on it.
     Disk,
-    /// The disk, as its own shadow: no model is better.
+    /// The reference disk, by a shadow simulation: no model is more accurate.
     Shadow,
-    /// The disk, as the paper models it.
+    /// The reference disk, by the paper's model.
     Printed,
-    /// The same, with the operation as a feature.
+    /// The reference disk, by the paper's model with the operation as a feature.
     PrintedWithOperation,
-    /// A hundred requests a second, as a disk that takes as long for each: "a special case of the RSS interface" (section V).
+    /// A hundred requests per second, as a disk with a constant service time: "a special case of the RSS interface" (section V).
     Constant,
-    /// As many requests a second as the volume has on that disk, which has to be known before.
+    /// The volume's request rate on the reference disk, which must be measured beforehand.
     Rate,
-    /// That all are alike.
+    /// No guarantee: all volumes are equal.
     Nothing,
 }
 
-/// How long things take.
+/// Durations relative to the paper's.
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
     factor: f64,
 }
 
 impl Lengths {
-    /// The paper's, or a fifth of them.
+    /// The paper's durations, or a fifth of them.
     pub fn new(is_quick: bool) -> Lengths {
         Lengths { factor: if is_quick { QUICK } else { 1.0 } }
     }
@@ -123,17 +123,17 @@ impl Lengths {
         Nanos((seconds * self.factor * 1e9).round() as u64)
     }
 
-    /// When the parts of figures 8 and 9 end, in seconds: workload 1 or 2 changes, and again; the second is over; all is.
+    /// Ends of the parts of figures 8 and 9, in seconds: workload 1 or 2 changes; changes again; the second ends; all end.
     pub fn parts_s(self) -> [f64; 4] {
         CHANGES_S.map(|seconds| self.time(seconds).as_secs_f64())
     }
 }
 
 impl Scene {
-    /// Its volumes, to which nothing is promised yet, on their host.
+    /// The host and its volumes, without guarantees.
     ///
     /// # Errors
-    /// Never, for devices that come with the program.
+    /// None for the built-in devices.
     pub fn stage(self, plan: &Plan) -> anyhow::Result<Stage> {
         let lengths = plan.lengths;
         let (host, loads) = match self {
@@ -145,7 +145,7 @@ impl Scene {
             Scene::RealIn(varied) => (REAL_VARIED[varied].1, real(lengths, &plan.search, REAL_VARIED[varied].2)),
         };
         let actor = |(name, phases): (String, Vec<Phase>)| Actor { tenant: Tenant::new(name), sectors: VOLUME, phases };
-        // DiskSim's driver merges nothing, and in the paper requests stay 4 KB.
+        // DiskSim's driver does not merge, and in the paper requests stay 4 KB.
         let queue = QueueSettings { merges: Merges::Never, ..QueueSettings::default() };
         let profile = load(host)?;
         let at_array = self.at_array(&profile).unwrap_or(AT_EACH_DISK * profile.disks() as u32);
@@ -153,7 +153,7 @@ impl Scene {
         Ok(Stage { profile, queue, device, actors: loads.into_iter().map(actor).collect(), seed: plan.seed })
     }
 
-    /// Requests that an array takes at once, where that is varied.
+    /// Queue depth of the array, if the scene varies it.
     fn at_array(self, profile: &Profile) -> Option<u32> {
         match self {
             Scene::LocalitiesIn(depths) | Scene::ChangeIn(depths) => DEPTHS[depths].at_array.map(|of| of(profile)),
@@ -161,21 +161,21 @@ impl Scene {
         }
     }
 
-    /// How its reference disks are asked.
+    /// Options of the reference disks in this scene.
     pub fn reference_device(self, profile: &Profile) -> DeviceOptions {
         DeviceOptions { queue_depth: self.at_array(profile), queue_policy: None }
     }
 
-    /// The reference disks of its volumes.
+    /// The profile of the reference disks.
     ///
     /// # Errors
-    /// Never, for devices that come with the program.
+    /// None for the built-in devices.
     pub fn reference() -> anyhow::Result<Profile> {
         Ok(load(REFERENCE)?)
     }
 }
 
-/// A stage whose volumes are promised a disk, or rates.
+/// A stage whose volumes are guaranteed a disk or a rate.
 pub fn promised(stage: Stage, promised: Promised, models: &Models, rates: &[f64]) -> Stage {
     let actors = stage.actors.into_iter().zip(rates).map(|(actor, rate)| {
         let tenant = match promised {
@@ -195,7 +195,7 @@ pub fn promised(stage: Stage, promised: Promised, models: &Models, rates: &[f64]
 /// The throughput bound of sections IV.B and IV.C.
 const HUNDRED_IOPS: ConstantTime = ConstantTime { request: Nanos::from_millis(10), sector: Nanos::ZERO };
 
-/// Section IV: two reads to a write, 4 KiB.
+/// Section IV: two reads per write, 4 KiB.
 fn local(percent: u32) -> Pattern {
     Pattern::Local { locality: f64::from(percent) / 100.0, reads: 67, sizes: &[8], places: Places::Uniform }
 }
@@ -217,8 +217,8 @@ fn change(lengths: Lengths, depth: u32) -> Vec<(String, Vec<Phase>)> {
     vec![("workload 1".to_owned(), changing), ("workload 2".to_owned(), vec![saturating(other, local(75))])]
 }
 
-/// Stand-ins with the figures of the job files `youchoose/…`; arrivals of those that the paper shows limited by the disk saturate it. `only`:
-/// workload 2 is this one of its parts all the time.
+/// Stand-ins with the parameters of the job files `youchoose/…`; workloads that the paper shows limited by the disk saturate it here.
+/// `only`: workload 2 consists of this one of its parts throughout.
 fn real(lengths: Lengths, search: &Pattern, only: Option<usize>) -> Vec<(String, Vec<Phase>)> {
     let [first, second, other, _] = CHANGES_S.map(|seconds| lengths.time(seconds));
     let financial = Phase { until: other, arrival: Arrival::AtRandom(Nanos::from_micros(133_500)), pattern: financial() };
@@ -230,7 +230,7 @@ fn real(lengths: Lengths, search: &Pattern, only: Option<usize>) -> Vec<(String,
     vec![("workload 1".to_owned(), vec![saturating(other, search.clone())]), ("workload 2".to_owned(), changing)]
 }
 
-/// Another segment of a trace: its second half, and then its first. What is drawn differs by itself.
+/// Another segment of a trace: its two halves swapped. Generated requests differ anyway.
 fn another_segment(pattern: &Pattern) -> Pattern {
     let Pattern::Recorded(drawn) = pattern else { return pattern.clone() };
     let mut drawn: Vec<Drawn> = drawn.to_vec();
@@ -239,7 +239,7 @@ fn another_segment(pattern: &Pattern) -> Pattern {
     Pattern::Recorded(drawn.into())
 }
 
-/// A search engine: random reads of 8 to 32 KiB, some places more popular than others, one in seven going on where the last ended.
+/// A search engine: random reads of 8 to 32 KiB with skewed popularity, one in seven continuing where the last ended.
 pub fn web_search() -> Pattern {
     Pattern::Local { locality: 0.14, reads: 99, sizes: &[16, 16, 16, 32, 32, 32, 64], places: Places::Zipf }
 }
@@ -248,7 +248,7 @@ pub fn open_mail() -> Pattern {
     Pattern::Local { locality: 0.05, reads: 67, sizes: &[8, 8, 8, 16, 16, 16, 16, 16, 16, 32], places: Places::Zipf }
 }
 
-/// Films in order, in reads of 64 KiB.
+/// Films read sequentially, in requests of 64 KiB.
 pub fn video_streaming() -> Pattern {
     Pattern::InOrder(128)
 }

@@ -1,4 +1,4 @@
-//! Figures 6, 8 and 9, and what a sceptic asks about them.
+//! Figures 6, 8 and 9, and additional checks of them.
 
 use crate::report::paper::{Cell, Curves, Figure, Line, Panel, Plot, Quantity, Row, Table, Unit};
 use block::Nanos;
@@ -10,28 +10,28 @@ use super::{PARTS, title};
 use crate::paper::stated::Measures;
 use experiment::tenants::{ServiceComparison, WINDOWS};
 
-/// The width of a point in figures over time.
+/// Bin width of figures over time.
 const BIN: Nanos = Nanos::from_millis(1_000);
 
-/// What figures are drawn from.
+/// Results from which figures are drawn.
 pub struct Results<'a> {
-    /// What was run.
+    /// Results of the runs.
     pub runs: &'a Runs,
-    /// How long.
+    /// Durations.
     pub lengths: Lengths,
 }
 
-/// A volume under a scheduler, compared with its reference disk.
+/// Performance of a volume under a scheduler, relative to its reference disk.
 pub struct Kept {
     /// Throughput in percent of the reference disk's.
     pub throughput_percent: f64,
     /// The p99 response time in percent of the reference disk's.
     pub p99_percent: f64,
-    /// Of each of [`WINDOWS`]: how many percent of them are in violation, …
+    /// Share of windows in violation in percent, for each of [`WINDOWS`].
     pub violated_percent: [f64; 3],
-    /// … and the least that was done in one, in percent of the reference.
+    /// The lowest throughput in a window in percent of the reference, for each of [`WINDOWS`].
     pub worst_percent: [Option<f64>; 3],
-    /// How long it took at most until it was served as well, after a silence.
+    /// The longest time after a pause until the volume was served at the reference's rate again.
     pub recovery_ms: Option<f64>,
 }
 
@@ -51,26 +51,26 @@ impl Kept {
 }
 
 impl Results<'_> {
-    /// Every volume of a scene under a scheduler.
+    /// Performance of every volume of a scene under a scheduler; `None` if not run.
     pub fn kept(&self, scene: Scene, under: usize) -> Option<Vec<Kept>> {
         let (alone, shared) = (self.runs.alone(scene)?, self.runs.shared(scene, under)?);
         Some(shared.volumes.iter().zip(&alone.volumes).map(|(here, there)| Kept::new(here, there)).collect())
     }
 
-    /// The hosts of figure 6 that were run, with what they need for each second of the reference disks.
+    /// The hosts for which figure 6 was run, each with [`Alone::needs`].
     pub fn hosts(&self) -> Vec<(usize, f64)> {
         let needs = |host| Some((host, self.runs.alone(Scene::Localities(host))?.needs));
         (0..HOSTS.len()).filter_map(needs).collect()
     }
 
-    /// By how many percent the throughput of a volume fell at most, when the other one changed.
+    /// The largest throughput loss of a volume when the other one changed, in percent.
     pub fn loss_percent(&self, scene: Scene, under: usize, volume: usize) -> Option<f64> {
         let rates = self.rates_of_parts(&self.runs.shared(scene, under)?.volumes[volume]);
         let least = rates[1].min(rates[2]);
         Some(100.0 * (1.0 - least / rates[0]))
     }
 
-    /// Requests a second in each of the three parts of figures 8 and 9 and after them, without the first second of each.
+    /// Requests per second in each of the three parts of figures 8 and 9 and after them, excluding the first second of each.
     pub fn rates_of_parts(&self, volume: &TenantMeasure) -> [f64; 4] {
         let parts = self.lengths.parts_s();
         let begins = [0.0, parts[0], parts[1], parts[2]];
@@ -82,13 +82,13 @@ impl Results<'_> {
         })
     }
 
-    /// By how much the throughput of a volume varies from second to second, the mean of all volumes: standard deviations by means.
+    /// Coefficient of variation (standard deviation / mean) of the throughput per second, averaged over all volumes.
     fn variation(&self, scene: Scene, under: usize) -> Option<f64> {
         let volumes = &self.runs.shared(scene, under)?.volumes;
         Some(volumes.iter().map(|volume| variation(&seconds(volume))).sum::<f64>() / volumes.len() as f64)
     }
 
-    /// The throughput in these parts of every volume of a scene, alone and side by side.
+    /// Throughput of every volume of a scene in these parts, alone and together.
     fn parts(&self, scene: Scene, under: usize) -> Option<Vec<Parts>> {
         let (alone, shared) = (self.runs.alone(scene)?, self.runs.shared(scene, under)?);
         let both = alone.volumes.iter().zip(&shared.volumes);
@@ -96,7 +96,7 @@ impl Results<'_> {
     }
 }
 
-/// Figure 6: throughput by locality, alone and side by side.
+/// Figure 6: throughput by locality, alone and together.
 pub fn figure_6(results: &Results) -> Option<Figure> {
     let panels: Vec<Panel> = results.hosts().into_iter().map(|(host, needs)| throughputs(results, host, needs)).collect();
     let mut series = vec!["reference disk".to_owned()];
@@ -128,7 +128,7 @@ fn throughputs(results: &Results, host: usize, needs: f64) -> Panel {
     Panel { name, values: (0..LOCALITIES.len()).map(value).collect() }
 }
 
-/// Each volume of figure 6 under youchoose, compared with its reference disk.
+/// Each volume of figure 6 under youchoose, relative to its reference disk.
 pub fn promises(results: &Results) -> Option<Table> {
     let mut rows = Vec::new();
     for (host, _) in results.hosts() {
@@ -182,7 +182,7 @@ fn of_volume(kept: &Kept, volume: &TenantMeasure) -> Vec<Cell> {
     cells
 }
 
-/// How every scheduler keeps the promises of figure 6 on the paper's host, the worst volume of each.
+/// The worst volume under every scheduler, for figure 6 on the paper's host.
 pub fn peers(results: &Results) -> Option<Table> {
     let scene = Scene::Localities(0);
     let row = |(under, of): (usize, &super::runs::Under)| {
@@ -257,7 +257,7 @@ pub fn over_time(results: &Results, scene: Scene) -> Option<Curves> {
     })
 }
 
-/// The results by which statements about sharing are judged.
+/// Results for statements about sharing.
 pub fn measures(results: &Results, measures: &mut Measures) {
     under(results, PRINTED).into_iter().for_each(|(name, value)| measures.printed(name, value));
     under(results, OURS).into_iter().for_each(|(name, value)| measures.ours(name, value));
@@ -265,13 +265,13 @@ pub fn measures(results: &Results, measures: &mut Measures) {
     of_virtual_clock(results).into_iter().for_each(|(name, value)| measures.printed(name, value));
 }
 
-/// Requests a second in the parts of figures 8 and 9, alone on the reference disk and side by side.
+/// Requests per second in the parts of figures 8 and 9, alone on the reference disk and together on the host.
 type Parts = [[f64; 4]; 2];
 
 /// Results by name.
 type Named = Vec<(&'static str, Option<f64>)>;
 
-/// Under youchoose, as printed or ours.
+/// Results under youchoose, as printed or ours.
 fn under(results: &Results, under: usize) -> Named {
     let localities = Scene::Localities(0);
     let kept = results.kept(localities, under);
@@ -313,7 +313,7 @@ fn under(results: &Results, under: usize) -> Named {
     ]
 }
 
-/// Of volumes alone on their reference disks.
+/// Results of volumes alone on their reference disks.
 fn of_reference(results: &Results) -> Named {
     let localities = results.runs.alone(Scene::Localities(0));
     let real = results.runs.alone(Scene::Real).map(|alone| results.rates_of_parts(&alone.volumes[1]));
@@ -324,13 +324,13 @@ fn of_reference(results: &Results) -> Named {
     ]
 }
 
-/// Of the paper's baseline.
+/// Results under the paper's baseline.
 fn of_virtual_clock(results: &Results) -> Named {
     let localities = Scene::Localities(0);
     let shared = results.runs.shared(localities, VIRTUAL_CLOCK);
     let rates: Option<Vec<f64>> = shared.map(|shared| shared.volumes.iter().map(rate).collect());
     let alone = results.runs.alone(localities).map(Alone::rates);
-    // What a volume gets, in seconds of the reference disk.
+    // Service received, in seconds of the reference disk.
     let service = rates.as_ref().zip(alone).map(|(rates, alone)| {
         let service: Vec<f64> = rates.iter().zip(&alone).map(|(rate, alone)| rate / alone).collect();
         service[0] / service[service.len() - 1]
@@ -366,19 +366,19 @@ fn of_virtual_clock(results: &Results) -> Named {
     ]
 }
 
-/// At how many steps of the locality the throughput grows.
+/// The number of steps in locality at which the throughput rises.
 fn steps_up(volumes: &[TenantMeasure]) -> f64 {
     let mut rates: Vec<f64> = volumes.iter().map(rate).collect();
     rates.reverse();
     falls(&rates)
 }
 
-/// How often a number is less than the one before.
+/// The number of values that are lower than their predecessor.
 fn falls(rates: &[f64]) -> f64 {
     rates.windows(2).filter(|pair| pair[1] < pair[0]).count() as f64
 }
 
-/// At how many of two changes the throughput side by side goes the way that it goes alone.
+/// For how many of the two changes the throughput on the host moves in the same direction as alone.
 fn same_way([alone, shared]: &Parts) -> f64 {
     [1, 2].iter().filter(|&&part| (alone[part] < alone[part - 1]) == (shared[part] < shared[part - 1])).count() as f64
 }
@@ -392,21 +392,21 @@ fn seconds(volume: &TenantMeasure) -> Vec<f64> {
     timeline.bins()[..whole].iter().map(|served| served.requests as f64 / width).collect()
 }
 
-/// The standard deviation by the mean.
+/// The coefficient of variation: standard deviation / mean.
 fn variation(values: &[f64]) -> f64 {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt() / mean
 }
 
-/// Figures 6, 8 and 9 as they are run for a row of the variations.
+/// The scenes of figures 6, 8 and 9 for a row of the variations.
 struct Varied {
     localities: Option<Scene>,
     change: Option<Scene>,
     real: Option<Scene>,
 }
 
-/// What the paper leaves open, varied: each way of the scheduler as printed, each depth of the queues, hosts of more disks, and the parts of figure 9.
+/// Variations of what the paper leaves open: variants of the printed scheduler, queue depths, hosts with more disks, and the parts of figure 9.
 pub fn variations(results: &Results) -> Option<Table> {
     let of_paper = || Varied { localities: Some(Scene::Localities(0)), change: Some(Scene::Change), real: Some(Scene::Real) };
     let ways = [PRINTED].into_iter().chain(VARIATIONS..UNDERS.len()).chain([OURS, VIRTUAL_CLOCK]);

@@ -1,4 +1,4 @@
-//! Every paper in one table: what it states, what was reproduced, what is better.
+//! Every paper in one table: its statements, those reproduced, and results that are better here.
 
 use anyhow::{Context, ensure};
 use askama::Template;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{Counts, SCHEMA, Statement, StatementRow, Verdict, statement_row};
 
-/// What the overview needs of the JSON of a replication.
+/// The fields of a replication's JSON that the overview uses.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Overview {
     seekwise_version: String,
@@ -22,7 +22,7 @@ impl Overview {
     /// Reads the JSON of `seekwise-lab paper run NAME --json`.
     ///
     /// # Errors
-    /// It is not that, or of another version.
+    /// The JSON has another format or schema version.
     pub fn read(json: &str) -> anyhow::Result<Overview> {
         #[derive(Deserialize)]
         struct Version {
@@ -79,7 +79,7 @@ impl Overview {
         text
     }
 
-    /// The same as one self-contained page.
+    /// The papers as one self-contained page.
     pub fn html(all: &[Overview]) -> String {
         let page = Page { papers: all.iter().map(Part::new).collect() };
         #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]

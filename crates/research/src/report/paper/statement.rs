@@ -1,10 +1,10 @@
-//! What a paper states, and whether it was reproduced.
+//! A paper's statements, and whether they are reproduced.
 
 use serde::{Deserialize, Serialize};
 
 use ::report::number;
 
-/// A statement of the paper with a number or a name, the result of the paper's variant here, and ours.
+/// A statement of the paper with a number or a name, next to the results of the paper's variant and of ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statement {
     /// The figure, table or section that it belongs to: `fig-6`.
@@ -19,17 +19,17 @@ pub struct Statement {
     pub quote: String,
     /// The result here of the algorithm and protocol as printed.
     pub printed: Option<String>,
-    /// The result of ours, where it answers the same question.
+    /// The result of our variant; `None` if it does not apply.
     pub ours: Option<String>,
     /// Whether the variant as printed reproduces the statement.
     pub verdict: Verdict,
-    /// Why it is explained, missed or cannot be had; empty where it is reproduced.
+    /// Why it is explained, missed or cannot be measured; empty if it is reproduced.
     pub reason: String,
-    /// The figure or table of ours that shows the cause.
+    /// Our figure or table that shows the cause.
     pub shown_by: Option<String>,
-    /// Of what the paper aims at: whether ours is at least as good as the paper's number.
+    /// Whether our result is at least as good as the paper's; `None` if the statement is not a goal of the paper.
     pub beats: Option<bool>,
-    /// Why ours is not, if it is not.
+    /// Why our result is worse, if it is.
     pub behind: String,
 }
 
@@ -37,15 +37,15 @@ pub struct Statement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The variant as printed has the paper's result, within its spread.
+    /// The variant as printed has the paper's result, within the spread.
     Reproduced,
-    /// It has not, and a run shows why.
+    /// It has a different result, and a run shows why.
     Explained,
-    /// It has not, and the cause is not shown.
+    /// It has a different result, and the cause is not shown.
     Missed,
-    /// The question cannot be answered here.
+    /// It cannot be measured here.
     CannotBeHad,
-    /// Nothing was run for it: it was not asked for.
+    /// It was not requested, so nothing was run for it.
     NotRun,
 }
 
@@ -88,21 +88,21 @@ impl Statement {
     }
 }
 
-/// How many statements have each verdict, and how many aims are reached.
+/// Numbers of statements by verdict, and of goals reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By verdict, as in [`Verdict::ALL`].
     pub verdicts: [usize; Verdict::ALL.len()],
-    /// Statements about an aim.
+    /// Number of statements about a goal.
     pub aims: usize,
-    /// Of those, ours is at least as good as the paper's.
+    /// Number of goals for which our result is at least as good as the paper's.
     pub beaten: usize,
-    /// Of the others, the reason is given.
+    /// Number of other goals for which a reason is given.
     pub behind: usize,
 }
 
 impl Counts {
-    /// Those of some statements.
+    /// Counts over some statements.
     pub fn of(statements: &[Statement]) -> Counts {
         let mut counts = Counts::default();
         for statement in statements {
@@ -116,19 +116,19 @@ impl Counts {
         counts
     }
 
-    /// Statements with a verdict.
+    /// Number of statements with a verdict.
     pub fn with(&self, verdict: Verdict) -> usize {
         Verdict::ALL.iter().zip(self.verdicts).filter(|(other, _)| **other == verdict).map(|(_, count)| count).sum()
     }
 
-    /// Of the statements that could be had and were run, those that are reproduced or explained, in percent.
+    /// Share of statements reproduced or explained among those that can be measured and were run, in percent; `None` if there are none.
     pub fn answered_percent(&self) -> Option<f64> {
         let answered = self.with(Verdict::Reproduced) + self.with(Verdict::Explained);
         let all = answered + self.with(Verdict::Missed);
         (all > 0).then(|| 100.0 * answered as f64 / all as f64)
     }
 
-    /// `12 reproduced, 3 explained, …`, without those that there are none of.
+    /// `12 reproduced, 3 explained, …`; verdicts without statements are omitted.
     pub fn text(&self) -> String {
         let named = Verdict::ALL.iter().zip(self.verdicts).filter(|(_, count)| *count > 0);
         named.map(|(verdict, count)| format!("{count} {}", verdict.name())).collect::<Vec<_>>().join(", ")

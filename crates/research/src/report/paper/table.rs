@@ -12,9 +12,9 @@ pub struct Table {
     pub id: String,
     /// The paper's number and title.
     pub title: String,
-    /// How our values were measured.
+    /// The method by which our values were measured.
     pub method: String,
-    /// What the rows are, as the head of their names.
+    /// The heading of the row names.
     pub corner: String,
     /// The quantities.
     pub columns: Vec<Column>,
@@ -27,7 +27,7 @@ pub struct Table {
 pub struct Column {
     /// Its name, with the unit.
     pub name: String,
-    /// Whether ours divided by the paper's says something: not of differences, which may be near zero.
+    /// Whether the ratio of our value to the paper's is meaningful: not for differences, which may be near zero.
     pub has_ratio: bool,
 }
 
@@ -43,41 +43,41 @@ pub struct Row {
 /// A number of the paper, and ours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cell {
-    /// The paper's, if it prints one.
+    /// The paper's number; `None` if it prints none.
     pub paper: Option<f64>,
-    /// Ours, if there is one.
+    /// Our number; `None` if there is none.
     pub ours: Option<f64>,
-    /// Whether ours meets what is aimed at, if something is.
+    /// Whether ours meets its target; `None` without a target.
     pub met: Option<bool>,
 }
 
 impl Cell {
-    /// A number of ours.
+    /// A cell with our number only.
     pub fn ours(ours: Option<f64>) -> Cell {
         Cell { ours, ..Cell::default() }
     }
 
-    /// Compared with the paper's.
+    /// The same cell with the paper's number.
     pub fn with_paper(self, paper: Option<f64>) -> Cell {
         Cell { paper, ..self }
     }
 
-    /// Ours divided by the paper's.
+    /// Our number divided by the paper's; `None` if one is missing or the paper's is 0.
     pub fn ratio(&self) -> Option<f64> {
         self.paper.zip(self.ours).filter(|(paper, _)| *paper != 0.0).map(|(paper, ours)| ours / paper)
     }
 }
 
-/// A table in words, for text and page: a column of the table is up to three of these.
+/// A table as text, for terminal and page: a column of the table becomes up to three of these.
 pub(super) struct Written {
     /// Heads of the columns.
     pub heads: Vec<String>,
-    /// Names and cells of the rows; a cell that is missed is marked.
+    /// Names and cells of the rows; cells that miss their target are marked.
     pub rows: Vec<(String, Vec<(String, bool)>)>,
 }
 
 impl Table {
-    /// A column, its name with the unit; `has_ratio` as [`Column::has_ratio`].
+    /// A column with this name and unit; `has_ratio` as in [`Column::has_ratio`].
     pub fn column(name: &str, has_ratio: bool) -> Column {
         Column { name: name.to_owned(), has_ratio }
     }

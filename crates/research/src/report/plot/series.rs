@@ -20,7 +20,7 @@ pub(crate) fn series(figure: &Figure, group: usize) -> Option<String> {
     let stated: Vec<(usize, f64)> =
         figure.marks.iter().filter(|mark| mark.0 == group).map(|&(_, series, value)| (series, value)).collect();
     values.iter().flatten().next()?;
-    // A share is easiest to judge against the whole.
+    // A share is compared most easily with the whole.
     let whole = (figure.unit == Unit::AccuracyPercent).then_some(100.0);
     let all = values.iter().flatten().copied().chain(stated.iter().map(|(_, value)| *value)).chain(whole);
     let x = Axis { scale: Scale::from_zero(all)?, title: figure.unit.title(), tick: number::short };

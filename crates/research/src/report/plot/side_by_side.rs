@@ -1,4 +1,4 @@
-//! What the real kernel gave, compared with what the simulator did.
+//! Results of the real kernel compared with the simulator's.
 
 use ::report::number;
 use ::report::plot::OUTLINES;
@@ -11,7 +11,7 @@ use crate::report::validation::{Row, Spread};
 /// Height of a row, and of the margins above and below.
 const ROW: f64 = 18.0;
 const AROUND: f64 = 90.0;
-/// The figures as an axis has them, and on which scale: throughput from zero, times by their logarithms.
+/// Axis titles of the figures, and whether the scale is logarithmic: throughput starts from zero, times are logarithmic.
 const AXES: [(&str, bool); 3] = [("throughput, MB/s", false), ("mean response time, ms", true), ("p99 response time, ms", true)];
 
 /// Three panels for each workload and direction, one for each figure, with a row for each setting.

@@ -1,4 +1,4 @@
-//! Learning from streams whose requests are served one after the other.
+//! Learning from streams whose requests are served one at a time.
 
 use super::*;
 use block::{Op, Priority};
@@ -6,7 +6,7 @@ use block::{Op, Priority};
 const MICRO: u64 = 1_000;
 const MILLI: u64 = 1_000_000;
 
-/// Streams whose requests are served one after the other.
+/// Streams whose requests are served one at a time.
 struct Served {
     streams: Streams,
     now: u64,
@@ -19,7 +19,7 @@ impl Served {
         Served { streams: Streams::default(), now: 0, ends }
     }
 
-    /// A request that came `thought` after the stream's last was done and took `service`; it begins `away` behind its end.
+    /// A request issued `thought` after the stream's last one completed, with service time `service`, `away` sectors after its end.
     fn serve(&mut self, stream: u32, thought: u64, service: u64, away: u64) {
         let lba = self.ends[stream as usize] + away;
         let arrival = Nanos(self.now + thought);

@@ -27,40 +27,40 @@ pub struct Feedback {
     scratch: Scratch,
 }
 
-/// What is learned while it runs.
+/// State of online learning.
 pub struct Online {
     /// Y.
     pub requests: u64,
-    /// What was logged before.
+    /// Rows logged before the run.
     pub offline: Arc<Vec<Row>>,
-    /// How classes are found.
+    /// The rule that assigns classes.
     pub ranking: Ranking,
-    /// What processes got is logged, not what the block layer did.
+    /// Whether the performance of processes' calls is logged, instead of the block layer's.
     pub by_calls: bool,
-    /// What learns.
+    /// The learner.
     pub learner: &'static dyn Learner,
-    /// Of its random numbers.
+    /// Seed of its random numbers.
     pub seed: u64,
-    /// Requests so far, and what was logged of them.
+    /// Requests so far, and the rows logged for them.
     pub total: u64,
     /// See `total`.
     pub logged: Vec<Row>,
 }
 
 impl Online {
-    /// Nothing was logged yet.
+    /// State with an empty log.
     pub fn new(requests: u64, offline: Arc<Vec<Row>>, ranking: Ranking, learner: &'static dyn Learner, seed: u64) -> Online {
         Online { requests, offline, ranking, by_calls: false, learner, seed, total: 0, logged: Vec::new() }
     }
 }
 
 impl Feedback {
-    /// Chooses among these settings, in the order of the log's, at the end of each window.
+    /// Chooses among these settings, indexed as in the log, at the end of each window.
     pub fn new(settings: Vec<Setting>, window: Nanos, classifier: Arc<Classifier>, online: Option<Online>) -> Feedback {
         Feedback { settings, window, online, classifier, scratch: Scratch::default() }
     }
 
-    /// One turn of the loop: what is set from now on; and whether the model was learned again.
+    /// One turn of the loop: the index of the next setting, and whether the model was retrained.
     fn step(
         &mut self,
         features: [f64; FEATURES.len()],
@@ -77,7 +77,7 @@ impl Feedback {
             return (next, false);
         }
         let rows = [online.offline.as_slice(), &online.logged].concat();
-        // What cannot be learned leaves the model as it is.
+        // If training fails, the previous model remains.
         let again = Classifier::learn(&rows, online.ranking, self.settings.len(), online.learner, online.seed);
         let is_learned = again.is_ok();
         if let Ok(classifier) = again {
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(feedback.step(features(1.0), 600, 0, achieved(50.0)), (Some(0), false));
         assert_eq!(feedback.step(features(9.0), 600, 0, achieved(40.0)), (Some(1), true));
         assert_eq!(feedback.step(features(9.0), 600, 1, achieved(50.0)), (Some(1), false));
-        // From now on 9 processes have 200 under 0, where the log has 50 under 1: twenty such windows outvote its twenty, at 30000 requests.
+        // From now on 9 processes achieve 200 under 0; the log has 50 under 1. Twenty such windows outvote its twenty, at 30000 requests.
         for _ in 0..40 {
             feedback.step(features(9.0), 600, 0, achieved(200.0));
         }

@@ -1,11 +1,11 @@
-//! The log database of windows, and the classifier that is learned from it (sections 3.3.2, 4.2 and 4.3).
+//! The log database of windows, and the classifier trained with it (sections 3.3.2, 4.2 and 4.3).
 //!
-//! A row is a window: the workload's features of Table 2, the scheduler, and the performance. What a row's right class is, the paper does not
-//! say. Here it is the scheduler with the best mean performance:
+//! A row is a window: the workload's features of Table 2, the scheduler, and the performance. The paper does not define the correct class of
+//! a row. Here it is the scheduler with the best mean performance:
 //!
-//! 1. of a workload that was run under every scheduler ("the same types of workloads are used for all schedulers"): among its rows;
-//! 2. of a window seen while one scheduler is kept: the row's own performance under its scheduler, and under each other one that of the
-//!    [`NEIGHBOURS`] most similar rows in the log. So a window under one scheduler teaches, too.
+//! 1. for a workload that was run under every scheduler ("the same types of workloads are used for all schedulers"): among its rows;
+//! 2. for a window observed while one scheduler is kept: the row's own performance under its scheduler, and under each other one the mean of
+//!    the [`NEIGHBOURS`] most similar rows in the log. So windows under a single scheduler are training data, too.
 
 use control::Window;
 
@@ -17,38 +17,38 @@ use observe::Preference;
 pub const FEATURES: [&str; 8] =
     ["reads_per_s", "writes_per_s", "read_share", "size_bytes", "sequential_share", "arrivals_per_s", "processes", "think_s"];
 
-/// Rows that stand for a scheduler that was not active. The paper names no number.
+/// Number of similar rows averaged to estimate a scheduler that was not active. The paper gives no number.
 const NEIGHBOURS: usize = 5;
-/// Rows that a classifier is trained with, sampled evenly, which bounds the time.
+/// Maximum number of training rows, sampled evenly, to bound the time.
 const MOST_ROWS: usize = 600;
 /// Rows used to choose hyper-parameters, and folds of that cross-validation: as in the controllers of this program.
 const TUNING_ROWS: usize = 240;
 const FOLDS: usize = 3;
 
-/// What a window or a phase achieved.
+/// Performance of a window or a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Achieved {
     /// Bytes per second.
     pub throughput: f64,
     /// Mean response time in seconds.
     pub response_s: f64,
-    /// Jain's index over the streams' progress; the paper's quality of service; it gives no measure for it.
+    /// Jain's index over the streams' progress, for the paper's quality of service, for which it defines no measure.
     pub fairness: f64,
 }
 
-/// What schedulers are ranked by: "given the UP(3,2,2) preference, we rank the schedulers according to the throughput" (section 3.3.1).
+/// The ranking criterion: "given the UP(3,2,2) preference, we rank the schedulers according to the throughput" (section 3.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankedBy {
-    /// The more the better.
+    /// Higher is better.
     Throughput,
-    /// The less the better.
+    /// Lower is better.
     ResponseTime,
-    /// The more the better.
+    /// Higher is better.
     Fairness,
 }
 
 impl RankedBy {
-    /// The largest number of a preference, the first of equals.
+    /// The criterion with the largest weight; the first of equals.
     pub fn of(preference: &Preference) -> RankedBy {
         let [throughput, response, fairness] = preference.weights();
         if throughput >= response && throughput >= fairness {
@@ -60,7 +60,7 @@ impl RankedBy {
         }
     }
 
-    /// A number that is larger for what is better.
+    /// A number that is higher for better performance.
     pub fn rank(self, achieved: &Achieved) -> f64 {
         match self {
             RankedBy::Throughput => achieved.throughput,
@@ -73,17 +73,17 @@ impl RankedBy {
 /// A window in the log.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The workload, if it was run under every scheduler.
+    /// The workload if it was run under every scheduler; `None` for windows of a kept scheduler.
     pub workload: Option<u32>,
-    /// The active scheduler, as an index.
+    /// Index of the active scheduler.
     pub setting: usize,
-    /// [`FEATURES`]; NaN where there is none.
+    /// Values of [`FEATURES`]; NaN if undefined.
     pub features: [f64; FEATURES.len()],
     /// Its performance.
     pub achieved: Achieved,
 }
 
-/// What a window achieved: what the block layer did, as the paper's schemes log it, or what processes got for their calls.
+/// The performance in a window: at the block layer, as the paper's schemes log it, or of processes' calls.
 pub fn achieved(window: &Window, by_calls: bool) -> Achieved {
     let outcome = &window.outcome;
     let (throughput, response_s) = if by_calls { outcome.judged() } else { (outcome.throughput(), outcome.waited_s) };
@@ -107,13 +107,13 @@ pub fn features(window: &Window) -> [f64; FEATURES.len()] {
     .map(|value| if value.is_finite() { value } else { f64::NAN })
 }
 
-/// How classes are found.
+/// The rule that assigns classes to rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranking {
-    /// What is ranked by.
+    /// The criterion.
     pub by: RankedBy,
-    /// Schedulers this little behind the best, as a part of it, are as good; of these the one that is among the best of most workloads is the
-    /// class. As printed 0: the best, by however little.
+    /// Relative difference up to which a scheduler counts as good as the best; the class is then the one that is among the best of most
+    /// workloads. 0 as printed: only the best.
     pub tolerance: f64,
 }
 
@@ -124,7 +124,7 @@ impl Ranking {
         rank >= if best >= 0.0 { best * kept } else { best / kept }
     }
 
-    /// Those that are as good as the best; none where nothing can be compared.
+    /// Indices of those as good as the best; empty if fewer than two ranks are known.
     fn best(&self, ranks: &[Option<f64>]) -> Vec<usize> {
         if ranks.iter().flatten().count() < 2 {
             return Vec::new();
@@ -134,7 +134,7 @@ impl Ranking {
     }
 }
 
-/// The right class of each row; `None` where nothing can be compared.
+/// The correct class of each row; `None` if nothing can be compared.
 pub fn labels(rows: &[Row], ranking: Ranking, settings: usize) -> Vec<Option<usize>> {
     let by = ranking.by;
     let workloads = rows.iter().filter_map(|row| row.workload).max().map_or(0, |last| last as usize + 1);
@@ -147,7 +147,7 @@ pub fn labels(rows: &[Row], ranking: Ranking, settings: usize) -> Vec<Option<usi
     let best: Vec<Vec<usize>> = means.iter().map(|ranks| ranking.best(&ranks.iter().map(Mean::get).collect::<Vec<_>>())).collect();
     let mut wins = vec![0_usize; settings];
     best.iter().flatten().for_each(|&setting| wins[setting] += 1);
-    // Of equals the first.
+    // The first of equals.
     let class = |best: &[usize]| best.iter().copied().rev().max_by_key(|&setting| wins[setting]);
     let scales = scales(rows);
     let label = |(number, row): (usize, &Row)| match row.workload {
@@ -163,7 +163,7 @@ pub fn labels(rows: &[Row], ranking: Ranking, settings: usize) -> Vec<Option<usi
     rows.iter().enumerate().map(label).collect()
 }
 
-/// The mean rank of the most similar rows under a setting.
+/// The mean rank of the [`NEIGHBOURS`] most similar rows under a setting; `None` if there are none.
 fn neighbours(rows: &[Row], of: usize, setting: usize, by: RankedBy, scales: &[f64; FEATURES.len()]) -> Option<f64> {
     let others = rows.iter().enumerate().filter(|(number, row)| *number != of && row.setting == setting);
     let mut near: Vec<(f64, f64)> =
@@ -175,7 +175,7 @@ fn neighbours(rows: &[Row], of: usize, setting: usize, by: RankedBy, scales: &[f
     mean.get()
 }
 
-/// The squared distance in standard deviations; a value that only one of them has counts as one.
+/// The squared distance in standard deviations; a feature that is undefined in only one row adds 1.
 fn distance(a: &[f64; FEATURES.len()], b: &[f64; FEATURES.len()], scales: &[f64; FEATURES.len()]) -> f64 {
     let one = |((a, b), scale): ((&f64, &f64), &f64)| match (a.is_nan(), b.is_nan()) {
         (true, true) => 0.0,
@@ -185,7 +185,7 @@ fn distance(a: &[f64; FEATURES.len()], b: &[f64; FEATURES.len()], scales: &[f64;
     a.iter().zip(b).zip(scales).map(one).sum()
 }
 
-/// The standard deviation of each feature; 1 where there is none.
+/// The standard deviation of each feature; 1 if it does not vary.
 fn scales(rows: &[Row]) -> [f64; FEATURES.len()] {
     std::array::from_fn(|feature| {
         let values = || rows.iter().map(|row| row.features[feature]).filter(|value| !value.is_nan());
@@ -212,19 +212,19 @@ impl Mean {
     }
 }
 
-/// Names the best scheduler for a window's workload.
+/// Predicts the best scheduler for a window's workload.
 #[derive(Debug)]
 pub struct Classifier {
     model: Model,
-    /// The setting of each of its classes.
+    /// The index of the setting for each class of the model.
     settings: Vec<usize>,
 }
 
 impl Classifier {
-    /// Learns from a log among this many settings.
+    /// Trains with a log over this number of settings.
     ///
     /// # Errors
-    /// No row has a class, or the learner cannot be trained on them.
+    /// No row has a class, or training fails.
     pub fn learn(
         rows: &[Row],
         ranking: Ranking,
@@ -251,7 +251,7 @@ impl Classifier {
         Ok(Classifier { model, settings })
     }
 
-    /// The setting for a window.
+    /// The index of the setting for a window.
     pub fn choose(&self, features: &[f64; FEATURES.len()], scratch: &mut Scratch) -> Option<usize> {
         let (class, _) = self.model.predict_with(features, scratch);
         self.settings.get(class).copied()
@@ -271,7 +271,7 @@ pub mod tests {
         Row { workload, setting, features, achieved: Achieved { throughput, response_s: 1.0 / throughput, fairness: 1.0 } }
     }
 
-    /// By throughput, by however little.
+    /// By throughput, with no tolerance.
     pub const PRINTED: Ranking = Ranking { by: RankedBy::Throughput, tolerance: 0.0 };
 
     #[test]
@@ -303,7 +303,7 @@ pub mod tests {
 
     #[test]
     fn a_window_under_the_scheduler_that_is_kept_is_classed_by_its_neighbours_under_the_others() {
-        // Under 1 the windows of 9 processes have 40: a window of 9 processes with 45 under 0 is better off there, one with 35 is not.
+        // Under 1 the windows of 9 processes have 40: a window of 9 processes with 45 under 0 is better under 0, one with 35 under 1.
         let known = [row(Some(0), 0, 1.0, 10.0), row(Some(0), 1, 1.0, 90.0)];
         let near: Vec<Row> = (0..5).map(|_| row(Some(1), 1, 9.0, 40.0)).collect();
         let log = |throughput| [&known[..], &near, &[row(Some(1), 0, 9.0, 50.0), row(None, 0, 9.0, throughput)]].concat();

@@ -4,8 +4,8 @@
 //! runs under each scheduler ──windows──▶ log ──labels──▶ Classifier ──▶ feedback: Algorithms 2 and 4
 //! runs under anticipatory ──requests──▶ samples ────────▶ ResponseTimes ──▶ per_request: Algorithm 3
 //! ```
-//! What the paper leaves open is said where it is decided. Our variants of the same schemes are in [`crate::controller`] (with a guard
-//! against uncertain choices, and a judgement of each change) and in [`device_model::sched::per_request`] (with a model of the disk).
+//! Gaps in the paper are noted where they are filled. Our variants of the same schemes are in [`crate::controller`] (with a guard
+//! against uncertain choices, and an evaluation of each change) and in [`device_model::sched::per_request`] (with a model of the disk).
 
 mod feedback;
 mod log;

@@ -6,9 +6,9 @@
 //! NR = Head(SchedulerQueue); Schedule(NR); Log(ResponseTime); If (Size(TotalRequest) mod Y == 0) ResponseTimeModel = Run_LearningAlgorithm()
 //! ```
 //! It is trained by the paper's first method: one scheduler, anticipatory, serves the training workloads, and the response times are
-//! collected. Left open are the classes of the "classification model", here [`CLASSES`] of equally many requests, the estimate being the mean
-//! of the class; and what goes first of requests with the same estimate, here the one that came first. Adjacent requests merge as in every
-//! Linux elevator. No request is unknown to the model, so that the default policy of the paper's second method is never asked.
+//! collected. The paper leaves open the classes of the "classification model": here [`CLASSES`] with equally many requests each, the estimate
+//! being the mean of the class. It also leaves open the order of requests with equal estimates: here the order of arrival. Adjacent requests
+//! merge as in every Linux elevator. The model covers every request, so that the default policy of the paper's second method is never used.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,25 +42,25 @@ pub static SPEC: SchedulerSpec = spec!("response-time");
 /// With logistic regression.
 pub static SPEC_LOGISTIC: SchedulerSpec = spec!("response-time-logistic");
 
-/// Classes of response times.
+/// Number of classes of response times.
 const CLASSES: usize = 5;
-/// Requests that a model is trained with, sampled evenly: the time to train grows with their square, that of each estimate with their number.
+/// Maximum training samples, taken evenly: training time grows with the square of their number, the time per estimate linearly.
 const MOST_SAMPLES: usize = 400;
 /// Requests used to choose hyper-parameters, and folds of that cross-validation.
 const TUNING_ROWS: usize = 240;
 const FOLDS: usize = 3;
 
-/// The features of [`observe`] that Table 2, left column, does not have.
+/// The features of [`observe`] that are not in Table 2, left column.
 const NOT_IN_TABLE_2: [&str; 6] = ["discard", "sync", "sequential_overall", "stream_distance_sectors", "depth", "stream_depth"];
 
-/// A request as it arrived, and how long it took.
+/// The features of a request at its arrival, and its response time.
 #[derive(Clone, Debug)]
 pub struct Sample {
     features: Vec<f64>,
     seconds: f64,
 }
 
-/// Which of [`REQUEST_FEATURES`] are logged.
+/// Indices of the [`REQUEST_FEATURES`] that are logged.
 fn logged() -> Vec<usize> {
     (0..REQUEST_FEATURES.len()).filter(|&feature| !NOT_IN_TABLE_2.contains(&REQUEST_FEATURES[feature].name)).collect()
 }
@@ -70,7 +70,7 @@ fn row(logged: &[usize], features: &RequestFeatures) -> Vec<f64> {
     logged.iter().map(|&feature| values[feature]).collect()
 }
 
-/// Estimates response times.
+/// A model of response times.
 #[derive(Debug)]
 pub struct ResponseTimes {
     model: Model,
@@ -79,16 +79,16 @@ pub struct ResponseTimes {
 }
 
 impl ResponseTimes {
-    /// Learns from requests and their response times.
+    /// Trains with requests and their response times.
     ///
     /// # Errors
-    /// There are no requests, or the learner cannot be trained on them.
+    /// There are no requests, or training fails.
     pub fn learn(samples: &[Sample], learner: &'static dyn Learner, seed: u64) -> Result<ResponseTimes, ModelError> {
         let step = samples.len().div_ceil(MOST_SAMPLES).max(1);
         let samples: Vec<&Sample> = samples.iter().step_by(step).collect();
         let mut times: Vec<f64> = samples.iter().map(|sample| sample.seconds).collect();
         times.sort_by(f64::total_cmp);
-        // The least time of each class but the first.
+        // The lower bound of each class but the first.
         let bounds: Vec<f64> = (1..CLASSES).filter_map(|class| times.get(class * times.len() / CLASSES).copied()).collect();
         let class = |seconds: f64| bounds.iter().filter(|bound| seconds >= **bound).count();
         let mut data = Dataset {
@@ -110,39 +110,39 @@ impl ResponseTimes {
         Ok(ResponseTimes { model, seconds })
     }
 
-    /// The expected response time in seconds: the mean of the class.
+    /// The expected response time in seconds: the mean of the predicted class.
     fn estimate(&self, features: &[f64], scratch: &mut Scratch) -> f64 {
         let (class, _) = self.model.predict_with(features, scratch);
         self.seconds.get(class).copied().unwrap_or(0.0)
     }
 }
 
-/// The model, which the scheduler learns again after Y requests.
+/// The model, shared with the scheduler, which retrains it after every Y requests.
 #[derive(Clone, Default)]
 pub struct Known(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
     model: Option<Arc<ResponseTimes>>,
-    /// Y, and what learns; `None` learns nothing.
+    /// Y and the learner; `None` disables learning.
     update: Option<(u64, &'static dyn Learner)>,
     total: u64,
     samples: Samples,
 }
 
 impl Known {
-    /// A trained model, learned again after this number of requests, the paper's Y.
+    /// A trained model that is retrained after every `update_requests`, the paper's Y.
     pub fn new(model: Arc<ResponseTimes>, update_requests: u64, learner: &'static dyn Learner) -> Known {
         let update = Some((update_requests.max(1), learner));
         Known(Arc::new(Mutex::new(Inner { model: Some(model), update, ..Inner::default() })))
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Inner) -> T) -> T {
-        // Whatever panicked elsewhere, what was learned is still as good as before.
+        // The state is consistent even if another thread panicked while holding the lock.
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Logs a request; learns again where it is time to.
+    /// Logs a request; retrains the model at multiples of Y.
     fn log(&self, sample: Sample) {
         self.with(|known| {
             let Some((requests, learner)) = known.update else { return };
@@ -158,7 +158,7 @@ impl Known {
 }
 
 impl Knowledge for Known {
-    /// As printed, it logs only what it schedules itself.
+    /// Ignored: as printed, it logs only requests that it schedules itself.
     fn learn(&mut self, _request: &Request, _dispatched: Nanos, _completed: Nanos) {}
 
     fn scheduler(&self, limits: &Limits, _values: &[i64]) -> Box<dyn Scheduler> {
@@ -166,11 +166,11 @@ impl Knowledge for Known {
     }
 }
 
-/// An even sample of what came, of bounded size: where it is full, every other one goes.
+/// An even sample of a stream of bounded size: when it is full, every second element is dropped and the stride doubles.
 #[derive(Clone, Debug, Default)]
 struct Samples {
     kept: Vec<Sample>,
-    /// One of this many is kept; a power of two, as its logarithm.
+    /// Base-2 logarithm of the stride: one of 2^n elements is kept.
     stride_log2: u32,
     seen: u64,
 }
@@ -192,7 +192,7 @@ impl Samples {
     }
 }
 
-/// The place in the queue: the estimate in nanoseconds, then the order of arrival.
+/// The position in the queue: the estimate in nanoseconds, then the order of arrival.
 type Place = (u64, u64);
 
 /// A queued or dispatched request.
@@ -200,7 +200,7 @@ struct Waiting {
     features: Vec<f64>,
     arrival: Nanos,
     place: Place,
-    /// It, and what was merged into it.
+    /// The request, and those merged into it.
     parts: Vec<Request>,
 }
 
@@ -285,7 +285,7 @@ impl Scheduler for ShortestEstimate {
     }
 }
 
-/// Keeps a setting, and logs the response times of requests.
+/// Keeps a setting and logs the response times of requests.
 pub struct RequestLogger {
     fixed: Fixed,
     history: History,
@@ -294,18 +294,18 @@ pub struct RequestLogger {
     samples: Arc<Mutex<Samples>>,
 }
 
-/// What a logger logged, once its run is over.
+/// The samples of a [`RequestLogger`], to be taken after its run.
 pub struct Log(Arc<Mutex<Samples>>);
 
 impl Log {
-    /// The requests.
+    /// Removes and returns the samples.
     pub fn take(&self) -> Vec<Sample> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).kept)
     }
 }
 
 impl RequestLogger {
-    /// A logger, and where its samples are.
+    /// A logger, and access to its samples.
     pub fn new(fixed: Fixed) -> (RequestLogger, Log) {
         let samples = Arc::default();
         let log = Log(Arc::clone(&samples));
@@ -424,7 +424,7 @@ mod tests {
         let mut scheduler = ShortestEstimate::new(Limits::default(), known);
         let (mut came, mut went) = (0, 0);
         for number in 0..400_u32 {
-            // Of one stream in each operation, so that every other one is adjacent to one that waits or was served.
+            // One stream per operation, so that every other request is adjacent to a queued or completed one.
             let op = if number % 3 == 0 { Op::Write } else { Op::Read };
             let next = Request { stream: 1, ..request(number, op, u64::from(number * 7 % 64) * 8) };
             came += u64::from(next.sectors);

@@ -5,8 +5,8 @@
 //! ```
 //! The tree is that of Breiman and others (1984), whose leaves are constants. The paper says neither how it is pruned nor whether the
 //! operation is a feature: "the measures in the feature vector include request size, on-disk location of requested data, and the gap".
-//! [`Features::WithOperation`] is the variation. The number of outstanding requests is no feature: the model predicts service times, and
-//! was trained on requests that were served one at a time.
+//! [`Features::WithOperation`] is the variation. The number of outstanding requests is not a feature: the model predicts service times, and
+//! was trained with requests served one at a time.
 
 use std::sync::Arc;
 
@@ -18,17 +18,17 @@ use experiment::synthetic::asks::{Draw, Pattern, Places};
 
 use experiment::chance::source;
 
-/// Least rows on either side of a split (Breiman and others, 1984, section 8.5).
+/// Minimum rows on either side of a split (Breiman and others, 1984, section 8.5).
 const MIN_ROWS: usize = 5;
-/// Requests of a training trace (section IV.A).
+/// Number of requests in a training trace (section IV.A).
 pub const TRACE: usize = 10_000;
-/// Requests of a sample of the actual workload (section IV.A).
+/// Number of requests in a sample of the actual workload (section IV.A).
 pub const SAMPLE: usize = 5_000;
 /// Localities of the training traces: "a full spectrum of spatial locality" (section IV.A), in the steps of figure 6.
 const LOCALITIES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
-/// "A large spectrum of request size" (section III.A), in sectors; the paper says no more.
+/// "A large spectrum of request size" (section III.A), in sectors; the paper gives no values.
 const SIZES: &[u32] = &[8, 16, 32, 64, 128];
-/// Two reads to a write (section IV).
+/// Percentage of reads: two per write (section IV).
 const READS: u32 = 67;
 
 /// The feature vector.
@@ -36,7 +36,7 @@ const READS: u32 = 67;
 pub enum Features {
     /// Size, location and gap.
     Printed,
-    /// These, and whether it is a write.
+    /// Size, location, gap, and whether it is a write.
     WithOperation,
 }
 
@@ -46,7 +46,7 @@ impl Features {
     }
 }
 
-/// The row of a request after one that ended at `end`.
+/// Features of a request that follows one ending at sector `end`.
 fn row(request: &Request, end: u64) -> [f64; 4] {
     let gap = request.lba as f64 - end as f64;
     [f64::from(request.sectors), request.lba as f64, gap, f64::from(u8::from(request.op == Op::Write))]
@@ -59,7 +59,7 @@ pub struct Examples {
 }
 
 impl Examples {
-    /// Adds those requests of a trace that `is_learned`.
+    /// Adds the requests of a trace whose index passes `is_learned`.
     pub fn add(&mut self, served: &[Served], is_learned: impl Fn(usize) -> bool) {
         let mut end = 0;
         for (number, one) in served.iter().enumerate() {
@@ -78,9 +78,9 @@ impl Examples {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Node {
-    /// At most the threshold: the next node; above it: the node with this number.
+    /// Rows at most at the threshold continue at the next node, others at the node with index `above`.
     Split { feature: usize, threshold: f64, above: usize },
-    /// A mean in ms.
+    /// The mean of the rows, in ms.
     Leaf(f64),
 }
 
@@ -96,7 +96,7 @@ impl Cart {
         Cart::with_leaves(examples, features, MIN_ROWS)
     }
 
-    /// The same with at least this many rows on either side of a split.
+    /// Trains a tree with at least `min_rows` on either side of a split.
     pub fn with_leaves(examples: &Examples, features: Features, min_rows: usize) -> Cart {
         let (mut nodes, mut rows) = (Vec::new(), examples.rows.clone());
         grow(&mut nodes, &mut rows, features.count(), min_rows);
@@ -119,7 +119,7 @@ impl Cart {
     }
 }
 
-/// Adds the node of these rows, and those below it.
+/// Appends the subtree of these rows.
 fn grow(nodes: &mut Vec<Node>, rows: &mut [([f64; 4], f64)], features: usize, min_rows: usize) {
     let at = nodes.len();
     let sum: f64 = rows.iter().map(|(_, ms)| ms).sum();
@@ -132,12 +132,12 @@ fn grow(nodes: &mut Vec<Node>, rows: &mut [([f64; 4], f64)], features: usize, mi
     grow(nodes, above, features, min_rows);
 }
 
-/// The feature and the threshold, halfway between two values, that leave the least squares. With n rows below and m above, whose sums are s
-/// and t, these are the ones with the largest s²/n + t²/m.
+/// The feature and the threshold, halfway between two values, that minimize the squared error. With n rows below and m above, whose sums
+/// are s and t, that is the split with the largest s²/n + t²/m. `None` if no split reduces the error.
 fn best_split(rows: &mut [([f64; 4], f64)], features: usize, min_rows: usize) -> Option<(usize, f64)> {
     let count = rows.len() as f64;
     let sum: f64 = rows.iter().map(|(_, ms)| ms).sum();
-    // What no split leaves, and a little more, so that equal times are not split by rounding.
+    // The score without a split, plus a margin so that equal times are not split because of rounding.
     let mut best = sum * sum / count.max(1.0) * (1.0 + 1e-9);
     let mut split = None;
     if rows.len() < 2 * min_rows {
@@ -168,7 +168,7 @@ impl ServiceModel for Cart {
     }
 }
 
-/// The tree along requests.
+/// Predicts consecutive requests.
 struct Running {
     cart: Cart,
     end: u64,
@@ -182,7 +182,7 @@ impl ServiceTime for Running {
     }
 }
 
-/// The synthetic training traces: one for each locality, over a device of this many sectors.
+/// The synthetic training traces, one per locality, over a device of this many sectors.
 pub fn training_traces(seed: u64, capacity: u64, requests: usize) -> Vec<Vec<Planned>> {
     let trace = |(number, locality): (u32, f64)| {
         let pattern = Pattern::Local { locality, reads: READS, sizes: SIZES, places: Places::Uniform };

@@ -6,7 +6,7 @@
 //! VSD 2   ─▶ CART: service time ─▶ │ 1 │   │ 3 │            ref_clock = wall_clock at its turn without requests (2)
 //!                                                           the slowest clock is served next
 //! ```
-//! What the paper leaves open, and what is taken here:
+//! Details that the paper leaves open, and the choices made here:
 //!
 //! * If no clock is slower than the wall clock there is spare capacity. The slowest clock is served then, too, so that it is shared "in
 //!   proportion to their RSS capability" (IV.C).
@@ -36,7 +36,7 @@ pub static SPEC: SchedulerSpec = SchedulerSpec {
 };
 
 tunables! {
-    /// What the paper leaves open.
+    /// Variants, where the paper leaves the choice open.
     #[derive(Clone, Copy)]
     pub struct Tunables {
         /// The capacity of a slot in reference time: the longer of the two windows of section IV.A.
@@ -54,7 +54,7 @@ struct Waiting {
     request: Request,
     /// Its service time on the reference system.
     service: Nanos,
-    /// In order of arrival, over all VSDs.
+    /// Order of arrival over all VSDs.
     sequence: u64,
 }
 
@@ -69,21 +69,21 @@ struct Slot {
 /// A virtual storage device.
 #[derive(Default)]
 struct Vsd {
-    /// The model of its reference system; `None`: best effort.
+    /// The model of its reference system; `None` for best effort.
     reference: Option<Box<dyn ServiceTime>>,
     clock: Nanos,
     slots: VecDeque<Slot>,
-    /// The least number of a new slot.
+    /// The lowest number allowed for a new slot.
     next_slot: u64,
     at_device: usize,
 }
 
 impl Vsd {
-    /// Puts a request into its slot: that in which the clock stood `before` it, or a later one.
+    /// Puts a request into the slot in which the clock stood `before` it, or into a later one.
     fn put(&mut self, waiting: Waiting, before: Nanos, capacity: Nanos) {
         let due = before.0 / capacity.0.max(1);
         match self.slots.back_mut() {
-            // Best effort has no reference time, and one request in a slot.
+            // Best effort has no reference time: one request per slot.
             Some(last) if last.number >= due && last.used + waiting.service <= capacity && self.reference.is_some() => {
                 last.used += waiting.service;
                 last.waiting.push_back(waiting);
@@ -96,7 +96,7 @@ impl Vsd {
         }
     }
 
-    /// The next slot, filled from the following ones.
+    /// Removes the next slot, filled up from the following ones.
     fn take_slot(&mut self, capacity: Nanos) -> Option<Slot> {
         let mut slot = self.slots.pop_front()?;
         if self.reference.is_none() {
@@ -126,7 +126,7 @@ struct Clocks {
     tuning: Tunables,
     register: Register,
     vsds: Vec<Vsd>,
-    /// The slot that is being sent, and its VSD.
+    /// The slot being sent, and the index of its VSD.
     open: Option<(usize, Slot)>,
     sequence: u64,
     at_device: usize,
@@ -147,12 +147,12 @@ impl Clocks {
         number
     }
 
-    /// Whether nothing is queued or at the disks.
+    /// Whether nothing is queued or in flight.
     fn is_idle(&self) -> bool {
         self.at_device == 0 && self.open.is_none() && self.vsds.iter().all(|vsd| vsd.slots.is_empty())
     }
 
-    /// The VSD that is served next; sets the clocks of those whose turn it is and which have nothing pending.
+    /// The index of the VSD to serve next. Sets the clocks of VSDs whose turn comes without pending requests.
     fn next(&mut self, now: Nanos) -> Option<usize> {
         let open = self.open.as_ref().map(|(vsd, _)| *vsd);
         let mut turns: Vec<usize> = (0..self.vsds.len()).filter(|vsd| self.vsds[*vsd].reference.is_some()).collect();
@@ -195,7 +195,7 @@ impl Scheduler for Clocks {
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
         let number = self.vsd(&request);
         if self.is_idle() {
-            // Each has had its turn meanwhile.
+            // Each has had its turn in the meantime.
             self.vsds.iter_mut().for_each(|vsd| vsd.clock = vsd.clock.max(now));
         }
         let lba = self.register.roster().tenant_lba_of(&request);
@@ -225,7 +225,7 @@ impl Scheduler for Clocks {
 
     fn completed(&mut self, _now: Nanos, request: &Request, _service: Nanos) {
         let number = self.vsd(request);
-        // Those that were at the disks before this scheduler was are not counted.
+        // Requests in flight from before this scheduler was activated are not counted.
         self.vsds[number].at_device = self.vsds[number].at_device.saturating_sub(1);
         self.at_device = self.at_device.saturating_sub(1);
     }
@@ -292,7 +292,7 @@ mod tests {
         Nanos(ms * MS)
     }
 
-    /// The next request to be sent.
+    /// The id of the next request sent, if any.
     fn sent(clocks: &mut Clocks, ms: u64) -> Option<u32> {
         match clocks.pick(at(ms)) {
             Pick::Go(request) => Some(request.id),

@@ -25,91 +25,91 @@ use super::trained;
 
 /// The sequentiality factors of Table III.
 pub const FACTORS: [f64; 4] = [0.0, 0.3, 0.7, 1.0];
-/// Sectors of a VSD: 512 MiB. The paper does not say.
+/// Sectors per VSD: 512 MiB. The paper gives no size.
 const SECTORS: u64 = 1 << 20;
-/// Sectors of a VSD that is migrated in the simulator: 64 MiB, so that a copy takes seconds.
+/// Sectors per VSD in the simulated migration: 64 MiB, so that a copy takes seconds.
 const MIGRATED_SECTORS: u64 = 1 << 17;
-/// Outstanding requests of a VSD: "we stress the host system".
+/// Outstanding requests per VSD: "we stress the host system".
 const OUTSTANDING: u32 = 32;
 /// The reference time of a slot group: 25 slots of 80 ms.
 const GROUP: Nanos = Nanos::from_millis(2_000);
-/// VSDs for which slot groups are drawn; further ones have the group of an earlier one.
+/// Number of VSDs for which slot groups are generated; further VSDs reuse these.
 const DRAWN: usize = 64;
-/// Requests of a sample of the actual workload (section IV.B: "relatively small samples").
+/// Number of requests in a sample of the actual workload (section IV.B: "relatively small samples").
 const SAMPLE: usize = 1_000;
-/// Places of VSDs on which the arrays' models have samples, in that variation: those of Table II.
+/// Number of VSD positions sampled for the arrays' models in the variation with samples: those of Table II.
 const SAMPLED: u64 = 7;
-/// VSDs that are added beyond those for which there is spare capability, to see in the simulator whether more are held.
+/// Number of VSDs added beyond the planned ones, to measure in the simulator whether more are held.
 const BEYOND: usize = 24;
-/// A VSD's performance is violated below this part of what its reference system does: as ours is judged.
+/// A VSD is in violation below this fraction of its reference system's throughput, as for our scheduler.
 const LEAST: f64 = experiment::tenants::THROUGHPUT;
-/// Table II: where the seven VSDs are, and which read films.
+/// Table II: the array of each of the seven VSDs, and whether it reads films.
 const TABLE_2_ON: [usize; 7] = [0, 0, 2, 2, 1, 1, 0];
 const TABLE_2_FILMS: [bool; 7] = [true, true, true, false, true, true, false];
-/// The manager looks every second, and acts on what it sees three times in a row: the paper says "periodically" and "consistently".
+/// The manager runs every second, and acts on what it finds three times in a row: the paper says "periodically" and "consistently".
 const PERIOD: Nanos = Nanos::from_millis(1_000);
 const LOOKS: usize = 3;
-/// How long the manager is watched, and how fast it copies.
+/// Duration of the manager's simulation, and its copy rate.
 const WATCHED: Nanos = Nanos::from_millis(8_000);
 const PACE: CopyPace = CopyPace { bytes_per_s: 32 << 20, chunk_sectors: 512 };
 
-/// The arrays, with their models and that of the reference system.
+/// The arrays with their models, and the model of the reference system.
 pub struct Hybrid {
     arrays: Vec<(&'static str, Profile)>,
     reference_profile: Profile,
     reference: Cart,
-    /// By array, by VSD: searches, films.
+    /// Service time per second of reference time, by array and VSD: searches, films.
     seconds: Vec<Vec<[f64; 2]>>,
-    /// Requests a second that the model of the reference system promises a VSD, by VSD.
+    /// Requests per second that the model of the reference system predicts, by VSD: searches, films.
     promised: Vec<[f64; 2]>,
     models: Vec<Cart>,
     search: Pattern,
-    /// The part of their slots that films fill in the matrix.
+    /// The share of their slots that films fill in the matrix.
     films_filled: f64,
     seed: u64,
     lasts: Nanos,
 }
 
-/// What is tried in the simulator.
+/// What to check in the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trial {
     /// Nothing.
     None,
-    /// The VSDs that were planned.
+    /// Whether the planned VSDs are served well enough.
     Planned,
-    /// How many are held.
+    /// The largest number of VSDs without a violation.
     Most,
 }
 
-/// How many VSDs are held.
+/// Numbers of VSDs that the arrays hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
-    /// When no array had spare capability any more, by the models.
+    /// By the models: VSDs when no array had spare capability left.
     pub planned: usize,
-    /// Of these, those on the flash array.
+    /// Planned VSDs on the flash array.
     pub on_flash: usize,
-    /// In the simulator, without a violation; `None` if that was not looked for.
+    /// In the simulator: VSDs without a violation; `None` if not simulated.
     pub simulated: Option<usize>,
-    /// What the worst served of those that were planned does, by what the model of its reference system promises, in percent.
+    /// Throughput of the worst planned VSD in the simulator, in percent of its model's prediction; `None` if not simulated.
     pub worst_percent: Option<f64>,
 }
 
-/// What the manager did in the simulator.
+/// Actions of the manager in the simulator.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
-    /// Each migration: when it was decided, what moved, and when all was copied.
+    /// Each migration: the time of the decision, the moves, and the time when the copy was complete.
     pub migrations: Vec<(Nanos, Vec<Move>, Option<Nanos>)>,
-    /// Throughput of each VSD, in percent of what is promised to it: before the first migration was decided, …
+    /// Throughput of each VSD before the first migration was decided, in percent of its guarantee.
     pub before_percent: Vec<f64>,
-    /// … and after the last was done.
+    /// The same after the last migration completed.
     pub after_percent: Vec<f64>,
 }
 
 impl Hybrid {
-    /// Trains the models; those of the arrays with samples of the workloads as well, if `is_sampled`. Simulated runs last `lasts`.
+    /// Trains the models, those of the arrays also with samples of the workloads if `is_sampled`. Simulated runs take `lasts`.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn new(
         (flash, features, is_sampled): (Flash, Features, bool),
         search: &Pattern,
@@ -149,7 +149,7 @@ impl Hybrid {
         Ok(hybrid)
     }
 
-    /// The same where films fill this part of their slots, as they are played more slowly than the reference system could serve them.
+    /// The same arrays where films fill only this share of their slots, as playback is slower than the reference system.
     #[must_use]
     pub fn with_films_filling(self, films_filled: f64) -> Hybrid {
         Hybrid { films_filled, ..self }
@@ -160,7 +160,7 @@ impl Hybrid {
         self.arrays.iter().map(|(name, _)| *name).collect()
     }
 
-    /// A VSD's requests in its slot group, of one that always has some.
+    /// Requests of a VSD that always has some outstanding, in its slot group.
     fn group(&self, vsd: usize, film: bool) -> SlotGroup {
         let mut draw = Draw::new(0..SECTORS, source("youchoose group", self.seed, vsd as u32));
         let pattern = pattern(&self.search, film);
@@ -176,12 +176,12 @@ impl Hybrid {
         Matrix::new(groups, &self.models, |array, vsd| self.place(array, vsd, SECTORS).start)
     }
 
-    /// Where a VSD is if it is on an array: VSDs lie one after the other.
+    /// The location of a VSD on an array: VSDs are laid out consecutively.
     fn place(&self, array: usize, vsd: usize, sectors: u64) -> Place {
         Place { array, start: sectors * vsd as u64 % (self.arrays[array].1.capacity_sectors() - sectors) }
     }
 
-    /// The matrix of VSDs, each a film or a search.
+    /// The matrix for these VSDs; `true` is a film, `false` a search.
     pub fn matrix(&self, films: &[bool]) -> Matrix {
         let cell = |array: usize, (vsd, film): (usize, &bool)| self.seconds[array][vsd % DRAWN][usize::from(*film)];
         let row = |array| films.iter().enumerate().map(|each| cell(array, each)).collect();
@@ -189,17 +189,17 @@ impl Hybrid {
         Matrix { seconds: (0..self.arrays.len()).map(row).collect(), filled }
     }
 
-    /// Table II, as the paper has placed the VSDs: the matrix, and what the manager does then.
+    /// Table II with the paper's placement: the matrix, and the manager's migrations.
     pub fn table_2(&self) -> (Matrix, Vec<Move>) {
         let matrix = self.matrix(&TABLE_2_FILMS);
         let moves = Manager::new(1).look(&matrix, &TABLE_2_ON);
         (matrix, moves)
     }
 
-    /// How many VSDs are held, by the models and, if that is wanted, in the simulator.
+    /// The number of VSDs that the arrays hold, by the models and, depending on `trial`, in the simulator.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn held(&self, factor: f64, policy: Policy, trial: Trial, workers: Workers) -> anyhow::Result<Held> {
         let filling = fill(factor, policy, self.arrays.len(), BEYOND, |films| self.matrix(films));
         let planned = filling.planned;
@@ -214,7 +214,7 @@ impl Hybrid {
         Ok(Held { planned, on_flash, simulated, worst_percent: Some(100.0 * worst) })
     }
 
-    /// The largest number of VSDs, added in this order, of which none is violated, by bisection.
+    /// The largest number of VSDs, added in this order, without a violation, by bisection.
     fn most_kept(&self, filling: &Filling, of_planned: f64, workers: Workers) -> anyhow::Result<usize> {
         let planned = filling.planned.max(1);
         let (mut kept, mut broken) = if of_planned >= LEAST { (planned, filling.on.len() + 1) } else { (0, planned) };
@@ -226,7 +226,7 @@ impl Hybrid {
         Ok(kept)
     }
 
-    /// What the worst served of the first VSDs does, by what the model promises it.
+    /// Throughput of the worst of the first `number` VSDs relative to its model's prediction.
     fn try_out(&self, filling: &Filling, number: usize, workers: Workers) -> anyhow::Result<f64> {
         let on = &filling.on[number - 1];
         let arrays: Vec<usize> = (0..self.arrays.len()).collect();
@@ -268,10 +268,10 @@ impl Hybrid {
         Actor { tenant, sectors: SECTORS, phases: vec![phase] }
     }
 
-    /// Throughput of a VSD of each kind alone on its reference system, in percent of what the model promises: searches, films.
+    /// Throughput of a VSD of each kind alone on its reference system, in percent of the model's prediction: searches, films.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn alone_percent(&self, workers: Workers) -> anyhow::Result<[f64; 2]> {
         let alone = |film: bool| {
             let (profile, device) = (self.reference_profile.clone(), DeviceOptions::default());
@@ -284,10 +284,10 @@ impl Hybrid {
         Ok([alone(false)?, alone(true)?])
     }
 
-    /// Watches the manager with the seven VSDs of Table II, where the paper has placed them.
+    /// Simulates the manager with the seven VSDs of Table II in the paper's placement.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The work was interrupted.
     pub fn watch(&self, workers: Workers) -> anyhow::Result<Watched> {
         let vsds = TABLE_2_ON.len();
         let model: Arc<dyn block::tenants::ServiceModel> = Arc::new(self.reference.clone());
@@ -319,7 +319,7 @@ impl Hybrid {
             migrations: Vec::new(),
         };
         let until = Cell::new(WATCHED);
-        // As many requests as are promised, so that what a VSD gets tells whether the promise is kept.
+        // VSDs issue requests at the guaranteed rate, so that their throughput shows whether the guarantee is met.
         let asks = |vsd: usize, film: bool| {
             let gap = Nanos::from_secs_f64(1.0 / self.promise(vsd, film));
             let phase = Phase { until: FOR_EVER, arrival: Arrival::Every(gap), pattern: pattern(&self.search, film) };
@@ -359,7 +359,7 @@ struct Managed<'a> {
     store: Store,
     manager: Manager,
     on: Vec<usize>,
-    /// By VSD: its requests since the last look.
+    /// By VSD: its requests since the last run of the manager.
     samples: Vec<Vec<Request>>,
     next: Nanos,
     /// Migrations under way.

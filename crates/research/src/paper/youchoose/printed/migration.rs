@@ -3,9 +3,9 @@
 //! ```text
 //! requests of each VSD ─▶ the same slots of each ─▶ CART model of each array ─▶ service times ─▶ percentages ─▶ misplaced VSDs
 //! ```
-//! What the paper leaves open, and what is taken here: an array's spare capacity is the part of its time that the service times of its VSDs
-//! leave; a VSD is consistently identified if it was in a given number of looks in a row; the VSD whose percentage falls most comes first, and one
-//! operation is carried out in a look. Whether the VSDs fit after an exchange is not checked, as the paper does not.
+//! Details that the paper leaves open, and the choices made here: an array's spare capacity is the share of its time that the service times
+//! of its VSDs leave; a VSD is consistently identified if it was in a given number of runs in a row; the VSD whose percentage falls most comes
+//! first, and a run carries out one operation. Whether the VSDs fit after an exchange is not checked, as in the paper.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ pub const THRESHOLD: f64 = 0.1;
 /// The requests in a VSD's contiguous slots.
 #[derive(Clone, Debug, Default)]
 pub struct SlotGroup {
-    /// In order of arrival; sectors count from the VSD's first.
+    /// In order of arrival; sectors are relative to the VSD's first.
     pub requests: Vec<Request>,
     /// The reference time of the slots.
     pub lasts: Nanos,
 }
 
 impl SlotGroup {
-    /// As many of these requests as slots of this reference time hold.
+    /// The first of these requests that fit into slots of this total reference time.
     pub fn of(requests: impl IntoIterator<Item = Request>, reference: &Cart, lasts: Nanos) -> SlotGroup {
         let (mut running, mut clock) = (reference.begin(), Nanos::ZERO);
         let within = |request: &Request| {
@@ -37,23 +37,23 @@ impl SlotGroup {
         SlotGroup { requests: requests.into_iter().take_while(within).collect(), lasts }
     }
 
-    /// Requests in a second of reference time.
+    /// Requests per second of reference time.
     pub fn rate(&self) -> f64 {
         self.requests.len() as f64 / self.lasts.as_secs_f64()
     }
 }
 
-/// Table I: what each VSD takes of each array.
+/// Table I: each VSD's consumption of each array.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
-    /// By array, then by VSD: seconds of service time for each second of slots that are full.
+    /// By array, then by VSD: seconds of service time per second of full slots.
     pub seconds: Vec<Vec<f64>>,
-    /// By VSD: the part of its slots that are full, which is less where requests arrive more slowly than the reference system could serve them.
+    /// By VSD: the share of its slots that is full; below 1 if requests arrive more slowly than the reference system could serve them.
     pub filled: Vec<f64>,
 }
 
 impl Matrix {
-    /// Runs each group along the model of each array; `start` is the first sector of a VSD on an array.
+    /// Evaluates each group with the model of each array; `start` is the first sector of a VSD on an array.
     pub fn new(groups: &[Arc<SlotGroup>], arrays: &[Cart], start: impl Fn(usize, usize) -> u64) -> Matrix {
         let cell = |array: usize, vsd: usize| {
             let (group, mut running) = (&groups[vsd], arrays[array].begin());
@@ -72,8 +72,8 @@ impl Matrix {
         taken(vsd) / (0..self.filled.len()).map(taken).sum::<f64>().max(f64::MIN_POSITIVE)
     }
 
-    /// The part of an array's time that is to spare where VSDs are on these arrays: a VSD's "actual resource demand is bounded by the
-    /// capability of the reference system", by which capacity is planned.
+    /// The spare share of an array's time with VSDs on the arrays `on`. Counts full slots, as capacity is planned by the reference system:
+    /// "actual resource demand is bounded by the capability of the reference system".
     pub fn spare(&self, array: usize, on: &[usize]) -> f64 {
         1.0 - on.iter().enumerate().filter(|(_, host)| **host == array).map(|(vsd, _)| self.seconds[array][vsd]).sum::<f64>()
     }
@@ -83,31 +83,31 @@ impl Matrix {
     }
 }
 
-/// A VSD goes to another array.
+/// A migration of a VSD to another array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The VSD's number.
+    /// Index of the VSD.
     pub vsd: usize,
-    /// The array's.
+    /// Index of the target array.
     pub to: usize,
 }
 
 /// The migration manager.
 #[derive(Clone, Debug)]
 pub struct Manager {
-    /// In how many looks in a row a VSD must be identified.
+    /// In how many runs in a row a VSD must be identified.
     looks: usize,
-    /// Those that were in the last look, and in how many in a row.
+    /// Moves identified in the last run, and in how many in a row.
     identified: Vec<(Move, usize)>,
 }
 
 impl Manager {
-    /// A manager that acts on what it identified in this many looks in a row.
+    /// A manager that acts on moves identified in this many runs in a row.
     pub fn new(looks: usize) -> Manager {
         Manager { looks, identified: Vec::new() }
     }
 
-    /// One periodic look at the matrix: the migrations to carry out together.
+    /// One periodic run: the migrations to carry out together.
     pub fn look(&mut self, matrix: &Matrix, on: &[usize]) -> Vec<Move> {
         let arrays = matrix.seconds.len();
         let all = on.iter().enumerate().flat_map(|(vsd, from)| (0..arrays).map(move |to| (Move { vsd, to }, *from)));
@@ -122,7 +122,7 @@ impl Manager {
     }
 }
 
-/// The migration alone where there is room, or with those that give way to it; empty if nothing does.
+/// The migration alone if there is room, or together with those that make room for it; empty if impossible.
 fn operation(matrix: &Matrix, on: &[usize], wanted: Move) -> Vec<Move> {
     let Move { vsd, to } = wanted;
     let from = on[vsd];
@@ -144,7 +144,7 @@ fn operation(matrix: &Matrix, on: &[usize], wanted: Move) -> Vec<Move> {
     if moves.len() > 1 { moves } else { Vec::new() }
 }
 
-/// How volumes are placed in Table III.
+/// Placement rules of Table III.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// "The pre-set sequentiality factor … is also maintained for the VSDs on disk arrays when the migration policy is disabled."
@@ -153,14 +153,14 @@ pub enum Policy {
     Enabled,
 }
 
-/// VSDs that were added one by one.
+/// Result of adding VSDs one by one.
 #[derive(Clone, Debug, Default)]
 pub struct Filling {
     /// Whether each VSD is sequential.
     pub films: Vec<bool>,
-    /// After each: where all are.
+    /// The array of every VSD, after each addition.
     pub on: Vec<Vec<usize>>,
-    /// How many there were when no array had spare capability for another.
+    /// Number of VSDs when no array had spare capability for another.
     pub planned: usize,
 }
 
@@ -173,7 +173,7 @@ pub fn fill(factor: f64, policy: Policy, arrays: usize, beyond: usize, matrix: i
     let mut on: Vec<usize> = Vec::new();
     let mut is_full = false;
     while !is_full || on.len() < filling.planned + beyond {
-        // What comes next in all, and on each array; without migration the array decides.
+        // The kind of the next VSD, overall and on each array; without migration it depends on the array.
         let kind = |array: usize| match policy {
             Policy::Enabled => is_film(factor, on.len()),
             Policy::Disabled => is_film(factor, on.iter().filter(|host| **host == array).count()),
@@ -198,7 +198,7 @@ pub fn fill(factor: f64, policy: Policy, arrays: usize, beyond: usize, matrix: i
         on.push(home);
         if policy == Policy::Enabled {
             let (matrix, mut manager) = (matrix(&filling.films), Manager::new(1));
-            // Each lowers the sum of the shares by more than the threshold, so there is a last one.
+            // Terminates: each operation lowers the sum of the shares by more than the threshold.
             loop {
                 let moves = manager.look(&matrix, &on);
                 if moves.is_empty() {
@@ -212,7 +212,7 @@ pub fn fill(factor: f64, policy: Policy, arrays: usize, beyond: usize, matrix: i
     filling
 }
 
-/// Whether the VSD after this many is sequential, where a part of them is, as evenly as can be.
+/// Whether the VSD added after `before` others is sequential, with sequential ones spread as evenly as `factor` allows.
 pub fn is_film(factor: f64, before: usize) -> bool {
     let until = |count: usize| (count as f64 * factor + 1e-9) as usize;
     until(before + 1) > until(before)
@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// The paper's Table I in percent, on arrays that have nothing to spare.
+    /// The paper's Table I in percent, on arrays without spare capacity.
     fn table_1() -> Matrix {
         let rows = [[53.0, 12.0, 33.0, 2.0], [10.0, 54.0, 30.0, 6.0], [8.0, 68.0, 16.0, 8.0]];
         Matrix { seconds: rows.iter().map(|row| row.to_vec()).collect(), filled: vec![1.0; 4] }
@@ -246,10 +246,10 @@ mod tests {
 
     #[test]
     fn table_2_moves_vsd_7_to_the_ssd_array_which_has_room() {
-        // As printed; that VSD 7 takes 8.4% of array B cannot be: the row has 79.4% in all, and 100% with the 29.0% of VSD 4.
+        // As printed; the share of VSD 7 on array B, 8.4%, is inconsistent: the row adds up to 79.4%, and to 100% with the 29.0% of VSD 4.
         let row = |films: f64, search: f64| vec![films, films, films, search, films, films, search];
         let percent = [row(7.6, 31.0), row(8.4, 29.0), row(14.2, 14.5)];
-        // In parts of an array's time of which each has enough to spare.
+        // Seconds per second of an array's time, low enough to leave spare capacity everywhere.
         let seconds = percent.iter().map(|row| row.iter().map(|percent| percent / 200.0).collect());
         let matrix = Matrix { seconds: seconds.collect(), filled: vec![1.0; 7] };
         let on = [0, 0, 2, 2, 1, 1, 0];

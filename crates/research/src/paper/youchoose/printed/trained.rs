@@ -1,4 +1,4 @@
-//! How the paper trains its models, and how far they are off (sections III.A and IV.A).
+//! Training of the paper's models, and their errors (sections III.A and IV.A).
 
 use experiment::chance::source;
 use experiment::learned_device::errors::{Errors, Judge};
@@ -13,7 +13,7 @@ use super::cart::{Cart, Examples, Features, SAMPLE, TRACE, training_traces};
 /// Serves the synthetic training traces on a device.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn synthetic(profile: &Profile, seed: u64, workers: Workers) -> anyhow::Result<Examples> {
     let traces = training_traces(seed, profile.capacity_sectors(), TRACE);
     let served = workers.map("training traces of the paper", &traces, |planned| serve(profile, planned, workers))?;
@@ -25,41 +25,41 @@ pub fn synthetic(profile: &Profile, seed: u64, workers: Workers) -> anyhow::Resu
 /// Serves requests one at a time.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn serve(profile: &Profile, planned: &[Planned], workers: Workers) -> anyhow::Result<Vec<Served>> {
     Ok(one_at_a_time(&*profile.device(), planned, workers.monitor.stop())?)
 }
 
-/// Requests in a leaf of the variation.
+/// Minimum requests per leaf in the variation with large leaves.
 pub const LARGE: usize = 100;
 
-/// How far models are off on a workload.
+/// Errors of models on a workload.
 pub struct Accuracy {
     /// With a sample of the workload.
     pub with: Errors,
     /// Without it.
     pub without: Errors,
-    /// With a sample, where the operation is a feature as well.
+    /// With a sample, and the operation as an additional feature.
     pub with_operation: Errors,
     /// With a sample, and at least [`LARGE`] requests in a leaf.
     pub large_leaves: Errors,
-    /// With a sample: errors of requests that go on where the one before ended, and of the others.
+    /// With a sample: errors of requests that continue where the previous one ended, and of the others.
     pub by_locality: [Errors; 2],
-    /// With a sample: the part of requests whose predicted time is above that of the device, in percent.
+    /// With a sample: share of requests whose predicted time exceeds the device's, in percent.
     pub above_percent: f64,
-    /// Requests that the model with a sample was trained on, and its leaves.
+    /// Number of requests that the model with a sample was trained with, and of its leaves.
     pub size: (usize, usize),
 }
 
-/// Trains models of an array, and judges them by the requests of the workload that are not in the sample.
+/// Trains models of an array, and evaluates them on the requests of the workload that are not in the sample.
 ///
 /// # Errors
-/// It was interrupted.
+/// The work was interrupted.
 pub fn accuracy(profile: &Profile, workload: &[Planned], seed: u64, workers: Workers) -> anyhow::Result<Accuracy> {
     let mut examples = synthetic(profile, seed, workers)?;
     let without = Cart::grow(&examples, Features::Printed);
     let served = serve(profile, workload, workers)?;
-    // The same segment as that of our own model.
+    // The same segment as for our own model.
     let first = source("sample", seed, 0).random_range(0..=served.len().saturating_sub(SAMPLE));
     let is_sample = |number: usize| (first..first + SAMPLE).contains(&number);
     examples.add(&served, is_sample);
