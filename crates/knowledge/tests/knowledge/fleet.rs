@@ -452,12 +452,28 @@ fn a_row_that_the_server_refuses_keeps_none_other_from_it() {
     assert!(local.record_outcome(&broken).unwrap_err().to_string().contains("should be within"), "not even kept");
 }
 
+/// An outcome with a key that its gain holds.
+fn keyed(key: u64) -> NewOutcome {
+    let outcome = new_outcome(key);
+    NewOutcome { gain: Estimate { mean: key as f64 / KEYS as f64, ..outcome.gain }, ..outcome }
+}
+
+fn key(outcome: &FleetOutcome) -> u64 {
+    (outcome.gain.mean * KEYS as f64).round() as u64
+}
+
+/// More than all keys.
+const KEYS: u64 = 1_000_000_000;
+/// More than the keys of one process.
+const KEYS_PER_RUN: u64 = 1_000_000;
+
 /// Records outcomes and delivers them whenever the server is reachable, until killed. A task of [`helper`].
-pub fn live_as_agent(path: &Path, address: &Path) {
+pub fn live_as_agent(path: &Path, run: u64, address: &Path) {
     let mut local = Knowledge::open(path).unwrap();
-    for number in 0.. {
-        local.record_outcome(&new_outcome(number)).unwrap();
-        helper::say(&format!("committed {}", local.outcomes().unwrap().len()));
+    for number in 0..KEYS_PER_RUN {
+        let key = run * KEYS_PER_RUN + number;
+        local.record_outcome(&keyed(key)).unwrap();
+        helper::say(&format!("committed {key}"));
         if number % 3 == 0
             && let Ok(mut fleet) = Fleet::connect(address)
         {
@@ -474,7 +490,7 @@ fn survive(kills: u64) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("kb");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(44);
-    let mut said = 0;
+    let mut said = BTreeSet::new();
     for round in 0..kills {
         let mut child: Child =
             helper::command(&[], "agent", &path, round).env("KNOWLEDGE_SERVER", &address).stdout(Stdio::piped()).spawn().unwrap();
@@ -483,8 +499,7 @@ fn survive(kills: u64) {
             out.lines()
                 .map_while(Result::ok)
                 .filter_map(|line| line.strip_prefix("committed ")?.parse::<u64>().ok())
-                .last()
-                .unwrap_or(0)
+                .collect::<BTreeSet<_>>()
         });
         std::thread::sleep(Duration::from_millis(random.random_range(0..250)));
         if round % 2 == 1 {
@@ -494,17 +509,22 @@ fn survive(kills: u64) {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        said = said.max(listener.join().unwrap());
+        said.extend(listener.join().unwrap());
     }
     let mut local = Knowledge::open(&path).unwrap();
     local.exchange(&mut Fleet::connect(&address).unwrap(), &[device()]).unwrap();
     let ours: Vec<FleetOutcome> = local.outcomes().unwrap();
     let theirs = Fleet::connect(&server.address("ray", "fleet")).unwrap().outcomes().unwrap();
-    let ids = |outcomes: &[FleetOutcome]| outcomes.iter().map(|outcome| outcome.id).collect::<BTreeSet<_>>();
-    println!("{kills} kills, {} outcomes recorded, {} on the server", ours.len(), theirs.len());
-    assert!(ours.len() as u64 >= said, "{said} were committed, {} are there", ours.len());
-    assert_eq!((ids(&ours), ids(&theirs).len()), (ids(&theirs), theirs.len()), "each is there once");
-    assert!(ours.len() as u64 > kills, "only {} outcomes: the test saw too little", ours.len());
+    println!("{kills} kills, {} outcomes recorded, {} on the server", said.len(), theirs.len());
+    let ids: BTreeSet<_> = theirs.iter().map(|outcome| outcome.id).collect();
+    let keys: BTreeSet<u64> = theirs.iter().map(key).collect();
+    assert_eq!((ids.len(), keys.len()), (theirs.len(), theirs.len()), "each is there once");
+    assert!(said.is_subset(&keys), "lost: {:?}", said.difference(&keys).collect::<Vec<_>>());
+    // A process may be killed after a commit and before it says so.
+    assert!(keys.difference(&said).count() as u64 <= kills);
+    // The file keeps a limited number of those delivered.
+    assert!(ours.iter().all(|outcome| ids.contains(&outcome.id)));
+    assert!(said.len() as u64 > kills, "only {} outcomes: the test saw too little", said.len());
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn child_process_of_other_tests() {
     match std::env::var("KNOWLEDGE_TASK").unwrap().as_str() {
         "write for ever" => write(Path::new(&path), number, u64::MAX),
         "write" => write(Path::new(&path), number, 2000),
-        "agent" => crate::fleet::live_as_agent(Path::new(&path), Path::new(&std::env::var_os("KNOWLEDGE_SERVER").unwrap())),
+        "agent" => crate::fleet::live_as_agent(Path::new(&path), number, Path::new(&std::env::var_os("KNOWLEDGE_SERVER").unwrap())),
         "fill the disk" => fill(Path::new(&path)),
         task => panic!("no task is called {task}"),
     }

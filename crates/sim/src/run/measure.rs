@@ -632,7 +632,9 @@ mod tests {
                 }
             }
             if token > 3_000 {
-                [&mut late, &mut first_alone].map(|measure| measure.record(&transfer(Issue { stream: 8, ..issue })));
+                [&mut late, &mut first_alone]
+                    .into_iter()
+                    .for_each(|measure| measure.record(&transfer(Issue { stream: 8, ..issue })));
             }
         }
         let stream = |mut measure: Measure| {
