@@ -468,12 +468,17 @@ const KEYS: u64 = 1_000_000_000;
 const KEYS_PER_RUN: u64 = 1_000_000;
 
 /// Records outcomes and delivers them whenever the server is reachable, until killed. A task of [`helper`].
+#[allow(
+    clippy::disallowed_methods,
+    reason = "slow enough that a restart of the server does not fill the queue, from which old outcomes are dropped"
+)]
 pub fn live_as_agent(path: &Path, run: u64, address: &Path) {
     let mut local = Knowledge::open(path).unwrap();
     for number in 0..KEYS_PER_RUN {
         let key = run * KEYS_PER_RUN + number;
         local.record_outcome(&keyed(key)).unwrap();
         helper::say(&format!("committed {key}"));
+        std::thread::sleep(Duration::from_millis(1));
         if number % 3 == 0
             && let Ok(mut fleet) = Fleet::connect(address)
         {
