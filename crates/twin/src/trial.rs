@@ -66,12 +66,10 @@ impl TrialLength {
     }
 }
 
-/// A setting that becomes active during a trial. The moment has lasting effects: every stream's queue under the new scheduler starts
-/// then, and bfq merges queues that started together. Linux lets the old scheduler serve all queued requests, and admits no others
-/// meanwhile
+/// A setting that becomes active during a trial. The moment has lasting effects: every stream's queue under the new scheduler starts then,
+/// and bfq merges queues that started together. Linux lets the old scheduler serve all queued requests, and admits no others meanwhile
 /// (`blk_mq_freeze_queue` in `elevator_switch`, `block/elevator.c`). The new one first receives one request of every stream, and of those
-/// that
-/// read at a [live switch](block::LiveSwitch), and each is at the device before the tunables are written.
+/// that read at a [live switch](block::LiveSwitch), and each is at the device before the tunables are written.
 pub struct Successor {
     /// Time of the change within the trial.
     pub at: Nanos,

@@ -8,8 +8,7 @@ use observe::{Event, merit};
 /// A stream starves that is not served for this many times the bound of its p99: one request in a hundred may exceed the bound.
 const STARVED: f64 = 3.0;
 /// In a trial a stream is overdue from this share of its bound on: the check runs every half second, the bound is at least a second, and
-/// with a
-/// hundred requests a single wait beyond the bound is the p99.
+/// with a hundred requests a single wait beyond the bound is the p99.
 const OVERDUE: f64 = 0.5;
 /// Maximum number of tracked streams. Beyond it, idle ones are dropped: programs start and end for months.
 const MAX_STREAMS: usize = 1 << 14;
@@ -18,8 +17,7 @@ const MAX_STREAMS: usize = 1 << 14;
 const LONGEST: usize = 8;
 
 /// Requests count as late from this share of the bound on. Requests of one window have similar waits, so the p99 of a run is uncertain by
-/// as
-/// much, and a setting must be dropped before the bound is exceeded.
+/// as much, and a setting must be dropped before the bound is exceeded.
 const LATE_SHARE: f64 = 0.75;
 
 /// A stream belongs to the load if it is busy for at least this share of its lifetime.
@@ -188,8 +186,7 @@ impl Streams {
     }
 
     /// Start of the last stream of a load that began at `from`. Streams often start one after another: as long as the next one follows
-    /// within
-    /// `within`, the load is incomplete. Returns `from` if this continues for `longest`: such a load has no complete state.
+    /// within `within`, the load is incomplete. Returns `from` if this continues for `longest`: such a load has no complete state.
     pub fn complete_from(&self, from: Nanos, now: Nanos, within: Nanos, longest: Nanos) -> Nanos {
         let members = self.all.values().filter(|stream| stream.belongs_to_load(now));
         let mut began: Vec<Nanos> = members.map(|stream| stream.began.max(from)).collect();

@@ -7,9 +7,8 @@
 //!
 //! Service times of a device vary, and so does their sum; what a limit admits per window does not. A saturated device also has at least its
 //! throughput at queue depth 1: if it has less, something before it throttles. Two plateaus that look like a limit are excluded: a
-//! saturated
-//! link or flash, whose pace a lone request explains, and sequential reads on a hard disk. Writes alone prove nothing: a full write buffer
-//! has a plateau as well.
+//! saturated link or flash, whose pace a lone request explains, and sequential reads on a hard disk. Writes alone prove nothing: a full
+//! write buffer has a plateau as well.
 
 use std::sync::Arc;
 
@@ -26,14 +25,12 @@ const WINDOWS: [usize; 3] = [16, 64, 256];
 const LASTING: usize = 6;
 const LEVEL: f64 = 0.04;
 /// Relative distance from a plateau within which windows belong to it; the factor on its pace below which they are a burst; and the share
-/// of
-/// the other windows that must belong to it.
+/// of the other windows that must belong to it.
 const NEAR: f64 = 0.03;
 const QUICKER: f64 = 0.9;
 const MOSTLY: f64 = 0.7;
 /// Sums of independent service times vary with the square root of their number; those at a limit vary by less than this fraction of that,
-/// or
-/// each interval varies by less than `EVEN` of the mean. No device does either.
+/// or each interval varies by less than `EVEN` of the mean. No device does either.
 const LESS_THAN_CHANCE: f64 = 0.4;
 const EVEN: f64 = 0.02;
 /// Minimum number of accesses for an estimate.
@@ -60,8 +57,7 @@ const MIN_CREDITS: f64 = 16.0;
 /// EBS and Azure count requests in pieces of 256 KiB.
 const PIECE_KIB: u32 = 256;
 /// With a single request size, operations and bytes cannot be separated. Above this size in sectors the limit is taken to be on bytes: the
-/// 3,000
-/// operations and 125 MiB/s of EBS gp3 meet at 43 KiB.
+/// 3,000 operations and 125 MiB/s of EBS gp3 meet at 43 KiB.
 const LARGE: f64 = 128.0;
 
 /// The quantity that is limited.

@@ -88,8 +88,7 @@ pub struct Fitted {
 
 impl Fitted {
     /// The time of a turn, if completion times show it, so that a learning scheduler has found it, too, or soon will. `None` if they do
-    /// not, or the
-    /// device does not rotate.
+    /// not, or the device does not rotate.
     pub fn turn(&self) -> Option<Nanos> {
         self.turn
     }
@@ -256,8 +255,7 @@ impl Served {
     }
 
     /// The device behind a limit, if that is clearly closer to the accesses. Arrays are not tried: behind a limit, requests seldom overlap
-    /// in the
-    /// device, so an array would not show.
+    /// in the device, so an array would not show.
     fn or_limited(self, limit: &Limit, accesses: &[Access], capacity: u64, is_known: bool) -> Result<Served, FitError> {
         let behind = limit.taken_off(accesses);
         let kind = kind::of(&behind);

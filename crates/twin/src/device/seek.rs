@@ -1,12 +1,10 @@
 //! Fits seek time by distance, and rotation time, to accesses that were served by the media.
 //!
 //! Such an access takes overhead and seek time, then a rotational delay that is uniform between 0 and a turn. Without its transfer, its
-//! time
-//! lies in a band one turn high above the seek curve. The curve is that of Ruemmler and Wilkes (An introduction to disk drive modeling,
-//! IEEE
-//! Computer 27(3), 1994): a square root while the arm accelerates, then a line with the root's slope. The fit maximises the posterior
-//! likelihood of the band, with usual drives as the prior. Both edges of the band count: that is more precise than a mean, and robust where
-//! rotational scheduling thins out the upper part and leaves the lower edge.
+//! time lies in a band one turn high above the seek curve. The curve is that of Ruemmler and Wilkes (An introduction to disk drive
+//! modeling, IEEE Computer 27(3), 1994): a square root while the arm accelerates, then a line with the root's slope. The fit maximises the
+//! posterior likelihood of the band, with usual drives as the prior. Both edges of the band count: that is more precise than a mean, and
+//! robust where rotational scheduling thins out the upper part and leaves the lower edge.
 
 /// Softness of the band's edges, as a share of a turn: the curve is approximate, and overheads vary.
 const SOFT: f64 = 0.02;
@@ -120,8 +118,7 @@ const STEPS: f64 = 1_000.0;
 
 impl Waits {
     /// `tilt`: how much likelier a short delay is than a long one, as the exponent over a turn. With rotational scheduling, by the host or
-    /// the
-    /// drive, only this places the lower edge of the band at the shortest times. `strange`: the share of outliers, [`STRANGE`] or
+    /// the drive, only this places the lower edge of the band at the shortest times. `strange`: the share of outliers, [`STRANGE`] or
     /// [`STRANGE_BEHIND_WRITES`].
     pub fn new(tilt: f64, strange: f64) -> Waits {
         let norm = tilt / (1.0 - (-tilt).exp());
@@ -219,8 +216,7 @@ pub fn fit_shape(samples: &[SeekSample], band: Band) -> Curve {
 }
 
 /// The likeliest of these turns, its tilt, and its log-likelihood margin over the next one (0 if there is none). `turns`: time in ms and
-/// log
-/// prior of each. `None` without turns.
+/// log prior of each. `None` without turns.
 pub fn turn(
     samples: &[SeekSample],
     turns: &[(f64, f64)],

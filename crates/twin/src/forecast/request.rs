@@ -142,8 +142,7 @@ impl ForecastRequest<'_> {
     }
 
     /// The length of a trial: the observed time, or longer until every stream has enough requests to be judged, within the budget. `rate`
-    /// is
-    /// the load's, in requests per second.
+    /// is the load's, in requests per second.
     pub(super) fn trial_length(&self, load: &Load, rate: f64, candidates: &[Setting]) -> TrialLength {
         let slowest = load.streams().map(|stream| stream.rate).filter(|rate| *rate > 1.0).fold(f64::INFINITY, f64::min);
         let wanted_s = load.span().as_secs_f64().max(REQUESTS_PER_STREAM / slowest).min(MAX_TRIAL.as_secs_f64());

@@ -7,8 +7,7 @@
 //! Linux reads files ahead in windows: the first of a run is small, and each next one is twice as large, up to the read-ahead
 //! (`get_next_ra_size` in `mm/readahead.c`). The next window is issued when the process reaches the last one, so the think time of a window
 //! is the sum of those of its parts. The read-ahead of a file is set when it is opened (`file_ra_state_init`): a stream whose windows do
-//! not
-//! match the active read-ahead opened its files earlier, and keeps their read-ahead.
+//! not match the active read-ahead opened its files earlier, and keeps their read-ahead.
 
 use std::collections::BTreeMap;
 

@@ -56,8 +56,7 @@ pub(super) struct Again {
     /// Open streams: time from the last step to the restart.
     pub pause: Nanos,
     /// Closed streams: time from the last completion to the restart. It is the idle time before the first step, or, if that is not known,
-    /// the gap
-    /// before it plus the time after the last completion; at least the idle time at the end of the recording.
+    /// the gap before it plus the time after the last completion; at least the idle time at the end of the recording.
     pub thought: Nanos,
     /// Fewest requests in flight at which it issued another one.
     pub least_under_way: u32,
@@ -87,8 +86,7 @@ pub(super) fn steps(seen: &[&ObservedRequest], from: Nanos, to: Nanos) -> (Vec<S
         };
         if arrival >= from {
             // Merged requests complete together, so it is unknown which of them the stream waited for. A sequential reader needs one of
-            // them per
-            // request: that is the purpose of read-ahead. Others need all of them.
+            // them per request: that is the purpose of read-ahead. Others need all of them.
             let reads_on = request.op == Op::Read && end == Some(request.lba);
             let one_by_one = last.filter(|_| reads_on).map(|last| {
                 let first = completions[..done].partition_point(|&at| at < last);
@@ -164,8 +162,7 @@ impl Pace {
             return if is_paced(&answered) { Pace::Paced } else { Pace::Closed };
         }
         // On a clock, the age of the latest completion when a request is issued is that at any other time: with completions a gap apart,
-        // half
-        // a gap.
+        // half a gap.
         let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / answered.len() as f64;
         let age = mean(&mut answered.iter().map(|(_, thought)| *thought));
         let gap = mean(&mut answered.iter().map(|(gap, _)| *gap));

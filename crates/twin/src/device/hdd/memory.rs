@@ -19,8 +19,7 @@ const OF_HIT: f64 = 0.6;
 /// Default bus rate, as a factor on the media rate.
 const BUS_TO_MEDIA: f64 = 1.5;
 /// The bus is assumed to be at most this factor slower than usual media: a current drive behind USB 2 is 5 times. Reads that all take the
-/// same
-/// time and longer than that miss a turn of the platter each.
+/// same time and longer than that miss a turn of the platter each.
 const SLOWEST_BUS_TO_MEDIA: f64 = 6.0;
 /// Default number of cache segments.
 const USUAL_SEGMENTS: u32 = 16;
@@ -83,10 +82,8 @@ const SAME_MS: f64 = 1.0;
 /// Times of reads from the drive's cache, inferred from sequential reads.
 ///
 /// A media access has a rotational delay that is uniform between 0 and a turn. Where most sequential reads of a size take the same time,
-/// they
-/// were hits. Two sizes separate the command's time from that of a sector. With one size, the sector's is known only if the total is too
-/// long
-/// for a command and the transfer from the media: then the bus is slower.
+/// they were hits. Two sizes separate the command's time from that of a sector. With one size, the sector's is known only if the total is
+/// too long for a command and the transfer from the media: then the bus is slower.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FromMemory {
     /// Time of a command, in ms.
@@ -140,8 +137,7 @@ impl FromMemory {
 }
 
 /// A line through times by sectors (Theil-Sen: the median of the slopes between sizes of which one is at least twice the other). `None`
-/// without
-/// such a pair.
+/// without such a pair.
 fn line(sizes: &[(f64, f64)], accesses: usize) -> Option<FromMemory> {
     let pairs = sizes.iter().flat_map(|small| sizes.iter().map(move |large| (small, large)));
     let mut slopes: Vec<f64> = pairs
@@ -272,8 +268,7 @@ impl Memory {
 }
 
 /// Whether sequential reads hit what was read ahead. Only a read that continues the access right before it proves that a drive does not
-/// read
-/// ahead: with others in between, its segment may have been reused.
+/// read ahead: with others in between, its segment may have been reused.
 fn reads_ahead(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred<bool> {
     let at_once: Vec<bool> = following.iter().filter(|access| access.follows == Some(1)).map(|access| is_hit(access)).collect();
     let hits = |all: &[bool]| all.iter().filter(|hit| **hit).count();

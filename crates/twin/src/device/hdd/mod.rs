@@ -146,8 +146,7 @@ impl Seeks {
     }
 
     /// Errors of the curve for the short and the long seek, in ms: the jackknife's 95% interval, but not below the softness of the band or
-    /// the
-    /// usual deviation from the curve's shape.
+    /// the usual deviation from the curve's shape.
     fn errors(&self, turn: &Turn, curve: &Curve) -> (f64, f64) {
         let (mut short, mut long) = (0.0, 0.0);
         let size = self.samples.len().div_ceil(BLOCKS).max(1);

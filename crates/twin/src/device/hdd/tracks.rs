@@ -10,8 +10,7 @@ const INNER: f64 = 0.54;
 /// Default number of surfaces: drives have had one to twenty.
 const USUAL_SURFACES: f64 = 5.0;
 /// Tracks per surface for each sector of a track, for tracks of a hundred sectors: 25 (HP C2247A, 1992) to 130 (4 TB drives). The ratio
-/// grows
-/// with the number of sectors, to this power.
+/// grows with the number of sectors, to this power.
 const TRACKS_TO_SECTORS: f64 = 28.0;
 const GROWTH: f64 = 0.4;
 /// Skew for a track change, in ms: head switch, settling, and a margin.
