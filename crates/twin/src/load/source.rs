@@ -8,12 +8,12 @@ use sim::run::{Attributed, Finished, Issue, RunError, Source};
 
 use super::{Load, Pace, Stream};
 
-/// An item of work of a load.
+/// A unit of work of a load.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
     /// A request.
     Transfer(Issue),
-    /// An empty write cache, on behalf of a stream, with the load's own number for it.
+    /// A flush of the write cache on behalf of a stream, with its token.
     Flush(StreamId, u64),
 }
 
@@ -26,34 +26,34 @@ impl Attributed for Asked {
     }
 }
 
-/// Issues the requests of a load until a time.
+/// Issues the requests of a load until an end time or a number of requests.
 pub struct Replayed<'a> {
     streams: Vec<Going<'a>>,
     /// Streams whose next request can be issued, by time.
     ready: BinaryHeap<Reverse<(Nanos, usize)>>,
     capacity_sectors: u64,
     until: Nanos,
-    /// Requests issued so far, and their limit.
+    /// Number of requests issued so far, and the limit.
     issued: u64,
     most: u64,
 }
 
-/// A stream that goes through its steps, again and again.
+/// Replay state of a stream, which repeats its steps.
 struct Going<'a> {
     stream: &'a Stream,
-    /// Requests issued.
+    /// Number of requests issued.
     issued: u64,
     last_issue: Nanos,
-    /// The same of requests that are no flushes.
+    /// Last issue of a request that is no flush.
     last_transfer: Nanos,
-    /// When the completions came that a coming request may wait for; the number of the first of them.
+    /// Times of the completions that a future request may wait for, and the index of the first of them.
     completions: VecDeque<Nanos>,
     first: u64,
     is_announced: bool,
 }
 
 impl Going<'_> {
-    /// When the next request arrives; `None` while the stream waits for a completion.
+    /// Arrival of the next request; `None` while the stream waits for a completion.
     fn next_at(&mut self) -> Option<Nanos> {
         let steps = &self.stream.steps;
         let number = (self.issued % steps.len() as u64) as usize;
@@ -85,7 +85,7 @@ impl Going<'_> {
 }
 
 impl<'a> Replayed<'a> {
-    /// Issues the load from its beginning, on a device of this capacity, until this time or this number of requests.
+    /// Issues the load from its start, on a device of this capacity, until this time or this number of requests.
     pub fn new(load: &'a Load, capacity_sectors: u64, until: Nanos, most: u64) -> Replayed<'a> {
         let going = |stream: &'a Stream| Going {
             stream,
@@ -130,14 +130,14 @@ impl Source for Replayed<'_> {
         let step = going.stream.steps[number];
         let lba = going.stream.places.lba(number, step.sectors, going.issued / count, self.capacity_sectors);
         going.issued += 1;
-        // A clock goes on while the queue has no room; a process that waits for room does not.
+        // A clock runs on while the queue is full; a process that waits for room does not.
         let issued = if going.stream.pace == Pace::Open { at } else { now };
         (going.last_issue, going.is_announced) = (issued, false);
         going.last_transfer = if step.is_flush() { going.last_transfer } else { issued };
         let arrival = if going.stream.waits_for_room { at } else { issued };
         let stream = going.stream.id;
         self.announce(index);
-        // Measures draw a sample by these numbers, so no two are the same.
+        // Measures sample by token, so tokens are unique.
         let token = self.issued * self.streams.len() as u64 + index as u64;
         self.issued += 1;
         if step.sectors == 0 {
