@@ -4,7 +4,7 @@
 //! device i of the stage:  scores before ─▶ scores with the setting    change d_i
 //! device j of the others: scores before ─▶ scores at the same time    change d_j       gain = mean d_i − mean d_j
 //! ```
-//! The change of the others is the control: a busier hour must not count for or against the setting.
+//! The change of the other devices is the control: a busier hour must not count for or against the setting.
 
 use std::fmt;
 use std::str::FromStr;

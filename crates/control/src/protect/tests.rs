@@ -17,7 +17,7 @@ struct Load {
     bytes: u64,
     depth: u32,
     service: Nanos,
-    /// Milliseconds from and to which it asks.
+    /// Intervals in milliseconds during which it issues requests.
     awake: Vec<(u64, u64)>,
     is_sequential: bool,
 }
@@ -34,7 +34,7 @@ fn flood(awake: &[(u64, u64)]) -> Load {
     Load { op, bytes, depth: 16, service, awake: awake.to_vec(), is_sequential: true }
 }
 
-/// One request at a time, first come first served; a token bucket for each unit.
+/// Serves one request at a time, first come first served, with a token bucket per unit.
 struct Disk {
     now: Nanos,
     loads: Vec<Load>,
@@ -66,7 +66,7 @@ impl Disk {
         }
     }
 
-    /// Seconds that a limit takes for a request.
+    /// Seconds of delay that a limit imposes per request.
     fn cost(load: &Load, limit: &Limit) -> f64 {
         let (bytes, iops) = match load.op {
             Op::Read => (limit.read_bytes_per_s, limit.read_iops),
@@ -76,7 +76,7 @@ impl Disk {
         seconds[0].max(seconds[1])
     }
 
-    /// What was owed under another limit is owed under this one, as in `tg_update_carryover` of the kernel.
+    /// A debt under the old limit is carried over to the new one, as in `tg_update_carryover` of the kernel.
     fn limit(&mut self, unit: usize, limit: Limit) {
         let [before, now] = [self.limits[unit], limit].map(|limit| Self::cost(&self.loads[unit], &limit));
         self.tokens[unit] *= if before > 0.0 { now / before } else { 0.0 };
@@ -90,7 +90,7 @@ impl Disk {
             return false;
         }
         let cost = Self::cost(load, &self.limits[unit]);
-        // Tokens are seconds of the rate.
+        // Tokens are seconds at the limit's rate.
         let pays = cost == 0.0 || self.tokens[unit] >= 0.0;
         if pays && cost > 0.0 {
             self.tokens[unit] -= cost;
@@ -138,7 +138,7 @@ impl Disk {
         }
     }
 
-    /// Completions of a unit between these milliseconds, and those that took longer than a limit.
+    /// Number of completions of a unit between these milliseconds, and of those that took longer than a limit.
     fn counts(&self, unit: usize, (from, to): (u64, u64), limit: Nanos) -> (usize, usize) {
         let within = |at: Nanos| (from..to).contains(&(at.0 / 1_000_000));
         let all = self.done.iter().filter(|(of, _, at)| *of == unit && within(*at));
@@ -146,7 +146,7 @@ impl Disk {
     }
 }
 
-/// A write of 1 MiB that no process waits for, of the second unit.
+/// A write-back request of 1 MiB of the second unit.
 fn written_back(ms: u64) -> Request {
     let (priority, arrival, lba) = (Priority::DEFAULT, Nanos::from_millis(ms), 2_048 * ms);
     Request { id: 0, stream: 1, op: Op::Write, sync: false, priority, sectors: 2_048, lba, arrival }
