@@ -145,7 +145,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut others = OtherWriters::of(file.path()).unwrap();
         others.wait();
-        // Two openings of which inotify makes one, and one closing.
+        // Two openings that inotify merges, and one close.
         let mut theirs = OpenOptions::new().write(true).open(file.path()).unwrap();
         drop(fs::File::open(file.path()).unwrap());
         assert_eq!(others.wait(), 0);

@@ -16,7 +16,7 @@ use crate::other_writers::OtherWriters;
 
 /// Name of the threads that [read at once](Files::read_at_once), by which observers of the device recognise them.
 pub const READER: &str = "seekwise-reader";
-/// Minimum length of a read, if the device's blocks are not larger.
+/// Length of a read, unless the device's blocks are larger.
 const PAGE: usize = 4096;
 
 /// The root of `/sys`, `/proc` and `/dev`.

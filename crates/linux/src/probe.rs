@@ -134,7 +134,7 @@ impl<'a> RealDevice<'a> {
         100.0 * all.saturating_sub(own) as f64 / all.max(1) as f64
     }
 
-    /// Sectors transferred by the device since boot; `None` if unknown.
+    /// Sectors that the device has read and written so far; `None` if unknown.
     fn transferred(&self) -> Option<u64> {
         let text = fs::read_to_string(&self.stat).ok()?;
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();

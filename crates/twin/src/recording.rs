@@ -257,7 +257,7 @@ mod tests {
         recording.event(&Event::Completed { request: requests[1], dispatched: Nanos::from_millis(11), at: Nanos::from_millis(12) });
         let in_flight: Vec<Request> = recording.in_flight().map(|seen| seen.request).collect();
         assert_eq!(in_flight, [requests[0], requests[2]]);
-        // A stream that gets nothing is a stream of the load all the same.
+        // A stream without completions belongs to the load, too.
         let waiting: Vec<ObservedRequest> = recording.in_flight().collect();
         let load = Load::infer(recording.seen().chain(&waiting), Nanos::ZERO, Nanos::from_millis(20));
         assert_eq!(load.streams().map(|stream| (stream.stream, stream.requests)).collect::<Vec<_>>(), [(1, 2), (2, 1)]);

@@ -226,7 +226,7 @@ mod tests {
         journal.put(&mut RealFiles, "sda", &records).unwrap();
         let path = journal.path("sda");
         let good = std::fs::read(&path).unwrap();
-        // Every byte that a bad disk may flip, and every length at which a file may end.
+        // Flips each byte, as a bad disk may, and truncates the file at each length.
         let second = good.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         for place in second..second + 40 {
             let mut bytes = good.clone();

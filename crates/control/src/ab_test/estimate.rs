@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn near_loads_weigh_more_than_far_ones_in_an_expected_gain() {
         let alike = Estimate::expected(&[(1.0, 0.1), (1.0, 0.2), (1.0, 0.3)]).unwrap();
-        // The spread of another one, and that of the mean of three.
+        // The spread of another load, combined with the error of the mean of three.
         assert!((alike.mean - 0.2).abs() < 1e-12 && (alike.error - 0.1 * (1.0 + 1.0 / 3.0_f64).sqrt()).abs() < 1e-12, "{alike:?}");
         let near = Estimate::expected(&[(1.0, 0.3), (1.0, 0.3), (1.0, 0.3), (0.5, -0.1), (0.5, -0.1)]).unwrap();
         assert!(near.mean > 0.19 && near.error > 0.1, "{near:?}");

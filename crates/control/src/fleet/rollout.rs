@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Scores of a device: this many an hour before and after, with a step of the setting and one of all devices.
+    /// Hourly scores of a device, four before and four after: a step of `anyway`, and one of the setting if it is treated.
     fn device(number: usize, setting: Option<f64>, anyway: f64) -> Vec<TimedScore> {
         let noise = |hour: usize| 0.01 * ((number * 7 + hour * 3) % 5) as f64;
         (0..8)

@@ -332,7 +332,7 @@ mod tests {
         Nanos::from_millis(1_000 * seconds)
     }
 
-    /// Ten seconds of 20 responses each, of which one in `one_in` takes 30 ms and the others 8.
+    /// Ten seconds with 20 responses each, one in `one_in` of 30 ms and the others of 8 ms.
     fn measured(promise: &Promise, one_in: u64) -> Trial {
         let mut trial = Trial::new(promise);
         let step = |number: u64| Nanos::from_millis(100 * number);

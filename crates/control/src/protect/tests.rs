@@ -297,7 +297,7 @@ fn write_back_that_piled_up_in_front_of_a_limit_is_not_let_go_at_once() {
     let mut meter = meter::Meter::default();
     let at = |ms: u64| Nanos::from_millis(ms);
     let mut limit = Limit { write_bytes_per_s: Some(1 << 20), ..Limit::default() };
-    // The device writes 10 MiB a second. What the limit lets go is queued at once.
+    // The device writes 10 MiB per second. Whatever the limit releases is queued at once.
     meter.queued(&written_back(0));
     let (mut queued, mut let_go, mut most) = (1_u64, 0.0, 0);
     for ms in 0..20_000_u64 {

@@ -237,12 +237,12 @@ mod tests {
     use super::super::{Trials, UNKNOWN};
     use super::*;
 
-    /// A normal deviate, as a sum of uniform ones.
+    /// A standard normal variate, as a sum of uniform ones.
     fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
         (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
     }
 
-    /// Windows of two arms in turns of three seconds, with this gain, noise and drift.
+    /// The gain estimated from windows of two arms in turns of three seconds, with this gain, noise and drift.
     fn observed(gain: f64, noise: f64, drift: f64, seconds: usize, seed: u64) -> Estimate {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (mut trials, mut level) = (Trials::new(2, 0), 5.0);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_stated_error_of_a_gain_is_the_error_that_it_has() {
-        // Of 200 loads with drawn gains, noise and drift, nine in ten lie within the stated 90%.
+        // Of 200 loads with random gains, noise and drift, nine in ten must be within the stated 90% interval.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let mut within = 0;
         for seed in 0..200 {

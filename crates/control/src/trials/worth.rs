@@ -97,7 +97,7 @@ mod tests {
 
     const COST: Cost = Cost { measured_s: 2.0, settling_s: 1.0, switching_s: 0.01 };
 
-    /// A reference that was watched for ten seconds with this noise from second to second, and an arm of which this is expected.
+    /// A reference observed for ten seconds with this noise, and an arm with this prior.
     fn watched(expected: Estimate, noise: f64) -> Posterior {
         let mut trials = Trials::new(2, 0);
         trials.expect([(1, expected)]);

@@ -134,7 +134,7 @@ mod tests {
         }
         let named = cgroups.find("4f2a").unwrap();
         assert_eq!((named.name.as_str(), named.slice.as_str()), ("docker-4f2a1b2c3d4e", "/system.slice"));
-        // Back: the name that a row has leads to the same unit.
+        // And back: the name in a row finds the same unit.
         for given in cgroups.all().unwrap() {
             let unit = Unit::of(&given);
             assert_eq!(cgroups.find(&unit.name).unwrap().path, unit.path, "{given}");
@@ -155,7 +155,7 @@ mod tests {
                 "postgresql.service: no such unit, container or cgroup below {place}; similar: /system.slice/postgresql@16.service"
             )
         );
-        // Too short for a container, of another runtime, outside of the hierarchy, nothing at all.
+        // Too short for a container, of another runtime, outside of the hierarchy, empty.
         for given in ["4f2", "libpod-4f2a", "/../etc", "/a/../b", "", ".service"] {
             assert!(error(given).starts_with(&format!("{given}: no such unit")), "{}", error(given));
         }

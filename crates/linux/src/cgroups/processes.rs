@@ -278,7 +278,7 @@ mod tests {
             assert_eq!(name(&mut processes, process, program, 0), row);
         }
         assert!(processes.kernel(Role::WriteBack).is_some());
-        // A program may have any name: only the kernel's flag counts as long as it is there.
+        // A program may have any name: while it exists, only the kernel's flag counts.
         machine.begins(50, "0::/\n", 0x40);
         assert_eq!(name(&mut processes, 50, "kworker/u8:3", 0), "/");
         assert_eq!(name(&mut processes, 51, "kworker/u8:4", 0), "[write-back]", "it ended");
@@ -320,7 +320,7 @@ mod tests {
         }
         assert_eq!(processes.sources.len(), 1);
         for process in 0..200_000 {
-            // Names with line breaks, of bytes that are no characters when cut, and of nothing.
+            // Names with line breaks, truncated within a character, and empty.
             let program = ["a\nb".to_owned(), "ä".repeat(9), String::new(), format!("job{process}")][process as usize % 4].clone();
             processes.unit(process, Some(&program), Nanos(1));
         }

@@ -155,7 +155,7 @@ mod tests {
             let unit = Unit::of(path);
             assert_eq!((unit.name.as_str(), unit.path.as_str(), unit.slice.as_str()), (path, path, slice));
         }
-        // Almost the id of a container: too short, not hexadecimal, and cut within a character.
+        // Invalid container ids: too short, not hexadecimal, or split within a character.
         for name in ["0".repeat(ID - 1), "g".repeat(ID), format!("ä{}", "0".repeat(ID - 1)), format!("x{}", id())] {
             assert_eq!(Unit::of(&format!("/{name}")).name, format!("/{name}"));
         }

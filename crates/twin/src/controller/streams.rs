@@ -247,7 +247,7 @@ mod tests {
 
     const MAX: Nanos = Nanos::from_millis(8_000);
 
-    /// Streams that begin at these seconds and are always busy, or for a moment every second.
+    /// Streams that start at these times in seconds, and are always busy, or only for a moment every second.
     fn began(at_s: &[(f64, bool)], until_s: f64) -> Streams {
         let mut streams = Streams::default();
         let mut events: Vec<(f64, StreamId, bool)> = Vec::new();
@@ -293,7 +293,7 @@ mod tests {
         let request = Request { id: 0, stream: 1, op, sync: false, priority, sectors: 8, lba: 0, arrival: ms(100) };
         streams.event(&Event::Queued(request), None);
         assert!(streams.overdue(ms(5_000)).is_some());
-        // It writes into memory, and nothing of that takes long.
+        // The process writes to the page cache, which is fast.
         streams.event(&Event::Called { stream: 1, at: ms(200) }, None);
         streams.event(&Event::Returned { stream: 1, op, bytes: 4096, called: ms(200), at: ms(201) }, None);
         assert_eq!(streams.overdue(ms(5_000)), None);

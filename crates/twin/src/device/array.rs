@@ -201,7 +201,7 @@ mod tests {
     use crate::device::access;
     use block::Nanos;
 
-    /// Accesses of a disk: one sequential reader, each read served in this time in ms, and then four that read far apart.
+    /// Accesses of a disk: one sequential reader with this response time in ms, then four readers that are far apart.
     fn asked(alone_ms: f64) -> Vec<Access> {
         let (mut now, mut places) = (Nanos::ZERO, [0_u64, 1 << 30, 2 << 30, 3 << 30]);
         let mut waiting: Vec<(usize, Nanos)> = vec![(0, now)];
@@ -224,7 +224,7 @@ mod tests {
         const SECTORS: u64 = 1 << 33;
         let accesses = asked(0.7);
         let disk = hdd::estimate(&accesses, SECTORS);
-        // Of disks that are many times as slow.
+        // An array of disks that are many times slower.
         let slow = hdd::estimate(&asked(9.0), SECTORS);
         let array = Array::of(&slow, 1, 2, UNITS[0], 1_300).unwrap();
         assert!(array.is_contradicted_by_early_accesses(&disk, &accesses));

@@ -134,7 +134,7 @@ mod tests {
             follows: None,
             may_hit: false,
         };
-        // Units 0, 1 and 3, and a stretch of two units.
+        // Accesses in units 0, 1 and 3, and one that spans two units.
         let all = [access(0, 8, 0), access(128, 8, 10), access(384, 8, 20), access(504, 16, 30)];
         let parts: Vec<(u64, u64, u64)> =
             accesses(layout, &all).iter().map(|part| (part.lba, part.sectors, part.dispatched)).collect();

@@ -125,7 +125,7 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    /// Files read ahead in parts of these sizes in KiB, each issued 1 ms after the one before the last completed.
+    /// Files read ahead in parts of these sizes in KiB, each issued 1 ms after the last but one completes.
     fn load(files: &[&[u32]]) -> Load {
         let mut seen = Vec::new();
         let mut at = MS(10);

@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_the_one_at_which_this_number_is_late() {
-        // Waits of one size, and of all sizes from a nanosecond to a quarter of an hour.
+        // Linearly and logarithmically spaced waits; the latter from a nanosecond to a quarter of an hour.
         let alike: Vec<f64> = (1..=1_000).map(|number| 1e-5 * f64::from(number)).collect();
         let all_sizes: Vec<f64> = (0..120).map(|tenths| 1e-9 * 10f64.powf(f64::from(tenths) / 10.0)).collect();
         for (waits, rate) in [(&alike, 3.0), (&alike, 2_500.0), (&all_sizes, 0.7), (&all_sizes, 80_000.0)] {
@@ -261,11 +261,11 @@ mod tests {
             gap: Nanos(gap_us * 1_000),
             thought: Some(Nanos(thought_us * 1_000)),
         };
-        // Ticks of a millisecond; now and then the device stalls, and what was due meanwhile follows answer by answer, each of them quick.
+        // A clock with ticks of a millisecond. When the device stalls, overdue requests follow one another as they complete, each quickly.
         let stall = || std::iter::once(step(20_000, 0)).chain((0..19).map(|_| step(230, 0)));
         let steps: Vec<Step> = (0..20).flat_map(|_| (0..80).map(|tick| step(1_000, 600 + tick % 7 * 40)).chain(stall())).collect();
         assert_eq!(Pace::of(&steps), Pace::Paced);
-        // One that thinks for as long each time, and asks several times at once now and then.
+        // Constant think time, with several requests at once now and then.
         let steps: Vec<Step> = (0..20).flat_map(|_| (0..80).map(|tick| step(1_000 + tick % 7 * 40, 700)).chain(stall())).collect();
         assert_eq!(Pace::of(&steps), Pace::Closed);
     }

@@ -223,10 +223,10 @@ mod tests {
         assert_eq!(optimizer.population().len(), 50, "two for each of 5 × 5 ranges");
         optimizer.rate(&[1.0; 50]);
         optimizer.breed();
-        // 0.9 × 50 / 2 = 22.5 pairs, rounded to 23, have 46 children; about a tenth of 50 is mutated.
+        // 0.9 × 50 / 2 = 22.5 pairs, rounded to 23, produce 46 children; about a tenth of 50 individuals are mutated.
         let bred = optimizer.unrated().count();
         assert!((46..=46 + 15).contains(&bred), "{bred}");
-        // All children are fitter than all parents: what stays of parents is what their ranges keep.
+        // All children are fitter than all parents: only parents that their ranges keep survive.
         optimizer.rate(&vec![2.0; bred]);
         assert_eq!(optimizer.population().len(), 50);
         assert_eq!(ranges_with_two(optimizer.population().iter().map(|one| &one.pattern)), 25);
@@ -242,7 +242,7 @@ mod tests {
             optimizer.breed();
             rates.push(optimizer.rates());
         }
-        // Gradually, in eight generations: half of the way from 0.9 to 0.7 and from 0.1 to 0.25 after four.
+        // Linearly over eight generations: after four, half of the way from 0.9 to 0.7 and from 0.1 to 0.25.
         for (number, crossover, mutation) in [(0, 0.9, 0.1), (4, 0.8, 0.175), (8, 0.7, 0.25)] {
             let (a, b) = rates[number];
             assert!((a - crossover).abs() < 1e-9 && (b - mutation).abs() < 1e-9, "{rates:?}");
@@ -258,7 +258,8 @@ mod tests {
     #[test]
     fn ranges_have_the_papers_borders() {
         let pattern = |read_percent, random_percent| Pattern { processes: 1, read_percent, random_percent, request_kib: 4 };
-        // [0,4], [5,34], [35,64], [65,94], [95,100]: reads give the tens digit in base five, access at random the ones.
+        // [0,4], [5,34], [35,64], [65,94], [95,100]: the read percentage gives the first digit in base five, the random percentage the
+        // second.
         for (reads, at_random, range) in [(0, 0, 0), (4, 5, 1), (5, 4, 5), (34, 35, 7), (64, 65, 13), (94, 94, 18), (95, 100, 24)] {
             assert_eq!(range_of(&pattern(reads, at_random)), range, "{reads} {at_random}");
         }

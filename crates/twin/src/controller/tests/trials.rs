@@ -234,7 +234,7 @@ fn a_fleet_that_lies_costs_a_short_trial_and_nothing_stays() {
     let tried_s: f64 = changes.chunks(2).map(|pair| pair.get(1).map_or(120.0, |back| back.0) - pair[0].0).sum();
     // One trial in full, early, while the load's own level is still uncertain, and two that are cut short.
     assert!(tried_s <= 4.0 && changes.len() <= 6, "{tried_s} s: {changes:?}");
-    // Of other loads and other settings it says nothing.
+    // Statements about other settings have no effect.
     let same = |said: &[(&str, f64)]| among_machines(said, false, &["kyber", "none", "bfq"], 60, service, never).0;
     assert_eq!(same(&[("cfq", 1.0)]), same(&[]));
 }

@@ -350,11 +350,11 @@ mod tests {
 
     #[test]
     fn reads_that_lose_a_turn_each_on_a_large_disk_are_not_limited_by_the_bus() {
-        // 4 TB pass 64 KiB in half a millisecond; a turn of 7,200 rpm and the transfer is 8.8 ms.
+        // A 4 TB drive transfers 64 KiB in half a millisecond; a turn at 7,200 rpm plus the transfer is 8.8 ms.
         let tracks = Tracks::usual(7_814_037_168);
         let accesses = in_turn(128, |number, _| 8.8 + 0.001 * (number % 7) as f64);
         assert_eq!(FromMemory::found(&accesses, &tracks), None);
-        // Behind USB 2 they take 2 ms.
+        // Behind USB 2 the reads take 2 ms.
         let accesses = in_turn(128, |number, _| 2.1 + 0.001 * (number % 7) as f64);
         assert!(FromMemory::found(&accesses, &tracks).is_some());
     }
@@ -368,7 +368,7 @@ mod tests {
         };
         let memory = found(0.9).unwrap();
         assert!((0.0195..=0.0205).contains(&memory.sector_ms) && (0.88..=0.92).contains(&memory.command_ms), "{memory:?}");
-        // No command takes so long: these wait for the platter.
+        // A command is never that long: these reads wait for the platter.
         assert_eq!(found(6.0), None);
     }
 

@@ -32,7 +32,7 @@ use turn::Turn;
 const MIN_SEEKS: usize = 30;
 /// Maximum number of seeks for a curve: more cost much and hardly improve it.
 const MAX_SEEKS: usize = 800;
-/// Number of jackknife blocks, and the 95% quantile of Student's distribution with one degree of freedom less.
+/// Number of jackknife blocks, and the two-sided 95% quantile of Student's distribution with one degree of freedom less.
 const BLOCKS: usize = 5;
 const STUDENT: f64 = 2.776;
 /// Relative error of the curve's shape compared with measured ones (those of DIXtrac in the shipped profiles).

@@ -66,8 +66,8 @@ mod tests {
     use crate::device::hdd::tracks::Tracks;
     use block::Nanos;
 
-    /// Four streams that read each in order, one request at a time; each read takes this long in ms. `next` says who of those that wait is
-    /// served: the first in the list waits longest.
+    /// Four sequential readers with queue depth 1 and this response time in ms. `next` selects the waiting request to serve, by its index;
+    /// the first waits longest.
     fn policy(took_ms: f64, next: impl Fn(usize) -> usize) -> QueuePolicy {
         let mut now = Nanos::ZERO;
         let mut waiting: Vec<(u32, Nanos)> = (0..4).map(|stream| (stream, Nanos::ZERO)).collect();

@@ -121,7 +121,7 @@ impl Tracks {
         sectors as f64 / (self.outer * self.length(self.part(lba)))
     }
 
-    /// Length of the outermost track in sectors, skew included, and the innermost length relative to it.
+    /// Length of the outermost track in sectors, with nothing deducted for skew, and the innermost length relative to it.
     pub fn outermost(&self, turn_ms: f64) -> (f64, f64) {
         (self.outer * (turn_ms + SKEW_MS), self.inner)
     }
