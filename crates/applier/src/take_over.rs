@@ -1,7 +1,7 @@
 //! Reads issued at a switch, for schedulers that classify processes by their start.
 //!
 //! bfq classifies processes by how they start, and when it becomes active all running ones appear to start at once. A few that start
-//! together count as an application launch: they are favoured, none is read sequentially, and after 600 ms their queues are merged for
+//! together count as an application launch: they are favoured, none is served sequentially, and after 600 ms their queues are merged for
 //! good. Many that start together count as a job, and each sequential reader gets its time slices. So many are simulated: in addition to
 //! the running processes, enough threads read one page of the device each.
 

@@ -27,7 +27,7 @@ const WARMUP: f64 = 0.2;
 const SWITCH_WARMUP: Nanos = Nanos::from_millis(1_000);
 const MAX_SWITCH_WARMUP: f64 = 0.5;
 
-/// How long a trial is.
+/// The length of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct TrialLength {
     /// The first part, not judged: queues and caches fill.

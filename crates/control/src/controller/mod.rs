@@ -100,7 +100,7 @@ pub trait Controller: Send {
         let _ = fleet;
     }
 
-    /// Whether it is still searching for the best setting of the load, rather than watching over the one it found.
+    /// Whether it is still searching for the best setting of the load, rather than monitoring the one in use. Default: false.
     fn is_searching(&self) -> bool {
         false
     }

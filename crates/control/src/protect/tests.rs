@@ -329,7 +329,7 @@ fn write_back_that_piled_up_in_front_of_a_limit_is_not_let_go_at_once() {
 
 #[test]
 fn a_promise_that_no_limit_keeps_leaves_neighbours_unlimited() {
-    // A read takes 8 ms, which does not show as long as the neighbour writes in each part of a second.
+    // A read takes 8 ms, which is not measured as long as the neighbour writes in every step.
     let mut all = units(read_p99(5), 1);
     all[1].floor_bytes_per_s = 40 << 20;
     let mut protector = Protector::new(all);
@@ -340,7 +340,7 @@ fn a_promise_that_no_limit_keeps_leaves_neighbours_unlimited() {
     let standing = &protector.standings()[0];
     assert!(standing.measured.contains("reads"), "{}", standing.measured);
     assert_eq!(standing.blame[0].unit, 1);
-    // It waits for at most 16 writes of 7 ms, for fewer while limits were sought, and for its own read of 8 ms.
+    // It waits for at most 16 writes of 7 ms, fewer during the search for limits, and for its own read of 8 ms.
     assert!((0.85..=112.0 / 120.0).contains(&standing.blame[0].share), "{}", standing.blame[0].share);
 }
 
@@ -377,7 +377,7 @@ fn of_promises_that_need_more_than_the_device_the_later_is_refused() {
     let mut all = units(rate.clone(), 1);
     all[1].promise = Some(rate);
     let mut protector = Protector::new(all);
-    // 125 reads a second alone: each promise needs 56% of the device's time, measured for three seconds.
+    // 125 reads per second alone: each guarantee needs 56% of the device's time, measured for three seconds.
     let mut disk = Disk::new(vec![reader(&[(0, 4_000), (8_000, 20_000)]), reader(&[(4_000, 20_000)])]);
     disk.run(&mut protector, 20_000);
     let [one, other] = &protector.standings()[..] else { panic!() };
@@ -488,7 +488,7 @@ fn units_are_added_and_released_while_others_stay_limited() {
     disk.run(&mut protector, 20_000);
     let limited = disk.limits[1];
     assert!(!limited.is_none());
-    // Another neighbour, and another promise.
+    // Another neighbour, and another guarantee.
     units(read_p99(40), 1).into_iter().rev().for_each(|unit| protector.add(unit));
     for load in [flood(&[(25_000, 60_000)]), reader(&[(40_000, 60_000)])] {
         disk.loads.push(load);

@@ -1,4 +1,4 @@
-//! Requests from the kernel's block tracepoints.
+//! Request events from the kernel's block tracepoints.
 //!
 //! ```text
 //! processor 0: page, page ─┐

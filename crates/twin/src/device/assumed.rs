@@ -1,4 +1,4 @@
-//! An assumed device, where no request was observed to fit one to.
+//! Hypothetical devices, for use without observed requests.
 
 use std::sync::Arc;
 

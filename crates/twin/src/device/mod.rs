@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ObservedRequest ─▶ accesses ─┬─ estimates by kind of device, each over a prior ─▶ specification ─▶ refined by replays ─▶ profile
-//!                   └─ the last third, held out: residual error
+//!                   └─ the last accesses, held out: residual error
 //! ```
 
 pub mod access;

@@ -61,7 +61,7 @@ struct Stream {
     waits_for_room: bool,
 }
 
-/// A stream goes on if it issued a request within this last share of the time.
+/// A stream counts as active at the end if it issued a request within this last share of the time.
 const LATELY: f64 = 0.1;
 /// A stream counts as ended if it was silent at the end for `SILENT` times its longest gap, and had more than `MIN_GAPS` requests.
 const SILENT: f64 = 2.0;

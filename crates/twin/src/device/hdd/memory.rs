@@ -320,7 +320,7 @@ mod tests {
     use crate::device::access;
     use block::Nanos;
 
-    /// Two streams that read each in turn and in order, 64 KiB and now and then this number of sectors, each read served in this time in ms.
+    /// Two alternating sequential readers of 64 KiB, and now and then of this number of sectors, with this service time in ms.
     fn in_turn(other_sectors: u32, service_ms: impl Fn(u64, u32) -> f64) -> Vec<Access> {
         let mut now = Nanos::ZERO;
         let mut next = [0, 4_000_000];
