@@ -22,7 +22,7 @@ const STEADY_STEP: f64 = 0.19;
 const HOLD: f64 = 0.8;
 /// Time after which a level that broke the guarantee may be approached again.
 const FORGET: Nanos = Nanos::from_millis(30_000);
-/// The first cut for unknown neighbours goes this much further than late requests suggest, …
+/// Factor on the first cut for unknown neighbours, which thus goes further than late requests suggest; …
 const FIRST_CUT: f64 = 0.3;
 /// … to a fraction in this range: limits rise from there in quick steps.
 const FIRST: (f64, f64) = (0.03, 0.3);

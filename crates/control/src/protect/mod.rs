@@ -50,7 +50,7 @@ pub struct Promise {
     pub least_bytes_per_s: Option<f64>,
     /// Minimum share of the device's time, from 0 to 1.
     pub share: Option<f64>,
-    /// A reference disk that serves it no better than this device must.
+    /// A reference disk: the device must serve the unit at least as well.
     pub reference: Option<Reference>,
 }
 
@@ -63,7 +63,7 @@ pub struct Unit {
     pub promise: Option<Promise>,
     /// Whether it may be limited.
     pub is_limitable: bool,
-    /// Minimum limit: it is never limited to less.
+    /// Lowest limit of this unit, in bytes per second.
     pub floor_bytes_per_s: u64,
 }
 

@@ -24,7 +24,7 @@ const DEPTHS: [(u32, f64); 4] = [(1, 1.0), (4, 0.5), (32, 2.0), (128, 1.0)];
 /// Probability that a disk reorders its queue; cheap drives and controllers may not.
 const REORDERS: f64 = 0.8;
 
-/// The device at a point. The medians are the defaults of a fit in the twin (`device::hdd`, `device::flash`).
+/// The device at a point. Seeks and times are distributed around those of the priors of a fit (`device::hdd`, `device::flash`).
 pub fn at(reader: &mut Reader, known: &Known) -> AssumedDevice {
     let is_disk = reader.happens(match known.rotational {
         Some(true) => FLAG_IS_RIGHT,
