@@ -1,4 +1,4 @@
-//! The proof that what may be set can be set.
+//! Checks that the permitted attributes can be set.
 
 use crate::attribute::{Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, State, WRITE_BACK_THROTTLE, all};
 use crate::cgroup::is_cgroup;
@@ -8,11 +8,11 @@ use crate::sysfs::SysfsError;
 use crate::writer::{Writer, whole};
 
 impl Writer {
-    /// Writes every value that is there, reads it back, and says what may be set to what. Where even the same value would change something
-    /// that cannot be seen, the file is only opened for writing.
+    /// Writes the current value of each attribute and reads it back. Returns the permitted values. If writing even the same value would
+    /// have side effects, the file is only opened for writing.
     ///
     /// # Errors
-    /// There is no such device; the journal cannot be written; the system forbids to write one of them, which a sandbox would to all.
+    /// There is no such device; the journal cannot be written; the system forbids writing one of them, as a sandbox does for all.
     pub fn can(&mut self, device: &str) -> Result<Vec<Can>, ApplierError> {
         if is_cgroup(device) {
             return self.can_cgroup(device);
@@ -36,7 +36,7 @@ impl Writer {
         Ok(can)
     }
 
-    /// Why an attribute cannot be set as things are.
+    /// Why an attribute cannot be set at present; `None` if it can.
     fn prove(&mut self, device: &str, attribute: &Attribute, value: &str, state: &State) -> Result<Option<String>, ApplierError> {
         if attribute.name == NR_REQUESTS && state.scheduler() == NONE {
             self.open(device, attribute)?;
@@ -63,9 +63,9 @@ impl Writer {
     }
 }
 
-/// Whether writing the same value again changes something else, or what is not seen: `none` sets the number of requests to that of the
-/// driver's tags, also where it was active; the target of write-back throttling counts as set by hand then, the
-/// largest request as chosen by hand, idling loses its microseconds, and a ratio that is 0 takes over from bytes.
+/// Whether writing the same value again has side effects, visible or not: `none` sets the number of requests to that of the driver's tags,
+/// even if it was active; the target of write-back throttling then counts as set by hand, and the maximum request size, too; idling loses
+/// its microseconds; and a ratio of 0 replaces bytes.
 fn leaves_traces(attribute: &Attribute, value: &str) -> bool {
     matches!(attribute.name.as_str(), WRITE_BACK_THROTTLE | MAX_SECTORS)
         || (attribute.name == SCHEDULER && value == NONE)

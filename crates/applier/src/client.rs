@@ -1,4 +1,4 @@
-//! The side that asks.
+//! The client of the applier.
 
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -16,12 +16,12 @@ use crate::journal::AtExit;
 use crate::protocol::{Answer, Can, Changed, Foreign, Original, Request, Restored, SetRequest};
 use crate::trace::Formats;
 
-/// How long an answer may take. A switch of the scheduler waits for all requests at the device: two thousand large ones are half a minute's
-/// work of a hard disk. As long as the kernel waits before it calls a task hung.
+/// Maximum time for an answer. A scheduler switch waits for all requests at the device: two thousand large ones take a hard disk half a
+/// minute. This is also the kernel's timeout for hung tasks.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// Pipes in one message (`SCM_MAX_FD`); who has more processors gets them in several.
+/// Maximum number of pipes per message (`SCM_MAX_FD`); with more processors there are several messages.
 pub(crate) const PIPES_PER_MESSAGE: usize = 253;
-/// No answer is longer: the formats of a dozen events take some 30 KiB.
+/// Maximum length of an answer: the formats of a dozen events take some 30 KiB.
 const LONGEST_ANSWER: usize = 4 << 20;
 
 /// A connection to the applier. Blocking, with a deadline.
@@ -32,12 +32,12 @@ pub struct Client {
     deadline: Duration,
 }
 
-/// The opened pipes of a trace, and what is needed to read it.
+/// The pipes of a trace, and the formats of its events.
 #[derive(Debug)]
 pub struct TracePipes {
-    /// One for each processor, in ascending order. The trace ends when the connection does.
+    /// A pipe per processor, in ascending order. The trace ends with the connection.
     pub pipes: Vec<OwnedFd>,
-    /// The layouts of what comes out of them.
+    /// The formats of the events in the pipes.
     pub formats: Formats,
 }
 
@@ -54,11 +54,11 @@ impl Client {
         Ok(Client { socket: socket.to_owned(), stream, deadline: DEADLINE })
     }
 
-    /// Proves that what may be set on a device, or on the [machine](crate::attribute::MACHINE), can be written and read back: writes the
-    /// values that are there.
+    /// Checks that the attributes of a device, or of the [machine](crate::attribute::MACHINE), can be written and read back: writes their
+    /// current values.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`]; [`Kind::Forbidden`] if the system forbids to write any of them; [`Kind::Journal`].
+    /// [`Kind::NoDevice`]; [`Kind::Forbidden`] if the system forbids writing any of them; [`Kind::Journal`].
     pub fn can(&mut self, device: &str) -> Result<Vec<Can>, ApplierError> {
         match self.ask(&Request::Can { device: device.to_owned() })? {
             Answer::Can(can) => Ok(can),
@@ -66,18 +66,18 @@ impl Client {
         }
     }
 
-    /// Sets attributes, all or none, and reads them back. Also returns what else the kernel changed by that.
+    /// Sets attributes, all or none, and reads them back. Also returns attributes that the kernel changed as a side effect.
     ///
     /// # Errors
-    /// Every [`Kind`]; nothing is changed then, unless it is [`Kind::HalfDone`].
+    /// Any [`Kind`]; nothing is changed, unless it is [`Kind::HalfDone`].
     pub fn set(&mut self, device: &str, wanted: &[(String, String)], why: &str) -> Result<Vec<Changed>, ApplierError> {
         self.set_if(SetRequest { device: device.to_owned(), values: wanted.to_vec(), expected: Vec::new(), why: why.to_owned() })
     }
 
-    /// As [`set`](Client::set), if what the decision rests on is still there.
+    /// Like [`set`](Client::set), if the expected values are still current.
     ///
     /// # Errors
-    /// As [`set`](Client::set); [`Kind::Stale`] if it is not.
+    /// Those of [`set`](Client::set); [`Kind::Stale`] if they are not.
     pub fn set_if(&mut self, wanted: SetRequest) -> Result<Vec<Changed>, ApplierError> {
         match self.ask(&Request::Set(wanted))? {
             Answer::Changed(changed) => Ok(changed),
@@ -85,7 +85,7 @@ impl Client {
         }
     }
 
-    /// The attributes of a device that were written by others since the agent's last change.
+    /// The attributes of a device that were changed externally since the agent last set them.
     ///
     /// # Errors
     /// [`Kind::NoDevice`], [`Kind::Journal`].
@@ -96,17 +96,17 @@ impl Client {
         }
     }
 
-    /// Stands down: external changes stay, are never put back, and nothing is set on the device until it is [resumed](Client::resume). The
-    /// originals of the rest are kept. `changed` are external changes that the caller knows of, also where the journal does not tell them:
-    /// name, and the value that the agent knew or wanted.
+    /// Stands down: external changes stay and are never reverted, and nothing is set on the device until it is [resumed](Client::resume).
+    /// The originals of other attributes are kept. `changed`: external changes known to the caller, which the journal may not show: the
+    /// name, and the value that the agent had or wanted.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`], [`Kind::Journal`]; [`Kind::NotAllowed`] for an attribute that the applier does not know.
+    /// [`Kind::NoDevice`], [`Kind::Journal`]; [`Kind::NotAllowed`] for an unknown attribute.
     pub fn release(&mut self, device: &str, changed: &[(String, String)]) -> Result<(), ApplierError> {
         self.done(&Request::Release { device: device.to_owned(), changed: changed.to_vec() })
     }
 
-    /// Takes up a device again on which the agent had stood down: its current values count as the originals.
+    /// Resumes control of a device after standing down: its current values are the originals.
     ///
     /// # Errors
     /// [`Kind::NoDevice`], [`Kind::Journal`].
@@ -114,10 +114,10 @@ impl Client {
         self.done(&Request::Resume { device: device.to_owned() })
     }
 
-    /// Puts the originals back, of one device or of everything, but never over external changes.
+    /// Restores the originals of one device or of everything, but never over external changes.
     ///
     /// # Errors
-    /// [`Kind::Journal`]: what could be read of it was put back; the message says what could not.
+    /// [`Kind::Journal`]: the readable part of the journal was restored; the message describes the rest.
     pub fn restore(&mut self, device: Option<&str>) -> Result<Vec<Restored>, ApplierError> {
         match self.ask(&Request::Restore { device: device.map(str::to_owned) })? {
             Answer::Restored(restored) => Ok(restored),
@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// The values before the agent's, of one device or of everything.
+    /// The original values of one device, or of everything.
     ///
     /// # Errors
     /// [`Kind::Journal`].
@@ -136,7 +136,7 @@ impl Client {
         }
     }
 
-    /// Sets whether a device's settings are restored when the agent ends. Kept in the journal with the settings.
+    /// Sets whether a device's settings are restored when the agent ends. Stored in the journal.
     ///
     /// # Errors
     /// [`Kind::NoDevice`], [`Kind::Journal`].
@@ -144,10 +144,10 @@ impl Client {
         self.done(&Request::AtExit { device: device.to_owned(), policy })
     }
 
-    /// Opens the pipes of a trace of one device, in an instance of tracefs of the agent's own, which ends with this connection.
+    /// Opens the pipes of a trace of one device, in a separate tracefs instance, which ends with this connection.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`]; [`Kind::Forbidden`] if this kernel has no tracefs or forbids it.
+    /// [`Kind::NoDevice`]; [`Kind::Forbidden`] if the kernel has no tracefs or forbids it.
     pub fn tracepoints(&mut self, device: &str) -> Result<TracePipes, ApplierError> {
         let (answer, pipes) = self.exchange(&Request::Tracepoints { device: device.to_owned() }, true)?;
         match answer {
@@ -171,13 +171,13 @@ impl Client {
         self.exchange(request, false).map(|(answer, _)| answer)
     }
 
-    /// Sends a request and waits for its answer. Without `with_pipes` no descriptor is taken in, whatever the applier sends.
+    /// Sends a request and waits for the answer. Without `with_pipes`, no descriptors are accepted.
     fn exchange(&mut self, request: &Request, with_pipes: bool) -> Result<(Answer, Vec<OwnedFd>), ApplierError> {
         let mut line = serde_json::to_vec(request).map_err(|error| ApplierError::new(Kind::Refused, error))?;
         line.push(b'\n');
         let exchanged = (&self.stream).write_all(&line).map_err(|error| self.lost(error)).and_then(|()| self.receive(with_pipes));
         let (line, pipes) = exchanged.inspect_err(|_| {
-            // What comes too late would be taken for the answer to the next question. The applier sees its client leave.
+            // A late answer would be taken for that to the next request. The applier notices that the client disconnects.
             let _ = self.stream.shutdown(Shutdown::Both);
         })?;
         let misunderstood = |error| {
@@ -193,7 +193,7 @@ impl Client {
         }
     }
 
-    /// An answer's line, and the pipes that came with it.
+    /// The line of an answer, and the pipes sent with it.
     fn receive(&self, with_pipes: bool) -> Result<(Vec<u8>, Vec<OwnedFd>), ApplierError> {
         let until = Instant::now() + self.deadline;
         let (mut line, mut pipes) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Why the applier did not do what was asked.
+//! Errors of the applier.
 
 use std::fmt;
 
@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 pub struct ApplierError {
     /// The category, by which a client decides what to do.
     pub kind: Kind,
-    /// For the person who must act: what was wrong, where, and what would be right.
+    /// A message for the person who must act: what was wrong, where, and what would be right.
     pub message: String,
 }
 
-/// Kinds of trouble.
+/// Kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The applier cannot be reached, or does not answer.
+    /// The applier cannot be reached, or does not answer in time.
     Unreachable,
-    /// Client and applier do not understand each other, or the applier does not serve this user.
+    /// Client and applier are of incompatible versions, or the applier does not serve this user.
     Refused,
-    /// There is no such device, or it is gone.
+    /// There is no such device, or it was removed.
     NoDevice,
-    /// The attribute is not of the list, not there, or may not have this value.
+    /// The attribute is not in the list, does not exist, or may not have this value.
     NotAllowed,
     /// An attribute of this device was changed externally.
     Foreign,
-    /// Another applier sets this device.
+    /// Another applier has locked this device.
     InUse,
-    /// What the decision rests on has changed.
+    /// An expected value has changed.
     Stale,
-    /// The scheduler was switched too often.
+    /// The limit on scheduler switches was reached.
     TooSoon,
     /// The system forbids it: read-only sysfs, a sandbox, no permission.
     Forbidden,
-    /// The kernel refuses the value, or makes another one of it.
+    /// The kernel refused the value, or changed it.
     Kernel,
     /// The journal cannot be read or written. Nothing is set without it.
     Journal,

@@ -1,4 +1,4 @@
-//! Writes a closed list of kernel settings for the agent, and puts them back: the only code that writes to `/sys` and `/proc/sys`.
+//! Writes a closed list of kernel settings for the agent, and restores them: the only code that writes to `/sys` and `/proc/sys`.
 //!
 //! ```text
 //! client ──line of JSON──▶ server: peer checked ──▶ writer ─▶ journal (old values, on disk first) ─▶ sysfs ─▶ read back

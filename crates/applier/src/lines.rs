@@ -1,11 +1,11 @@
-//! Setting lines of cgroups, and putting them back.
+//! Sets and restores lines of cgroup files.
 //!
 //! ```text
-//! check ─▶ journal: originals on disk, and what is pending ─▶ write, read back ─▶ journal: what is ours now
-//!                                                               └─ trouble ─▶ the lines from before
+//! check ─▶ journal: originals on disk, and pending values ─▶ write, read back ─▶ journal: the agent's current values
+//!                                                               └─ failure ─▶ the previous lines
 //! ```
-//! A record of the journal is of one line. Its identity is that of the cgroup and of the device: where either is gone, or another one has its
-//! name, the kernel has forgotten the line.
+//! A record of the journal is of one line. It is identified by the cgroup and the device: if either was removed or replaced, the kernel has
+//! dropped the line.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,27 +25,27 @@ struct Line {
     attribute: &'static Attribute,
     /// The file.
     file: PathBuf,
-    /// The device, as in `8:0`.
+    /// The device, for example `8:0`.
     number: String,
-    /// Of the cgroup and the device.
+    /// Identity of the cgroup and the device.
     identity: Identity,
 }
 
-/// A line that is to be written.
+/// A line to write.
 struct Step {
     line: Line,
-    /// The name that the client gave.
+    /// The name given by the client.
     name: String,
     before: String,
-    /// The whole line.
+    /// The complete line.
     value: String,
 }
 
 impl Writer {
-    /// What may be set of a cgroup, with the text of each file, and what stands in the way.
+    /// The attributes of a cgroup, with the text of each file, and why it cannot be set.
     ///
     /// # Errors
-    /// It may not be set, or there is no such cgroup.
+    /// The cgroup may not be set, or does not exist.
     pub(crate) fn can_cgroup(&self, path: &str) -> Result<Vec<Can>, ApplierError> {
         let hierarchy = self.allowed(path)?;
         let can = |attribute: &'static Attribute| {
@@ -61,10 +61,10 @@ impl Writer {
         Ok(all(path == ROOT).map(can).collect())
     }
 
-    /// Sets lines of a cgroup, all or none, and reads them back. A limit never becomes looser than it was before the agent's.
+    /// Sets lines of a cgroup, all or none, and reads them back. A limit is never set above the original one.
     ///
     /// # Errors
-    /// Nothing is changed then, unless it is [`Kind::HalfDone`].
+    /// Nothing is changed, unless the error is [`Kind::HalfDone`].
     pub(crate) fn set_cgroup(&mut self, at: Moment, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
         let path = wanted.device.as_str();
         let hierarchy = self.allowed(path)?;
@@ -84,7 +84,7 @@ impl Writer {
         for (name, value) in &wanted.values {
             let mut step = self.checked_step(&hierarchy, path, name, value)?;
             let record = records.iter().find(|record| record.device == step.line.identity && record.attribute == *name);
-            // Since it was looked for external changes, there may have been one.
+            // It may have been changed externally since the last check.
             record.map_or(Ok(()), |record| refuse_foreign(record, step.line.attribute, &step.before))?;
             let original = record.and_then(|record| record.original.as_deref()).unwrap_or(&step.before);
             step.value = step.line.attribute.tightened(&step.value, original);
@@ -119,7 +119,7 @@ impl Writer {
         }
     }
 
-    /// The lines of a cgroup that were written by others since, and those on which the agent stands down.
+    /// The lines of a cgroup that were changed externally, including those on which the agent has stood down.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -135,7 +135,7 @@ impl Writer {
         Ok(foreign)
     }
 
-    /// Stands down on the cgroup's lines that others wrote, and on those that the caller names.
+    /// Stands down on the lines of a cgroup that were changed externally, and on those named by the caller.
     ///
     /// # Errors
     /// The journal cannot be read or written.
@@ -148,7 +148,7 @@ impl Writer {
         })
     }
 
-    /// Forgets the cgroup's lines that others wrote: they count as the originals from now on.
+    /// Drops the records of externally changed lines: the current lines are the originals from now on.
     ///
     /// # Errors
     /// The journal cannot be read or written.
@@ -157,10 +157,10 @@ impl Writer {
         self.change_records(path, |record| foreign.iter().all(|one| one.attribute != record.attribute))
     }
 
-    /// The lines before the agent's, of one cgroup or of all.
+    /// The original lines of one cgroup, or of all.
     ///
     /// # Errors
-    /// The journal cannot be read, or a part of it.
+    /// The journal cannot be read, or is damaged.
     pub(crate) fn originals_of_cgroups(&self, path: Option<&str>) -> Result<Vec<Original>, ApplierError> {
         let Page { records, damage } = self.journal.page(&*self.files, PAGE)?;
         whole(&damage)?;
@@ -168,7 +168,7 @@ impl Writer {
         Ok(wanted.filter_map(Original::of).collect())
     }
 
-    /// Puts the lines back, of one cgroup or of all, but never over external changes.
+    /// Restores the lines of one cgroup or of all, but never over external changes.
     ///
     /// # Errors
     /// The journal cannot be read or written.
@@ -196,7 +196,7 @@ impl Writer {
             }
             restored.push(Restored { device, attribute, original, outcome });
         }
-        // If the process is killed before, all are found to be back.
+        // If the process is killed before this, the lines are found to be restored.
         self.journal.put_without_waiting(&mut *self.files, PAGE, &kept)?;
         Ok(restored)
     }
@@ -221,7 +221,7 @@ impl Writer {
         }
     }
 
-    /// The hierarchy, if this cgroup may be set and is there.
+    /// The hierarchy, if this cgroup exists and may be set.
     fn allowed(&self, path: &str) -> Result<Hierarchy, ApplierError> {
         if !self.rules.cgroups.allows(checked_path(path)?) {
             let name = path.rsplit('/').next().filter(|name| !name.is_empty());
@@ -246,7 +246,7 @@ impl Writer {
         Ok(hierarchy)
     }
 
-    /// The line of a name as in `io.max sda`, and its value.
+    /// The line for a name such as `io.max sda`, and its value.
     fn line_now(&self, hierarchy: &Hierarchy, path: &str, name: &str) -> Result<(Line, String), ApplierError> {
         let (attribute, device) = parse(name, path == ROOT).map_err(|reason| not_allowed(path, reason))?;
         let Some(line) = self.line(hierarchy, path, attribute, device)? else {
@@ -259,7 +259,7 @@ impl Writer {
         now.map(|now| (line, now)).ok_or_else(missing)
     }
 
-    /// The line of a device in a cgroup; `None` if one of the two is not there.
+    /// The line of a device in a cgroup; `None` if either does not exist.
     fn line(
         &self,
         hierarchy: &Hierarchy,
@@ -275,7 +275,7 @@ impl Writer {
         Ok(Some(Line { attribute, file: hierarchy.folder(path).join(attribute.name), number, identity }))
     }
 
-    /// The line of a record and its value, or why the kernel has forgotten it.
+    /// The line of a record with its value, or the reason why the kernel has dropped it.
     fn still_there(&self, record: &Record) -> Result<Result<(Line, String), Outcome>, ApplierError> {
         let path = record.device.name.as_str();
         let Ok((attribute, device)) = parse(&record.attribute, path == ROOT) else { return Ok(Err(Outcome::Gone)) };
@@ -286,14 +286,14 @@ impl Writer {
         let hierarchy = Hierarchy::find(&*self.files, &self.sysfs)?;
         let line = self.line(&hierarchy, path, attribute, device)?.filter(|line| line.identity == record.device);
         let Some(line) = line else { return Ok(Err(Outcome::Gone)) };
-        // Without the controller the kernel forgets, too.
+        // Without the controller the kernel drops the line, too.
         Ok(self.read_line(&line)?.map(|now| (line, now)).ok_or(Outcome::Gone))
     }
 
-    /// Without the cgroup's records that are void.
+    /// Removes the cgroup's void records.
     ///
     /// # Errors
-    /// [`Kind::Foreign`]: another program has written one of its lines.
+    /// [`Kind::Foreign`]: a line was changed externally.
     fn without_void(&self, path: &str, records: Vec<Record>) -> Result<Vec<Record>, ApplierError> {
         let mut kept = Vec::new();
         for record in records {
@@ -319,7 +319,7 @@ impl Writer {
         Ok(Step { line, name: name.to_owned(), before, value })
     }
 
-    /// Writes a line that is as it was when that was checked.
+    /// Writes a line, if it has not changed since the check.
     fn write_step(&mut self, path: &str, step: &Step) -> Result<Changed, ApplierError> {
         let Step { line, name, before, value } = step;
         let now = self.read_line(line)?.ok_or_else(|| gone(path))?;
@@ -339,7 +339,7 @@ impl Writer {
         Ok(Changed { attribute: name.clone(), before, wanted, now: Some(now), stall_microseconds, note: String::new() })
     }
 
-    /// Puts back what was written of these, with the journal from before, and adds to the error whether that failed.
+    /// Restores the lines of these steps and the previous journal, and adds a failure of that to the error.
     fn undo_steps(&mut self, path: &str, records: &[Record], steps: &[Step], error: ApplierError) -> ApplierError {
         for Step { line, name, before, value } in steps {
             let is_ours = |now: &String| line.attribute.is(value, now) && now != before;
@@ -355,7 +355,7 @@ impl Writer {
                 return ApplierError::new(Kind::HalfDone, message);
             }
         }
-        // With the journal as it is, all would be found to be back.
+        // With the present journal, all lines would be found to be restored.
         let _ = self.journal.put_without_waiting(&mut *self.files, PAGE, records);
         error
     }
@@ -371,17 +371,17 @@ impl Writer {
         Ok(self.journal.put(&mut *self.files, PAGE, &records)?)
     }
 
-    /// The value of a line; `None` if the file is not there.
+    /// The value of a line; `None` if the file does not exist.
     fn read_line(&self, line: &Line) -> Result<Option<String>, ApplierError> {
         match self.files.read(&line.file) {
             Ok(text) => Ok(Some(line.attribute.value(&text, &line.number))),
-            // Of a cgroup that went away while its file was open.
+            // The cgroup was removed while its file was open.
             Err(error) if error.kind() == io::ErrorKind::NotFound || crate::sysfs::gone(&error) => Ok(None),
             Err(error) => Err(cgroup_error(SysfsError::reading(&line.file, error))),
         }
     }
 
-    /// Writes a line; how long the kernel took, in microseconds.
+    /// Writes a line. Returns the kernel's time for it, in microseconds.
     fn write_line(&mut self, line: &Line, value: &str) -> Result<u64, ApplierError> {
         let text = format!("{} {value}", line.number);
         let took =
@@ -390,7 +390,7 @@ impl Writer {
     }
 }
 
-/// Whether a line is as the agent left it, or as it was before a write that may not have happened.
+/// Whether a line has the agent's value, or the previous one if a pending write may not have happened.
 fn is_ours(record: &Record, attribute: &Attribute, now: &str) -> bool {
     let is = |value: &Option<String>| value.as_deref().is_some_and(|value| attribute.is(value, now));
     !record.released && (is(&record.ours) || (record.pending.is_some() && (is(&record.pending) || is(&record.original))))
@@ -416,7 +416,7 @@ fn pending(at: Moment, wanted: &SetRequest, records: &[Record], steps: &[Step]) 
         let place = records.iter().position(|record| record.device == line.identity && record.attribute == *name);
         let place = place.unwrap_or_else(|| {
             let (device, attribute, original) = (line.identity.clone(), name.clone(), Some(before.clone()));
-            // Limits without the agent that moves them would stay for good.
+            // Without the agent to adjust them, limits must not stay.
             records.push(Record { device, attribute, original, fresh: true, at_exit: AtExit::Restore, ..Record::default() });
             records.len() - 1
         });
@@ -428,7 +428,7 @@ fn pending(at: Moment, wanted: &SetRequest, records: &[Record], steps: &[Step]) 
     records
 }
 
-/// The records once the steps are written.
+/// The records after the steps were written.
 fn settled(mut records: Vec<Record>, changed: &[Changed], path: &str) -> Vec<Record> {
     for record in records.iter_mut().filter(|record| record.device.name == path) {
         if let Some(change) = changed.iter().find(|change| change.attribute == record.attribute) {
@@ -446,7 +446,7 @@ fn gone(path: &str) -> ApplierError {
     ApplierError::new(Kind::NoDevice, format_args!("{path}: there is no such cgroup, or no longer"))
 }
 
-/// What the system said, by what can be done about it.
+/// Converts a system error, by the remedy.
 fn cgroup_error(error: SysfsError) -> ApplierError {
     let kind = match error.source.kind() {
         io::ErrorKind::NotFound => Kind::NoDevice,

@@ -1,30 +1,30 @@
-//! The log on standard error: a line for each thing that happened, with its time unless systemd's journal adds that.
+//! The log on standard error: a line per event, with the time unless systemd's journal adds it.
 
 use std::io::{self, Write as _};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// The environment variable that says how much is logged, as in `debug`.
+/// The environment variable for the log level, for example `debug`.
 const LOG: &str = "SEEKWISE_LOG";
 
-/// How much is logged: each level includes those before it.
+/// The log level; each includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Nothing.
     Off,
-    /// What failed.
+    /// Failures.
     Error,
-    /// What is likely to fail.
+    /// Likely failures.
     Warn,
     /// Each change and each refusal.
     Info,
-    /// Also what the kernel changed by itself.
+    /// Also side effects of the kernel.
     Debug,
-    /// As debug.
+    /// The same as debug.
     Trace,
 }
 
-/// The levels as they are written.
+/// Names of the levels.
 const LEVELS: [(&str, Level); 6] = [
     ("off", Level::Off),
     ("error", Level::Error),
@@ -41,10 +41,10 @@ struct Log {
 
 static OPEN: OnceLock<Log> = OnceLock::new();
 
-/// Opens the log at the level that `SEEKWISE_LOG` names [default: info].
+/// Opens the log at the level in `SEEKWISE_LOG` [default: info].
 ///
 /// # Errors
-/// It names another word; the message lists the levels.
+/// The level is unknown; the message lists the levels.
 pub fn open() -> Result<(), String> {
     let level = match std::env::var(LOG) {
         Ok(text) => level(&text).ok_or_else(|| format!("{LOG}={text}: should be off, error, warn, info, debug or trace"))?,
@@ -71,29 +71,29 @@ pub fn debug(line: &str) {
     write(Level::Debug, "DEBUG", line);
 }
 
-/// A standard error that is closed leaves nowhere to report that.
+/// Writes a line. Errors are ignored: if standard error is closed, there is nowhere to report that.
 fn write(level: Level, word: &str, line: &str) {
     let Some(log) = OPEN.get().filter(|log| level <= log.level) else { return };
     let time = if log.has_times { format!("{} ", now()) } else { String::new() };
     let _ = writeln!(io::stderr(), "{time}{word} {}", printable(line));
 }
 
-/// The time now, as in `2026-01-31T12:34:56.123456Z`.
+/// The current time, for example `2026-01-31T12:34:56.123456Z`.
 fn now() -> String {
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     let (date, time) = date_and_time(since.as_secs());
     format!("{date}T{time}.{:06}Z", since.subsec_micros())
 }
 
-/// Date and time of day in UTC, as in `2026-01-31` and `12:34:56`, of seconds since 1970.
+/// Date and time of day in UTC, for example `2026-01-31` and `12:34:56`, from seconds since 1970.
 pub fn date_and_time(unix_seconds: u64) -> (String, String) {
     let (days, second) = (unix_seconds / 86_400, unix_seconds % 86_400);
     let (year, month, day) = date(days);
     (format!("{year}-{month:02}-{day:02}"), format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60))
 }
 
-/// The date of a day counted from 1 January 1970, in the Gregorian calendar. Years begin in March here, which puts the leap day at their
-/// end, in cycles of 400 years, which are all alike.
+/// The Gregorian date of a day counted from 1 January 1970. Years start in March here, which puts the leap day at their end, in identical
+/// cycles of 400 years.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (cycle, day_of_cycle) = (days / 146_097, days % 146_097);
@@ -105,7 +105,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (400 * cycle + year + is_next_year, month, day)
 }
 
-/// A text without control characters: names of processes and devices come from outside.
+/// A text without control characters, as names of processes and devices come from outside.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -47,7 +47,7 @@ struct Arguments {
     is_quiet: bool,
 }
 
-/// Why it ends other than by being asked to.
+/// Why the program ends other than on request.
 enum Failure {
     /// The command line, the environment or the configuration is wrong: exit code 2.
     Input(String),
@@ -75,11 +75,11 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
-/// What the command line asks for.
+/// The action requested on the command line.
 #[derive(Debug)]
 enum Asked {
     Serve(Arguments),
-    /// To print this.
+    /// Print this text.
     Text(String),
 }
 
@@ -115,7 +115,7 @@ fn arguments(mut parser: Parser) -> Result<Asked, lexopt::Error> {
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     log::open().map_err(Failure::Input)?;
-    // Before there is a second thread: each has the signals blocked then.
+    // Before there is a second thread, so that all threads have the signals blocked.
     let stop = stop(arguments.ends_with_stdin).map_err(|error| Failure::Work(format!("cannot wait for signals: {error}")))?;
     let sources = arguments.config.clone().map_or_else(|| Sources::Below(PathBuf::from("/")), Sources::Only);
     let policy = Policy::load(&sources).map_err(Failure::Input)?;
@@ -147,8 +147,8 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What becomes readable, or is closed, when it is to end: standard input, or a descriptor for Ctrl-C and SIGTERM. No signal ends the
-/// process by itself, as everything is put back first.
+/// A descriptor that becomes readable or is closed when the program should end: standard input, or a signalfd for Ctrl-C and SIGTERM. No
+/// signal ends the process directly, as everything is restored first.
 fn stop(ends_with_stdin: bool) -> std::io::Result<OwnedFd> {
     let mut signals = SigSet::empty();
     [Signal::SIGTERM, Signal::SIGINT].into_iter().for_each(|signal| signals.add(signal));
@@ -161,7 +161,7 @@ fn stop(ends_with_stdin: bool) -> std::io::Result<OwnedFd> {
     SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)?.as_fd().try_clone_to_owned()
 }
 
-/// The number of a user.
+/// The id of a user.
 fn number(user: &str) -> Result<u32, String> {
     if let Ok(number) = user.parse() {
         return Ok(number);

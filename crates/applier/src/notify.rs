@@ -1,6 +1,6 @@
-//! What systemd wants to be told: that the service is ready, that it lives, that it stops (sd_notify(3)).
+//! Notifies systemd of the service's state: ready, alive, stopping (sd_notify(3)).
 //!
-//! A few lines to a unix datagram socket, so no library is needed for it.
+//! This takes a few lines to a Unix datagram socket, so no library is needed.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::log::printable;
 
-/// Where to tell it; nowhere if systemd did not start the program.
+/// The notification socket; none if systemd did not start the program.
 #[derive(Debug, Default)]
 pub struct Notify {
     socket: Option<(UnixDatagram, SocketAddr)>,
@@ -17,10 +17,10 @@ pub struct Notify {
 }
 
 impl Notify {
-    /// From the environment variables that systemd sets: `NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID`.
+    /// Reads the environment variables that systemd sets: `NOTIFY_SOCKET`, `WATCHDOG_USEC`, `WATCHDOG_PID`.
     ///
     /// # Errors
-    /// There is such a socket and it cannot be used.
+    /// The socket cannot be used.
     pub fn from_environment() -> io::Result<Notify> {
         let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(Notify::default()) };
         let text = path.to_string_lossy();
@@ -34,32 +34,32 @@ impl Notify {
         Ok(Notify { socket: Some((UnixDatagram::unbound()?, address)), watchdog })
     }
 
-    /// The service is ready, and this is what it does.
+    /// Reports that the service is ready, with its status.
     pub fn ready(&self, status: &str) {
         self.tell(&format!("READY=1\nSTATUS={}", printable(status)));
     }
 
-    /// What it does now.
+    /// Reports the service's status.
     pub fn status(&self, status: &str) {
         self.tell(&format!("STATUS={}", printable(status)));
     }
 
-    /// It lives.
+    /// Reports to the watchdog that the service is alive.
     pub fn lives(&self) {
         self.tell("WATCHDOG=1");
     }
 
-    /// It is about to end.
+    /// Reports that the service is stopping.
     pub fn stopping(&self) {
         self.tell("STOPPING=1");
     }
 
-    /// How often systemd wants to hear that it lives: half of the time after which it takes it for dead.
+    /// Interval for reports to the watchdog, half of its timeout; `None` without a watchdog.
     pub fn interval(&self) -> Option<Duration> {
         self.watchdog.map(|watchdog| watchdog / 2)
     }
 
-    /// A systemd that does not listen is not a reason to fail.
+    /// Sends a message. Errors are ignored: the service does not depend on systemd.
     fn tell(&self, text: &str) {
         if let Some((socket, address)) = &self.socket {
             let _ = socket.send_to_addr(text.as_bytes(), address);

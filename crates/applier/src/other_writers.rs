@@ -1,7 +1,7 @@
-//! Other processes that write to one of the kernel's settings at the same time.
+//! Observes other processes that write to one of the kernel's settings at the same time.
 //!
-//! The kernel has no compare-and-set for its settings, and a switch of the scheduler takes long: it waits until all requests are done. A
-//! process that wrote just before shows its value only then, and the agent's write, queued behind it, would replace it unnoticed. inotify
+//! The kernel has no compare-and-set for its settings, and a scheduler switch takes long: it waits until all requests are done. The value
+//! of a process that wrote just before only shows then, and the agent's write, queued behind it, would overwrite it unnoticed. inotify
 //! reports each open, write and close of the file.
 
 use std::io;
@@ -14,31 +14,31 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-/// How long a writer is waited for: longer than the requests in flight of a busy disk take.
+/// Maximum time to wait for a writer: longer than a busy disk needs for its requests in flight.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// Time between two looks while waiting.
+/// Interval of checks while waiting.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
-/// For how long a file stays without events until it is taken to be closed: a process that opened it to write does so at once, and is then held
-/// up at most by the kernel's own lock, for which a reader of the value waits, too.
+/// Time without events after which a file counts as closed: a process that opened it to write does so at once, and is then only delayed by
+/// the kernel's own lock, on which a reader of the value waits, too.
 const QUIET: Duration = Duration::from_millis(50);
-/// For events of about 100 openings; the kernel keeps more for the next look.
+/// Space for events of about 100 openings; the kernel keeps more for the next read.
 const BUFFER_BYTES: usize = 8192;
 
-/// A watch over one file. The caller has it closed at each call.
+/// A watch of one file. The caller must not have the file open during calls.
 pub struct OtherWriters {
     events: OwnedFd,
-    /// Openings less closings.
+    /// Number of openings minus closings.
     open: i64,
-    /// Writes since [`wait`](OtherWriters::wait) returned last.
+    /// Number of writes since [`wait`](OtherWriters::wait) last returned.
     writes: u32,
     is_gone: bool,
 }
 
 impl OtherWriters {
-    /// Watches a file from now on.
+    /// Starts to watch a file.
     ///
     /// # Errors
-    /// There is no such file, or there are too many watches.
+    /// There is no such file, or too many watches.
     pub fn of(path: &Path) -> io::Result<OtherWriters> {
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         let flags = WatchFlags::OPEN | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE | WatchFlags::CLOSE_NOWRITE;
@@ -46,14 +46,14 @@ impl OtherWriters {
         Ok(OtherWriters { events, open: 0, writes: 0, is_gone: false })
     }
 
-    /// Whether the file is no longer there; then this tells nothing.
+    /// Whether the file no longer exists; the watch is then void.
     pub fn is_gone(&mut self) -> bool {
         self.follow();
         self.is_gone
     }
 
-    /// Waits until no process has the file open, for a few seconds at most. Returns the number of writes since the last call; opening a file
-    /// to replace its content, as a shell does, counts as one as well.
+    /// Waits until no process has the file open, up to a few seconds. Returns the number of writes since the last call; opening a file to
+    /// replace its content, as a shell does, counts as one as well.
     pub fn wait(&mut self) -> u32 {
         let began = Instant::now();
         loop {
@@ -63,13 +63,13 @@ impl OtherWriters {
             }
             thread::sleep(POLL_INTERVAL);
         }
-        // The kernel merges equal events, so the count may be wrong: it starts again.
+        // The kernel merges equal events, so the count may be wrong and is reset.
         self.open = 0;
         std::mem::take(&mut self.writes)
     }
 
-    /// As [`wait`](OtherWriters::wait), and until nothing has happened to the file for a while: inotify merges the openings of two processes
-    /// where no other event lies between them, so a writer may be overlooked that has opened the file and not yet written.
+    /// Like [`wait`](OtherWriters::wait), and then until the file has had no events for a while: inotify merges the openings of two
+    /// processes if there is no other event between them, so a writer that has opened the file but not written yet may be missed.
     pub fn wait_until_quiet(&mut self) -> u32 {
         let began = Instant::now();
         let (mut writes, mut quiet_since) = (self.wait(), Instant::now());
@@ -83,8 +83,8 @@ impl OtherWriters {
         writes
     }
 
-    /// Takes note of what happened to the file since the last call. Returns whether anything did. inotify merges equal events that follow each
-    /// other, so the more often, the less is lost.
+    /// Processes the events since the last call. Returns whether there were any. inotify merges consecutive equal events, so frequent calls
+    /// lose less.
     pub fn follow(&mut self) -> bool {
         let mut is_any = false;
         let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
@@ -93,7 +93,7 @@ impl OtherWriters {
             let flags = match reader.next() {
                 Ok(event) => event.events(),
                 Err(Errno::INTR) => continue,
-                // There are no more; anything else leaves what is known.
+                // No more events; on other errors the counts stay as they are.
                 Err(_) => return is_any,
             };
             is_any = true;
@@ -101,7 +101,7 @@ impl OtherWriters {
             self.open -= i64::from(flags.intersects(ReadFlags::CLOSE_WRITE | ReadFlags::CLOSE_NOWRITE));
             self.writes += u32::from(flags.contains(ReadFlags::MODIFY));
             self.is_gone |= flags.contains(ReadFlags::IGNORED);
-            // Of a file that was open before the watch began only the close is reported.
+            // For a file that was open before the watch started, only the close is reported.
             self.open = self.open.max(0);
         }
     }
@@ -145,7 +145,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut others = OtherWriters::of(file.path()).unwrap();
         others.wait();
-        // Two openings of which inotify makes one, and one closing.
+        // Two openings that inotify merges, and one close.
         let mut theirs = OpenOptions::new().write(true).open(file.path()).unwrap();
         drop(fs::File::open(file.path()).unwrap());
         assert_eq!(others.wait(), 0);

@@ -1,10 +1,10 @@
-//! What is to be written, checked before anything is.
+//! The plan of a change: checked completely before anything is written.
 
 use crate::attribute::{Attribute, MACHINE, Owner, SCHEDULER, State, Upheaval, all, find};
 use crate::error::{ApplierError, Kind};
 use crate::protocol::SetRequest;
 
-/// One attribute that is to be written.
+/// An attribute to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
     pub attribute: &'static Attribute,
@@ -19,18 +19,18 @@ impl PartialEq for Attribute {
 
 impl Eq for Attribute {}
 
-/// What is to be written, in the order in which the kernel needs it.
+/// The attributes to write, in the order that the kernel needs.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub steps: Vec<Step>,
     /// The scheduler that will be active.
     pub scheduler: String,
-    /// Whether that is another one than now.
+    /// Whether that differs from the current one.
     pub switches: bool,
 }
 
 impl Plan {
-    /// Checks names, values, and what the decision rests on.
+    /// Checks names, values, and the expected values.
     pub fn of(wanted: &SetRequest, now: &State, machine_allowed: bool) -> Result<Plan, ApplierError> {
         let device = &wanted.device;
         let refused = |reason: String| ApplierError::new(Kind::NotAllowed, format_args!("{device}: {reason}"));
@@ -59,19 +59,19 @@ impl Plan {
         Ok(Plan { steps, scheduler: scheduler.to_owned(), switches })
     }
 
-    /// Whether nothing needs to be written.
+    /// Whether all values are already set.
     pub fn is_active(&self, now: &State) -> bool {
         self.steps.iter().all(|step| now.get(&step.attribute.name) == Some(&step.value))
     }
 
-    /// Whether a scheduler that comes into force is to have other values than its defaults.
+    /// Whether a scheduler's tunables are set to other values than their defaults.
     pub fn tunes(&self) -> bool {
         let mut of_scheduler = self.steps.iter().filter(|step| matches!(step.attribute.owner, Owner::Scheduler(_)));
         let default = |step: &Step| step.attribute.tunable.map(|tunable| tunable.default.to_string());
         of_scheduler.any(|step| default(step).as_ref() != Some(&step.value))
     }
 
-    /// What the kernel may set by itself while this is written.
+    /// The possible side effects of writing this.
     pub fn upheaval(&self, now: &State) -> Upheaval {
         let mut upheaval = Upheaval::default();
         let written = self.steps.iter().filter(|step| now.get(&step.attribute.name) != Some(&step.value));
@@ -79,13 +79,13 @@ impl Plan {
         upheaval
     }
 
-    /// The value that is to be written to this attribute.
+    /// The value to write to this attribute; `None` if it is not written.
     pub fn value(&self, attribute: &Attribute) -> Option<&str> {
         self.steps.iter().find(|step| step.attribute == attribute).map(|step| step.value.as_str())
     }
 }
 
-/// The attribute of this name, of devices or of the machine. Otherwise says which there are.
+/// The attribute with this name, of devices or of the machine. The error lists the known ones.
 pub(crate) fn known_attribute(name: &str, device: &str) -> Result<&'static Attribute, String> {
     let of_device = |attribute: &&Attribute| (attribute.owner == Owner::Machine) == (device == MACHINE);
     find(name).filter(of_device).ok_or_else(|| {

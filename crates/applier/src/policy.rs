@@ -1,16 +1,16 @@
-//! What the applier reads of the agent's configuration: where to listen, whether the machine's own settings may be changed, and which cgroups
-//! may be limited.
+//! The applier's part of the agent's configuration: the socket, whether the machine's attributes may be set, and which cgroups may be
+//! limited.
 //!
-//! All other keys are the agent's, which checks them when it starts. The files are found after the UAPI group's configuration files
-//! specification:
+//! All other keys belong to the agent, which checks them when it starts. The files are found according to the UAPI group's configuration
+//! files specification:
 //!
 //! | | vendor | runtime | administrator |
 //! |---|---|---|---|
 //! | file | `/usr/lib/seekwise/agent.toml` | `/run/seekwise/agent.toml` | `/etc/seekwise/agent.toml` |
 //! | drop-ins | `/usr/lib/seekwise/agent.toml.d/*.conf` | `/run/…` | `/etc/…` |
 //!
-//! The one file furthest to the right is read, and then all drop-ins in the order of their names; one further to the right takes the
-//! place of its namesakes. A link to `/dev/null` is an empty file, so it switches off what it takes the place of.
+//! Of the main file, the one furthest to the right is read; then all drop-ins in the order of their names, of which one further to the
+//! right replaces others with the same name. A link to `/dev/null` is an empty file, so it disables the files that it replaces.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,19 +22,19 @@ use serde::Deserialize;
 use crate::attribute::MACHINE_PREFIX;
 use crate::cgroup::Allowed;
 
-/// From the vendor's to the administrator's.
+/// From the vendor to the administrator.
 const FOLDERS: [&str; 3] = ["usr/lib/seekwise", "run/seekwise", "etc/seekwise"];
 const FILE: &str = "agent.toml";
 /// The default of `floor_mb_s`: a command that reads its program and libraries, some 10 MB, still starts within seconds.
 pub const FLOOR_MB_S: u64 = 2;
 const MB: u64 = 1_000_000;
 
-/// Where to look.
+/// The location of the configuration.
 #[derive(Clone, Debug)]
 pub enum Sources {
-    /// Where the specification says, below this folder: `/`, or a test's.
+    /// The paths of the specification below this folder: `/`, or a test's.
     Below(PathBuf),
-    /// This file and nothing else.
+    /// Only this file.
     Only(PathBuf),
 }
 
@@ -42,7 +42,7 @@ impl Sources {
     /// The files to read, in this order.
     ///
     /// # Errors
-    /// A folder of drop-ins cannot be listed, or the only file is not there.
+    /// A folder of drop-ins cannot be listed, or the only file is missing.
     pub fn files(&self) -> Result<Vec<PathBuf>, Unreadable> {
         let root = match self {
             Sources::Only(file) => return Ok(vec![file.clone()]),
@@ -58,7 +58,7 @@ impl Sources {
     }
 }
 
-/// The drop-ins of a folder by their names; none if there is no folder.
+/// The drop-ins of a folder by name; empty if there is no folder.
 fn listed(folder: &Path) -> Result<Vec<(std::ffi::OsString, PathBuf)>, Unreadable> {
     let unreadable = |error| Unreadable { path: folder.to_owned(), error };
     let entries = match std::fs::read_dir(folder) {
@@ -78,9 +78,9 @@ fn listed(folder: &Path) -> Result<Vec<(std::ffi::OsString, PathBuf)>, Unreadabl
 /// A file or folder that cannot be read.
 #[derive(Debug)]
 pub struct Unreadable {
-    /// Which.
+    /// The file or folder.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub error: io::Error,
 }
 
@@ -92,18 +92,18 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// What the applier goes by.
+/// The applier's part of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Where to listen [default: `/run/seekwise/applier.sock`].
+    /// Path of the socket [default: `/run/seekwise/applier.sock`].
     pub socket: PathBuf,
-    /// Whether the machine's own settings may be changed [default: no]: an `attributes` names one of them, as in `vm/swappiness`.
+    /// Whether the machine's attributes may be set [default: no]: if any `attributes` names one of them, for example `vm/swappiness`.
     pub may_touch_machine: bool,
     /// Which cgroups may be limited [default: none].
     pub cgroups: Allowed,
 }
 
-/// The keys of a file that matter here.
+/// The keys of a file that the applier uses.
 #[derive(Deserialize)]
 struct Keys {
     applier_socket: Option<PathBuf>,
@@ -114,7 +114,7 @@ struct Keys {
     limits: LimitKeys,
 }
 
-/// Those of `[limits]`.
+/// The keys of `[limits]`.
 #[derive(Default, Deserialize)]
 struct LimitKeys {
     neighbours: Option<Vec<String>>,
@@ -122,7 +122,7 @@ struct LimitKeys {
     io_cost: Option<bool>,
 }
 
-/// Those of a `[[device]]`.
+/// The keys of a `[[device]]`.
 #[derive(Deserialize)]
 struct DeviceKeys {
     #[serde(default)]
@@ -130,10 +130,10 @@ struct DeviceKeys {
 }
 
 impl Policy {
-    /// Reads the files in their order. Of `attributes` for all devices the last file's hold; a `[[device]]` adds to them.
+    /// Reads the files in order. Of `attributes` for all devices the last file's apply; those of a `[[device]]` are added.
     ///
     /// # Errors
-    /// Names the file, and where possible the line: it cannot be read, is not TOML, or a key's value is of the wrong type.
+    /// The text names the file, and if possible the line: it cannot be read, is not TOML, or a value has the wrong type.
     pub fn load(sources: &Sources) -> Result<Policy, String> {
         let mut socket = PathBuf::from("/run/seekwise/applier.sock");
         let (mut for_all, mut for_some) = (false, false);
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// The policy of these files below a root, or what is wrong, without the root.
+    /// The policy from these files below a root, or the error without the root's path.
     fn load(files: &[(&str, &str)]) -> Result<Policy, String> {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

@@ -1,6 +1,6 @@
-//! The protocol of the applier's socket: a line of JSON each way. Opened pipes come with the answer's line (`SCM_RIGHTS`).
+//! The protocol of the applier's socket: one line of JSON per message. File descriptors of pipes are sent with the answer (`SCM_RIGHTS`).
 //!
-//! Where a device is named, the path of a [cgroup](crate::cgroup) may stand, except for a trace and for what becomes of it at the end.
+//! Wherever a device is named, the path of a [cgroup](crate::cgroup) is accepted as well, except for traces and the policy at exit.
 
 use std::fmt;
 
@@ -10,103 +10,104 @@ use crate::error::ApplierError;
 use crate::journal::{AtExit, Record};
 use crate::trace::Formats;
 
-/// What is wanted.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Prove that this device's attributes can be written and read back.
+    /// Check that this device's attributes can be written and read back.
     Can {
-        /// As in `sda`, or [`MACHINE`](crate::attribute::MACHINE).
+        /// For example `sda`, or [`MACHINE`](crate::attribute::MACHINE).
         device: String,
     },
     /// Set attributes, all or none.
     Set(SetRequest),
-    /// Say what is not as it was last put.
+    /// List the attributes changed externally.
     Foreign {
-        /// As in `sda`.
+        /// For example `sda`.
         device: String,
     },
     /// Stand down on external changes.
     Release {
-        /// As in `sda`.
+        /// For example `sda`.
         device: String,
-        /// External changes that the caller knows of: each attribute's name, and its value as the agent knew or wanted it.
+        /// External changes known to the caller: the name of each attribute, and the value that the agent had or wanted.
         #[serde(default)]
         changed: Vec<(String, String)>,
     },
-    /// Accept external changes: these values count as the originals from now on.
+    /// Accept external changes: the current values count as the originals from now on.
     Resume {
-        /// As in `sda`.
+        /// For example `sda`.
         device: String,
     },
-    /// Put everything back.
+    /// Restore the original values.
     Restore {
-        /// As in `sda`; `None` means all devices and the machine.
+        /// For example `sda`; `None` for all devices and the machine.
         device: Option<String>,
     },
-    /// List the values before the agent's.
+    /// List the original values.
     Originals {
-        /// As in `sda`; `None` means all devices and the machine.
+        /// For example `sda`; `None` for all devices and the machine.
         device: Option<String>,
     },
     /// Set whether a device's settings are restored when the agent ends.
     AtExit {
-        /// As in `sda`.
+        /// For example `sda`.
         device: String,
-        /// What.
+        /// The policy.
         policy: AtExit,
     },
     /// Open the pipes of a trace of this device.
     Tracepoints {
-        /// As in `sda`.
+        /// For example `sda`.
         device: String,
     },
 }
 
-/// Attributes to be set.
+/// A request to set attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRequest {
-    /// As in `sda`, or [`MACHINE`](crate::attribute::MACHINE), or a [cgroup](crate::cgroup) as in `/system.slice/backup.service`.
+    /// For example `sda`, or [`MACHINE`](crate::attribute::MACHINE), or a [cgroup](crate::cgroup) such as `/system.slice/backup.service`.
     pub device: String,
-    /// Names and values; of a cgroup as in `io.max sda` and `wbps=5000000`. The order does not matter: they are written in the one that the kernel needs.
+    /// Names and values; for a cgroup such as `io.max sda` and `wbps=5000000`. Any order: they are written in the order that the kernel
+    /// needs.
     pub values: Vec<(String, String)>,
-    /// Names and the values that the decision rests on: where one of them is different now, nothing is set.
+    /// Names and values on which the decision is based: if one of them differs now, nothing is set.
     #[serde(default)]
     pub expected: Vec<(String, String)>,
-    /// Why, for the journal.
+    /// The reason, for the journal.
     pub why: String,
 }
 
-/// What an attribute is and may be here.
+/// The value and range of an attribute on this device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Can {
     /// Its name.
     pub attribute: String,
-    /// Its value now.
+    /// Its current value.
     pub value: String,
-    /// The smallest and largest number allowed here; `None` if it is a word.
+    /// The allowed range of numbers; `None` if the value is a word.
     pub range: Option<(i64, i64)>,
-    /// The words that are allowed here, if it is one.
+    /// The allowed words; empty if the value is a number.
     pub words: Vec<String>,
-    /// Why it cannot be set as things are; `None` if it can.
+    /// Why it cannot be set at present; `None` if it can.
     pub refused: Option<String>,
 }
 
-/// What was changed.
+/// A changed attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// The attribute's name.
     pub attribute: String,
-    /// Its value before; `None` if it was not there, as a scheduler's tunables before a switch.
+    /// Its value before; `None` if it did not exist, like a scheduler's tunables before a switch.
     pub before: Option<String>,
-    /// What was asked for; `None` if the kernel changed it by itself.
+    /// The requested value; `None` if the kernel changed it as a side effect.
     pub wanted: Option<String>,
-    /// What is read now; `None` if it is no longer there.
+    /// Its current value; `None` if it no longer exists.
     pub now: Option<String>,
-    /// How long the kernel took to accept it, in microseconds. For a scheduler that is the time for which the device stood idle.
+    /// Time that the kernel took to accept it, in microseconds. For a scheduler switch, the time for which the device was idle.
     pub stall_microseconds: u64,
-    /// What is to be known about it; empty if nothing.
+    /// A remark for the user; may be empty.
     pub note: String,
 }
 
@@ -115,28 +116,28 @@ pub struct Changed {
 pub struct Foreign {
     /// Its name.
     pub attribute: String,
-    /// What the agent had put there.
+    /// The value set by the agent.
     pub ours: String,
-    /// What is there now; `None` if it is no longer there.
+    /// The current value; `None` if the attribute no longer exists.
     pub now: Option<String>,
-    /// Whether the agent has [stood down](Request::Release) because of it.
+    /// Whether the agent has [stood down](Request::Release) because of this change.
     pub released: bool,
 }
 
-/// The outcome for an original value.
+/// The result of restoring an original value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
     /// Its device, or [`MACHINE`](crate::attribute::MACHINE).
     pub device: String,
-    /// The attribute's name; empty if the whole device is meant.
+    /// The attribute's name; empty for the whole device.
     pub attribute: String,
-    /// The value before the agent's, if it is known.
+    /// The original value; `None` if unknown.
     pub original: Option<String>,
-    /// The outcome.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// In words, without the device.
+/// A description without the device.
 impl fmt::Display for Restored {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Restored { attribute, original, outcome, .. } = self;
@@ -155,61 +156,61 @@ impl fmt::Display for Restored {
     }
 }
 
-/// The outcome for an original value.
+/// The result of restoring an original value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is active again.
+    /// It was restored.
     Back {
-        /// What was active instead.
+        /// The value that it replaced.
         instead_of: String,
     },
-    /// It was active already.
+    /// It was already active.
     AlreadyThere,
-    /// It was changed externally since, which stays.
+    /// The attribute was changed externally, and that value stays.
     Foreign {
-        /// The current value; `None` if the attribute is missing now.
+        /// The current value; `None` if the attribute does not exist now.
         now: Option<String>,
     },
-    /// The machine was restarted since, and the kernel remembers no settings.
+    /// The machine has been rebooted since, which resets the kernel's settings.
     EarlierBoot,
-    /// The device is gone or another one has its name, and the kernel remembers no settings.
+    /// The device was removed or replaced, which resets its settings.
     Gone,
-    /// It could not be put back, and stays in the journal.
+    /// It could not be restored, and stays in the journal.
     Failed {
-        /// Why.
+        /// The cause.
         reason: String,
     },
 }
 
-/// A value before the agent's, as the journal has it.
+/// An original value in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Original {
     /// Its device, or [`MACHINE`](crate::attribute::MACHINE).
     pub device: String,
     /// The attribute's name.
     pub attribute: String,
-    /// The value before the agent's.
+    /// The value before the agent's first change.
     pub original: String,
-    /// What the agent put there last; `None` if it was only changed by the kernel in passing.
+    /// The value last set by the agent; `None` if the attribute was only changed by the kernel as a side effect.
     pub ours: Option<String>,
-    /// Why it was changed last.
+    /// Reason of the last change.
     pub why: String,
-    /// When, in seconds since 1970.
+    /// Time of the last change, in seconds since 1970.
     pub unix_seconds: u64,
     /// Whether it is restored when the agent ends.
     pub at_exit: AtExit,
 }
 
 impl Original {
-    /// What a record of the journal has; `None` if it has no value from before.
+    /// Converts a record of the journal; `None` if it has no original value.
     pub(crate) fn of(record: Record) -> Option<Original> {
         let Record { device, attribute, original, ours, why, unix_seconds, at_exit, .. } = record;
         Some(Original { device: device.name, attribute, original: original?, ours, why, unix_seconds, at_exit })
     }
 }
 
-/// What comes back.
+/// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -225,13 +226,13 @@ pub enum Answer {
     Originals(Vec<Original>),
     /// To [`Request::Release`], [`Request::Resume`] and [`Request::AtExit`].
     Done,
-    /// To [`Request::Tracepoints`]; this many pipes come with it.
+    /// To [`Request::Tracepoints`]; this many pipes are sent with it.
     Tracepoints {
-        /// The pipes.
+        /// Number of pipes.
         pipes: usize,
-        /// How what comes out of them is to be understood.
+        /// The formats of the events in the pipes.
         formats: Formats,
     },
-    /// It could not be done.
+    /// The request failed.
     Error(ApplierError),
 }

@@ -1,4 +1,4 @@
-//! Putting back: the originals, or what was there before something that did not succeed.
+//! Restores the originals, or the values from before a failed change.
 
 use std::path::Path;
 
@@ -13,20 +13,20 @@ use crate::set::Switched;
 use crate::sysfs::{RealFiles, Sysfs};
 use crate::writer::{Known, Rules, Writer, checked, is_void};
 
-/// An attribute that is to be put back.
+/// An attribute to restore.
 #[derive(Clone, Debug)]
 struct Target {
     record: Record,
     attribute: &'static Attribute,
     value: String,
-    /// It was changed externally, and is kept when a switch of the scheduler resets it.
+    /// Whether it was changed externally: its value is then preserved if a scheduler switch resets it.
     theirs: bool,
 }
 
-/// Puts the originals of this journal back, of one device or of everything, where no applier runs.
+/// Restores the originals of this journal, of one device or of everything, without a running applier.
 ///
 /// # Errors
-/// The journal is not the caller's alone, or cannot be read.
+/// The journal is writable by others, or cannot be read.
 pub fn restore_alone(journal: &Path, device: Option<&str>) -> Result<Vec<Restored>, ApplierError> {
     check_owner(journal)?;
     let mut files = RealFiles;
@@ -35,7 +35,7 @@ pub fn restore_alone(journal: &Path, device: Option<&str>) -> Result<Vec<Restore
 }
 
 impl Writer {
-    /// Does what was to become of everything at the agent's end: after a crash, at the beginning; otherwise at the end.
+    /// Applies each device's policy at exit: at the start, after a crash of an earlier applier, and at the end.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -45,7 +45,7 @@ impl Writer {
         Ok(devices.iter().flat_map(|device| self.end_of(device).unwrap_or_else(|error| vec![trouble(device, &error)])).collect())
     }
 
-    /// As [`end`](Writer::end), of one device.
+    /// Like [`end`](Writer::end), for one device.
     ///
     /// # Errors
     /// The journal cannot be read or written.
@@ -62,8 +62,8 @@ impl Writer {
         self.roll_back(device, &records).map(|()| Vec::new())
     }
 
-    /// Puts the originals back, of one device or of everything, but never over external changes. Trouble with one device
-    /// keeps no other from it.
+    /// Restores the originals of one device or of everything, but never over external changes. A failure on one device does not affect
+    /// others.
     ///
     /// # Errors
     /// The journal cannot be read.
@@ -108,19 +108,19 @@ impl Writer {
         Ok(restored)
     }
 
-    /// Puts originals back; failures and external changes stay in the journal.
+    /// Restores originals; failures and external changes stay in the journal.
     fn put_originals_back(&mut self, device: &str, records: &mut Vec<Record>) -> Result<Vec<(Record, Outcome)>, ApplierError> {
         let before = self.state(device)?;
         let ownerships: Vec<Ownership> = records.iter().map(|record| ownership_of(record, records, &before)).collect();
         for (record, ownership) in records.iter_mut().zip(ownerships) {
             record.released |= ownership == Ownership::Foreign;
-            // If a write was pending, the journal may be the only record of the current value.
+            // After a pending write, the journal may be the only record of the current value.
             if ownership == Ownership::Ours {
                 record.ours = before.get(&record.attribute).map(str::to_owned);
             }
             record.pending = record.original.clone().filter(|_| !record.released);
         }
-        // Where this cannot be written, as on a full disk, the journal has the originals all the same: they must not be kept waiting.
+        // Continues if this fails, for example on a full disk: the journal still has the originals, and restoring must not be blocked.
         let _ = self.store(device, records);
         let outcomes = self.put_back(device, records, |record| record.original.clone())?;
         let (after, all) = (self.state(device)?, records.clone());
@@ -134,13 +134,13 @@ impl Writer {
         Ok(outcomes)
     }
 
-    /// Puts back what was there before these became pending, and forgets that they were.
+    /// Restores the values from before these records became pending, and clears that state.
     pub(crate) fn roll_back(&mut self, device: &str, records: &[Record]) -> Result<(), ApplierError> {
         if records.iter().all(|record| record.pending.is_none()) {
             return Ok(());
         }
         let before = |record: &Record| {
-            // A scheduler's tunable that is not the agent's, and is not new, was not there.
+            // A tunable of a scheduler that was not set by the agent, and is not new, did not exist.
             let original = record.original.clone().filter(|_| record.fresh || record.scheduler.is_none());
             record.pending.as_ref().and_then(|_| record.ours.clone().or(original))
         };
@@ -154,12 +154,12 @@ impl Writer {
         }
         let settled = records.iter().filter(|record| !record.fresh).cloned();
         let settled: Vec<Record> = settled.map(|record| Record { pending: None, ..record }).collect();
-        // With the journal as it is, all would be found to be back.
+        // With the present journal, all values would be found to be restored.
         let _ = self.store(device, &settled);
         Ok(())
     }
 
-    /// Writes what each record is to be put back to, in the order that the kernel needs, and goes on after trouble. What became of each.
+    /// Writes the value of each record in the order that the kernel needs, and continues after failures. Returns the results.
     fn put_back(
         &mut self,
         device: &str,
@@ -177,7 +177,7 @@ impl Writer {
             })
             .collect();
         let mut trouble: Vec<(&str, ApplierError)> = Vec::new();
-        // External values come last: what is put back may have reset them.
+        // External values come last: restoring the others may have reset them.
         let (theirs, ours): (Vec<&Target>, Vec<&Target>) = targets.iter().partition(|target| target.theirs);
         for target in ours.into_iter().chain(theirs) {
             if let Err(error) = self.put_one_back(device, target, &targets, records) {
@@ -206,7 +206,7 @@ impl Writer {
             return Ok(());
         }
         if attribute.name == MAX_SECTORS {
-            // Whether it was the kernel's choice is not seen, so it must be done even where the value is right.
+            // Whether the kernel chose it is not visible, so it is restored even if the value is right.
             return self.put_largest_request_back(device, attribute, value);
         }
         if now == value {
@@ -215,7 +215,7 @@ impl Writer {
         if let Some(counterpart) =
             attribute.counterpart().and_then(|name| targets.iter().find(|target| target.attribute.name == name))
         {
-            // 0 says that the other one holds, and is what this one becomes when that is written.
+            // 0 means that the counterpart applies: it becomes 0 when that is written.
             return match (value.as_str(), counterpart.value.as_str()) {
                 ("0", _) if !attribute.is_in_bytes() => Ok(()),
                 ("0", ratio) => self.write(device, counterpart.attribute, ratio).map(drop),
@@ -225,14 +225,14 @@ impl Writer {
         if attribute.name != SCHEDULER {
             return self.write(device, attribute, value).map(drop);
         }
-        // Another program that writes at this moment wins, too; what is active then shows in the outcome.
+        // A concurrent switch by another program prevails; the result shows the active scheduler.
         if let Switched::Ours { .. } | Switched::Contested = self.switch_unless_contested(device, attribute, value, now)? {
             self.take_over(device, value, false);
         }
         Ok(())
     }
 
-    /// An external value, which restoring the others may have reset.
+    /// Restores an external value that restoring the others may have reset.
     fn leave_theirs(
         &mut self,
         device: &str,
@@ -249,17 +249,17 @@ impl Writer {
         };
         let now = state.get(&attribute.name).filter(|now| *now != value);
         let was_reset = now.is_some_and(|now| upheaval.explains(attribute, now, state, former));
-        // Under none it would change the driver's own queue.
+        // Under `none` it would change the driver's own queue.
         if !was_reset || state.check(attribute, value, state.scheduler()).is_err() {
             return Ok(());
         }
         self.write(device, attribute, value).map(drop)
     }
 
-    /// A value that was written stays when the driver's limit changes later, and one that the kernel chose follows it. 0 brings that back
-    /// (`queue_max_sectors_store`), if it comes to the same value.
+    /// Restores the maximum request size. A value that was written stays when the driver's limit changes; the kernel's default follows it.
+    /// Writing 0 returns to the default (`queue_max_sectors_store`), which is kept if the value is the same.
     fn put_largest_request_back(&mut self, device: &str, attribute: &'static Attribute, value: &str) -> Result<(), ApplierError> {
-        // Older kernels do not take it.
+        // Older kernels refuse it.
         let _ = self.write(device, attribute, "0");
         if self.value(device, attribute)?.as_deref() == Some(value) {
             return Ok(());
@@ -272,7 +272,7 @@ fn told(device: &str, attribute: &str, original: Option<&String>, outcome: Outco
     Restored { device: device.to_owned(), attribute: attribute.to_owned(), original: original.cloned(), outcome }
 }
 
-/// A device of which nothing could be put back.
+/// The result for a device on which nothing could be restored.
 fn trouble(device: &str, error: &ApplierError) -> Restored {
     told(device, "", None, Outcome::Failed { reason: error.to_string() })
 }

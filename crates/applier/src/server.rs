@@ -1,4 +1,4 @@
-//! The applier's socket: who may ask, and one thread for each connection. One request is carried out at a time.
+//! The applier's socket: access control, and one thread per connection. Requests are executed one at a time.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
@@ -23,47 +23,47 @@ use crate::sysfs::{Files, RealFiles, Sysfs};
 use crate::trace::{self, Instance, TraceError, Tracefs};
 use crate::writer::{Moment, Rules, Writer, checked};
 
-/// No request is longer.
+/// Maximum length of a request, in bytes.
 const LONGEST_REQUEST: u64 = 256 << 10;
-/// Time that a refused client has for its request.
+/// Time within which a refused client must send its request.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// More connections are turned away.
+/// Maximum number of connections of permitted users.
 const MOST_CONNECTIONS: usize = 32;
-/// Maximum refused clients that are answered at once.
+/// Maximum number of connections of other users, which are refused with an answer.
 const MOST_STRANGERS: usize = 4;
 
-/// Where an applier listens, where its journal is, and what it may do.
+/// Configuration of an applier.
 pub struct Options {
     /// The kernel's folders.
     pub sysfs: Sysfs,
     /// The file operations; [`RealFiles`] unless in a test.
     pub files: Box<dyn Files>,
-    /// The journal's folder, as in `/var/lib/seekwise`.
+    /// The journal's folder, for example `/var/lib/seekwise`.
     pub journal: PathBuf,
-    /// Where to listen.
+    /// The socket.
     pub listen: Listen,
-    /// Users that are served besides root, by number.
+    /// Ids of users that are served besides root.
     pub users: Vec<u32>,
-    /// What may be done.
+    /// Permissions and limits.
     pub rules: Rules,
-    /// When this becomes readable, or its other end is closed, everything ends as it should.
+    /// The applier ends regularly when this becomes readable or is closed.
     pub stop: OwnedFd,
-    /// Takes a line for the log.
+    /// Writes a line to the log.
     pub log: fn(&str),
-    /// Takes a line that only who looks closely wants: what came and went with a scheduler.
+    /// Writes a detail to the log: a side effect of a scheduler switch.
     pub details: fn(&str),
 }
 
-/// Where to listen.
+/// The socket of an applier.
 pub enum Listen {
-    /// A socket is made here, which goes with the applier.
+    /// A socket is created here, and removed at the end.
     At(PathBuf),
-    /// It was made by another process, such as systemd.
+    /// A socket from another process, such as systemd.
     On(UnixListener),
 }
 
 impl Options {
-    /// The machine's own folders, the usual places, and root as the only user.
+    /// The machine's own folders, the default paths, and root as the only user.
     pub fn new(stop: OwnedFd) -> Options {
         Options {
             sysfs: Sysfs::real(),
@@ -79,7 +79,7 @@ impl Options {
     }
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Shared {
     writer: Mutex<Writer>,
     sysfs: Sysfs,
@@ -91,16 +91,16 @@ struct Shared {
     strangers: AtomicUsize,
 }
 
-/// Serves until [`Options::stop`] says so. At first everything is put in the state in which it should have ended; in the end, too.
+/// Serves until [`Options::stop`]. Restores what an earlier applier left behind at the start, and everything at the end.
 ///
 /// # Errors
-/// The socket cannot be made, or the journal cannot be used.
+/// The socket cannot be created, or the journal cannot be used.
 pub fn serve(options: Options) -> Result<(), ApplierError> {
     let Options { sysfs, mut files, journal, listen, users, rules, stop, log, details } = options;
     check_owner(&journal)?;
     let journal = Journal::open(&mut *files, &journal)?;
     let mut writer = Writer::new(sysfs.clone(), files, journal, rules);
-    // First the socket: while another applier has it, the journal is that one's.
+    // The socket first: while another applier has it, the journal belongs to that one.
     let (listener, path) = match listen {
         Listen::On(listener) => (listener, None),
         Listen::At(path) => (bind(&path)?, Some(path)),
@@ -120,7 +120,7 @@ pub fn serve(options: Options) -> Result<(), ApplierError> {
     ended
 }
 
-/// Whoever could write to the journal's folder could make root write elsewhere, and put back what never was there.
+/// Checks that only the applier can write to the journal's folder: others could make root write elsewhere, and restore forged values.
 pub(crate) fn check_owner(folder: &Path) -> Result<(), ApplierError> {
     let Ok(there) = fs::metadata(folder) else { return Ok(()) };
     if there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o022 == 0 {
@@ -135,7 +135,7 @@ pub(crate) fn check_owner(folder: &Path) -> Result<(), ApplierError> {
     Err(ApplierError::new(Kind::Journal, message))
 }
 
-/// Makes the socket; one that a killed applier left is replaced.
+/// Creates the socket, and replaces one left by a killed applier.
 fn bind(path: &Path) -> Result<UnixListener, ApplierError> {
     let at = |error: io::Error| ApplierError::new(Kind::Unreachable, format_args!("{}: cannot listen: {error}", path.display()));
     if UnixStream::connect(path).is_ok() {
@@ -147,14 +147,14 @@ fn bind(path: &Path) -> Result<UnixListener, ApplierError> {
         Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(at)?;
-    // A client is accepted or refused by its user, when it connects.
+    // Clients are accepted or refused by user id when they connect.
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(at)?;
     Ok(listener)
 }
 
 fn accept(shared: &Arc<Shared>, listener: &UnixListener, stop: BorrowedFd) -> Result<(), ApplierError> {
     let at = |error: io::Error| ApplierError::new(Kind::Unreachable, format_args!("the applier's socket: {error}"));
-    // A connection that was given up between the two calls must not hold everybody.
+    // A connection that was aborted between the two calls must not block others.
     listener.set_nonblocking(true).map_err(at)?;
     loop {
         let mut waiting = [PollFd::new(listener, PollFlags::IN), PollFd::from_borrowed_fd(stop, PollFlags::IN)];
@@ -173,7 +173,7 @@ fn accept(shared: &Arc<Shared>, listener: &UnixListener, stop: BorrowedFd) -> Re
     }
 }
 
-/// Gives a connection a thread, if there are not too many: strangers, who are only told that they are not served, take no room from others.
+/// Starts a thread for a connection, unless there are too many. Refused users have a separate limit, so that they do not block others.
 fn connected(shared: &Arc<Shared>, stream: UnixStream) {
     let turned_away = |why: &dyn std::fmt::Display| (shared.log)(&format!("a connection was turned away: {why}"));
     let user = match rustix::net::sockopt::socket_peercred(&stream) {
@@ -203,13 +203,13 @@ fn connected(shared: &Arc<Shared>, stream: UnixStream) {
     }
 }
 
-/// One that asks.
+/// A connection of a client.
 struct Connection<'a> {
     shared: &'a Shared,
     stream: &'a UnixStream,
-    /// Traces that were opened for it; they end with it.
+    /// Traces opened for it; they end with the connection.
     traces: Vec<Instance>,
-    /// Devices of which it has set something.
+    /// Devices on which it has set something.
     acted_on: Vec<String>,
 }
 
@@ -240,7 +240,7 @@ impl<'a> Connection<'a> {
         ended
     }
 
-    /// Says why, once it was asked something: what is closed before would be an error without a reason.
+    /// Refuses with a reason, after reading a request: a connection closed earlier would be an error without a reason.
     fn turn_away(&self, user: u32) -> io::Result<()> {
         self.stream.set_nonblocking(false)?;
         self.stream.set_read_timeout(Some(PATIENCE))?;
@@ -249,7 +249,7 @@ impl<'a> Connection<'a> {
         self.answer(&Answer::Error(ApplierError::new(Kind::Refused, message)), &[])
     }
 
-    /// The client that acted is gone and cannot judge the result: as at the end.
+    /// Handles the end of a connection that has set something: as nobody judges the result any more, the device is handled as at the end.
     fn left(&self) {
         let mut writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
         for device in &self.acted_on {
@@ -280,7 +280,7 @@ impl<'a> Connection<'a> {
 
     fn write(&mut self, request: &Request) -> Result<Answer, ApplierError> {
         let at = Moment { now: self.now(), unix_seconds: unix_seconds() };
-        // A thread that failed while it held this left the journal, from which everything can be told.
+        // If a thread panicked while holding the lock, the journal still has all information.
         let mut writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match request {
             Request::Can { device } => Answer::Can(writer.can(device)?),
@@ -313,7 +313,7 @@ impl<'a> Connection<'a> {
             return Err(ApplierError::new(Kind::NoDevice, format_args!("{device}: there is no such device")));
         }
         let number = trace::device_number(&folder).map_err(|error| forbidden(&error))?;
-        // The multi-queue layer's folder of hardware queues.
+        // The folder of hardware queues of the multi-queue layer.
         let has_queue = folder.join("mq").is_dir();
         let open = || {
             let instance = Instance::create(&Tracefs::find()?, number, has_queue)?;
@@ -326,7 +326,7 @@ impl<'a> Connection<'a> {
         Ok((Answer::Tracepoints { pipes: pipes.len(), formats }, pipes))
     }
 
-    /// The pipes go with the beginning of the line, as many as a message takes.
+    /// Sends an answer. Pipes are sent with the start of the line, as many per message as possible.
     fn answer(&self, answer: &Answer, pipes: &[OwnedFd]) -> io::Result<()> {
         let mut line = serde_json::to_vec(answer)?;
         line.push(b'\n');
@@ -352,7 +352,8 @@ fn unix_seconds() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
 }
 
-/// What was set, in the log: a line for what was meant and what else changed by it. What a scheduler brought and took away is a detail.
+/// Logs a change: requested attributes and others that changed with them in one line; tunables that a scheduler switch added or removed as
+/// a detail.
 fn tell_changes(shared: &Shared, wanted: &SetRequest, changed: &[Changed]) {
     let is_meant = |change: &&Changed| change.wanted.is_some() || (change.before.is_some() && change.now.is_some());
     let (meant, followed): (Vec<&Changed>, Vec<&Changed>) = changed.iter().partition(is_meant);
@@ -370,7 +371,7 @@ fn tell_changes(shared: &Shared, wanted: &SetRequest, changed: &[Changed]) {
     }
 }
 
-/// What became of originals, in the log.
+/// Logs the results of restoring.
 fn tell(log: fn(&str), when: &str, restored: &[Restored]) {
     for Restored { device, attribute, original, outcome } in restored {
         let original = original.as_deref().unwrap_or("?");

@@ -1,8 +1,8 @@
-//! Setting attributes: all or none.
+//! Sets attributes: all or none.
 //!
 //! ```text
-//! check ─▶ journal: originals, and what is pending ─▶ write, read back, one by one ─▶ journal: what is ours now
-//!                                                          └─ trouble ─▶ roll back
+//! check ─▶ journal: originals, and pending values ─▶ write, read back, one by one ─▶ journal: the agent's current values
+//!                                                         └─ failure ─▶ roll back
 //! ```
 
 use block::Nanos;
@@ -19,46 +19,46 @@ use crate::writer::{Known, Moment, Writer, is_void, whole};
 
 const MINUTE: Nanos = Nanos::from_millis(60_000);
 
-/// What writing brought about.
+/// The effects of writing.
 #[derive(Default)]
 struct Done {
-    /// How long each attribute took to be written, in microseconds.
+    /// Time that each attribute took to be written, in microseconds.
     stalls: Vec<(&'static Attribute, u64)>,
-    /// What stood in the way of a [take-over](Writer::take_over).
+    /// What prevented a [take-over](Writer::take_over); `None` if nothing did.
     unread: Option<String>,
 }
 
-/// What became of a switch of the scheduler.
+/// The result of a scheduler switch.
 pub(crate) enum Switched {
-    /// It is done.
+    /// It succeeded.
     Ours {
-        /// How long the kernel took, in microseconds.
+        /// Time that the kernel took, in microseconds.
         stall: u64,
     },
-    /// Another program had written before; nothing was written here.
+    /// Another program had switched before; nothing was written.
     Before {
         /// The active scheduler.
         now: Option<String>,
     },
-    /// Another value is active: another program has written since, or the kernel has made that of it.
+    /// Another scheduler is active: another program switched afterwards, or the kernel chose it.
     After {
         /// The active scheduler.
         now: Option<String>,
     },
-    /// Another program wrote at the same moment and was replaced; its choice is active again.
+    /// Another program's concurrent switch was overwritten; its choice has been restored.
     BroughtBack {
         /// The active scheduler.
         theirs: String,
     },
-    /// Another program wrote at the same moment and was replaced, and what it chose is not known.
+    /// Another program's concurrent switch was overwritten, and its choice is unknown.
     Contested,
 }
 
 impl Writer {
-    /// Sets attributes, all or none, and reads them back.
+    /// Sets attributes, all or none, and reads them back. Returns all changed attributes.
     ///
     /// # Errors
-    /// Nothing is changed then, unless it is [`Kind::HalfDone`].
+    /// Nothing is changed, unless the error is [`Kind::HalfDone`].
     pub fn set(&mut self, at: Moment, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
         let device = wanted.device.as_str();
         if is_cgroup(device) {
@@ -110,7 +110,8 @@ impl Writer {
         Err(ApplierError::new(Kind::TooSoon, message))
     }
 
-    /// The records while the plan is being carried out: with all that it writes, and all that the kernel may set because of it.
+    /// The records during the execution of the plan: with all values to write, and all attributes that the kernel may change as a side
+    /// effect.
     fn pending(&self, at: Moment, wanted: &SetRequest, known: &Known, before: &State, plan: &Plan) -> Vec<Record> {
         let upheaval = plan.upheaval(before);
         let mut records = known.records.clone();
@@ -140,8 +141,8 @@ impl Writer {
         records
     }
 
-    /// Writes one after the other, and returns the resulting values. Wherever a value is neither the one from before nor the one that the
-    /// kernel sets by itself, another program is writing.
+    /// Writes the attributes one by one, and returns the resulting state. A value that is neither the previous one nor a side effect of the
+    /// kernel's shows that another program is writing.
     fn execute(&mut self, device: &str, plan: &Plan, before: &State) -> Result<(Done, State), ApplierError> {
         let mut done = Done::default();
         let mut upheaval = Upheaval::default();
@@ -156,7 +157,7 @@ impl Writer {
                 }
             }
         }
-        // What others wrote to the queue's settings must not take this away from who reads files.
+        // The read-ahead must not stay reset because of writes to other attributes of the queue.
         let kept = find(READ_AHEAD).filter(|attribute| upheaval.disturbs(attribute) && plan.value(attribute).is_none());
         if let (Some(attribute), Some(value)) = (kept, before.get(READ_AHEAD)) {
             self.step(device, attribute, value, before, (scheduler, &upheaval))?;
@@ -166,7 +167,8 @@ impl Writer {
         Ok((done, after))
     }
 
-    /// Writes one attribute unless it is so already; how long that took. `scheduler` is the one that the agent has left active.
+    /// Writes one attribute, unless it has the value already. Returns the time in microseconds. `scheduler`: the one that the agent left
+    /// active.
     fn step(
         &mut self,
         device: &str,
@@ -176,7 +178,7 @@ impl Writer {
         (scheduler, upheaval): (&str, &Upheaval),
     ) -> Result<Option<u64>, ApplierError> {
         let state = self.state(device)?;
-        // Under another scheduler the attribute has another meaning.
+        // The attribute has another meaning under another scheduler.
         if state.scheduler() != scheduler {
             return Err(meanwhile(device, SCHEDULER, Some(scheduler), Some(state.scheduler())));
         }
@@ -186,7 +188,7 @@ impl Writer {
         let former = |name: &str| before.number(name).into_iter().collect();
         let mut cause = Upheaval::default();
         cause.add(attribute);
-        // Resets by the kernel would hide external changes since. The attribute itself comes last.
+        // The kernel's side effects would hide external changes, so affected attributes are checked first, and the attribute itself last.
         for read in all().iter().rev().filter(|other| *other == attribute || cause.disturbs(other)) {
             if let (Some(now), Some(then)) = (self.value(device, read)?, before.get(&read.name))
                 && now != then
@@ -205,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// Switches the scheduler from the one that the agent has left active; how long that took.
+    /// Switches the scheduler from the one that the agent left active. Returns the time in microseconds.
     fn switch_scheduler(
         &mut self,
         device: &str,
@@ -226,7 +228,7 @@ impl Writer {
         }
     }
 
-    /// Switches the scheduler. That takes long, so another program may write one at the same moment, and that one is to stay.
+    /// Switches the scheduler. As that takes long, another program may switch it concurrently; its choice then prevails.
     pub(crate) fn switch_unless_contested(
         &mut self,
         device: &str,
@@ -235,13 +237,13 @@ impl Writer {
         from: &str,
     ) -> Result<Switched, ApplierError> {
         self.other_writers(device).map(OtherWriters::wait);
-        // The last look, as shortly before the write as it can be.
+        // The last check, as close to the write as possible.
         let now = self.value(device, attribute)?;
         if now.as_deref() != Some(from) {
             return Ok(Switched::Before { now });
         }
         let (stall, meanwhile_active) = self.switch(device, attribute, value)?;
-        // A write that began meanwhile has come to its end, too, and shows if it came second.
+        // A concurrent write that started meanwhile has completed, too; it is visible if it came second.
         let is_contested = self.other_writers(device).is_some_and(|others| {
             let is_contested = others.wait() > 1;
             if is_contested {
@@ -252,7 +254,7 @@ impl Writer {
         match self.value(device, attribute)? {
             Some(now) if now == value && !is_contested => Ok(Switched::Ours { stall }),
             Some(now) if now == value => {
-                // It came first, and was replaced unnoticed.
+                // It came first, and was overwritten.
                 let Some(theirs) = meanwhile_active.into_iter().rfind(|active| active != value && active != from) else {
                     return Ok(Switched::Contested);
                 };
@@ -263,10 +265,10 @@ impl Writer {
         }
     }
 
-    /// Restores the values from before these became pending, and adds the outcome to the error.
+    /// Restores the values from before these records became pending, and adds the result to the error.
     fn undo(&mut self, device: &str, records: &[Record], error: ApplierError) -> ApplierError {
         if self.is_gone(device) {
-            // The kernel forgets the settings with the device; a journal that cannot be written is void by its identity.
+            // The kernel's settings are gone with the device; a journal that cannot be written is void by its identity.
             let _ = self.store(device, &[]);
             return ApplierError::new(Kind::NoDevice, format_args!("{error}; its settings went with it"));
         }
@@ -294,7 +296,7 @@ fn refuse_foreign(device: &str, records: &[Record], now: &State) -> Result<(), A
     Err(ApplierError::new(Kind::Foreign, message))
 }
 
-/// Checks that each value is the requested one, the one from before, or the kernel's own.
+/// Checks that each value is the requested one, the previous one, or a side effect of the kernel's.
 fn verify(device: &str, plan: &Plan, before: &State, after: &State, upheaval: &Upheaval) -> Result<(), ApplierError> {
     let former = |name: &str| before.number(name).into_iter().collect();
     for (name, now) in &after.values {
@@ -324,7 +326,7 @@ fn mismatch(device: &str, attribute: &Attribute, value: &str, now: &str) -> Appl
     ApplierError::new(Kind::Kernel, message)
 }
 
-/// The records once everything is written.
+/// The records after everything was written.
 fn settled(mut records: Vec<Record>, after: &State) -> Vec<Record> {
     let scheduler = after.scheduler();
     let in_force = |record: &Record| record.scheduler.as_deref().is_none_or(|owner| owner == scheduler);
@@ -335,7 +337,7 @@ fn settled(mut records: Vec<Record>, after: &State) -> Vec<Record> {
         }
         record.fresh = false;
     }
-    // What was not there before and is not there now leaves nothing to be put back.
+    // An attribute that did not exist before and does not exist now needs no restoring.
     records.retain(|record| record.original.is_some() || record.ours.is_some());
     records
 }
@@ -363,8 +365,8 @@ fn changes(before: &State, after: &State, plan: &Plan, done: &Done) -> Vec<Chang
     all().iter().filter(differs).map(changed).collect()
 }
 
-/// Putting the scheduler back does not unload it.
+/// Restoring the scheduler does not unload the module.
 const LOADED: &str = "the kernel loaded its module, which stays";
 
-/// `WBT_STATE_ON_MANUAL` and `WBT_STATE_OFF_MANUAL` are left in no way (`block/blk-wbt.c`).
+/// `WBT_STATE_ON_MANUAL` and `WBT_STATE_OFF_MANUAL` are never left (`block/blk-wbt.c`).
 const SET_BY_HAND: &str = "the kernel takes it for set by hand from now on, and no longer turns it off under bfq by itself; that stays until the device is gone";

@@ -1,4 +1,4 @@
-//! Where the kernel's settings are, and what may be done to them and to the journal's files.
+//! Paths of the kernel's settings, and the file operations on them and on the journal.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -14,29 +14,29 @@ use rustix::fs::{FlockOperation, OFlags};
 
 use crate::other_writers::OtherWriters;
 
-/// What threads are called that [read at once](Files::read_at_once), which is how who watches the device knows them.
+/// Name of the threads that [read at once](Files::read_at_once), by which observers of the device recognise them.
 pub const READER: &str = "seekwise-reader";
-/// A read is so long, unless the device's blocks are longer.
+/// Length of a read, unless the device's blocks are larger.
 const PAGE: usize = 4096;
 
-/// Where `/sys`, `/proc` and `/dev` are.
+/// The root of `/sys`, `/proc` and `/dev`.
 #[derive(Clone, Debug)]
 pub struct Sysfs {
     root: PathBuf,
 }
 
 impl Sysfs {
-    /// The machine's own.
+    /// The machine's own root.
     pub fn real() -> Sysfs {
         Sysfs::at(Path::new("/"))
     }
 
-    /// Folders `sys`, `proc` and `dev` in this one, which look like the kernel's.
+    /// A root with folders `sys`, `proc` and `dev` that resemble the kernel's.
     pub fn at(root: &Path) -> Sysfs {
         Sysfs { root: root.to_owned() }
     }
 
-    /// The folder of a whole disk, as in `sda`.
+    /// The folder of a whole disk, for example `sda`.
     pub fn block(&self, device: &str) -> PathBuf {
         self.root.join("sys/block").join(device)
     }
@@ -51,7 +51,7 @@ impl Sysfs {
         self.root.join("proc")
     }
 
-    /// A place of the machine by its absolute path.
+    /// A path of the machine below this root, given its absolute path.
     pub(crate) fn below(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
@@ -61,94 +61,94 @@ impl Sysfs {
         self.root.join("dev")
     }
 
-    /// What a disk is called below `/dev`: a `!` in the kernel's name stands for a slash, as in `cciss!c0d0`.
+    /// The name of a disk below `/dev`: a `!` in the kernel's name stands for a slash, for example `cciss!c0d0`.
     pub fn file_name(device: &str) -> String {
         device.replace('!', "/")
     }
 
-    /// A setting of the kernel's memory management, as in `swappiness`.
+    /// The file of a memory management setting, for example `swappiness`.
     pub fn vm(&self, name: &str) -> PathBuf {
         self.proc().join("sys/vm").join(name)
     }
 
-    /// The running kernel's modules of the block layer, among them schedulers; `None` if it does not say which release it is.
+    /// The folder of the running kernel's block layer modules, which include schedulers; `None` if the release is unknown.
     pub fn block_modules(&self, files: &dyn Files) -> Option<PathBuf> {
         let release = files.read(&self.proc().join("sys/kernel/osrelease")).ok()?;
         Some(self.root.join("lib/modules").join(release).join("kernel/block"))
     }
 
-    /// Where it says 1 once no more modules may be loaded.
+    /// The file that contains 1 if no more modules may be loaded.
     pub fn modules_disabled(&self) -> PathBuf {
         self.proc().join("sys/kernel/modules_disabled")
     }
 
-    /// Where the kernel says which boot this is.
+    /// The file with the id of the current boot.
     pub fn boot_id(&self) -> PathBuf {
         self.proc().join("sys/kernel/random/boot_id")
     }
 }
 
-/// The file operations of the applier. Tests count them, make them fail, or let a folder react as the kernel does.
+/// The file operations of the applier. Tests count them, make them fail, or simulate the kernel's reactions.
 pub trait Files: Send {
-    /// A file's text without blanks around it.
+    /// A file's text, trimmed.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn read(&self, path: &Path) -> io::Result<String>;
 
     /// A file's bytes.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn bytes(&self, path: &Path) -> io::Result<Vec<u8>>;
 
     /// The names in a folder, in ascending order.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn names(&self, folder: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes a folder, and those above it, unless it is there. Only its owner may enter it.
+    /// Creates a folder and its parents, unless they exist. Only the owner may enter it.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn make_folder(&mut self, folder: &Path) -> io::Result<()>;
 
-    /// Writes a file, replacing it.
+    /// Writes a file, replacing its contents.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
-    /// Waits until a file or folder is on the disk.
+    /// Syncs a file or folder to the disk.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn sync(&mut self, path: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, at once.
+    /// Renames a file atomically.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// The system's.
+    /// The operating system's error.
     fn remove(&mut self, path: &Path) -> io::Result<()>;
 
-    /// Writes one of the kernel's settings, and says how long that took.
+    /// Writes one of the kernel's settings. Returns the time that it took.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     fn set(&mut self, path: &Path, value: &str) -> io::Result<Duration>;
 
-    /// As [`set`](Files::set), for one that takes long; also returns the names that were in a folder meanwhile, whenever they were others.
-    /// Follows the setting's other writers, of whose events some would be merged if they were only read at the end.
+    /// Like [`set`](Files::set), for a setting that takes long. Also returns the names in a folder during the write, whenever they changed.
+    /// Events of the setting's other writers are read during the write, as some would be merged if they were only read at the end.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel's error.
     fn set_and_observe(
         &mut self,
         path: &Path,
@@ -160,52 +160,52 @@ pub trait Files: Send {
         self.set(path, value).map(|took| (took, Vec::new()))
     }
 
-    /// The inode's number of a folder below another one, without links on the way.
+    /// The inode number of a folder below another one, without links on the path.
     ///
     /// # Errors
-    /// The system's; a link is an error, too.
+    /// The operating system's error; a link is an error, too.
     fn folder_number(&self, root: &Path, below: &str) -> io::Result<u64>;
 
-    /// Whether one of the kernel's settings could be written: opens it, and writes nothing.
+    /// Checks whether one of the kernel's settings can be opened for writing, without writing.
     ///
     /// # Errors
-    /// Why it could not.
+    /// The reason if it cannot.
     fn may_set(&self, path: &Path) -> io::Result<()>;
 
-    /// Watches one of the kernel's settings for other processes that write to it; `None` where that is not possible.
+    /// Watches one of the kernel's settings for writes by other processes; `None` if that is impossible.
     fn other_writers(&self, path: &Path) -> Option<OtherWriters> {
         let _ = path;
         None
     }
 
-    /// Makes this process the only one that sets a device, as long as the file is open; `None` where there is no place for such locks.
+    /// Locks a device against other appliers, as long as the file is open; `None` if the system has no place for locks.
     ///
     /// # Errors
-    /// `WouldBlock` if another process does.
+    /// `WouldBlock` if another process holds the lock.
     fn lock(&self, device: &str) -> io::Result<Option<File>> {
         let _ = device;
         Ok(None)
     }
 
-    /// Starts this many threads that read a block device at once, a page each and past the cache, and waits for some time. Whether they have
-    /// read it by then, or can, is not known: a device may take any time.
+    /// Starts this many threads that read from a block device at once, a page each and past the cache, and waits for this time. It does not
+    /// wait for the reads to complete or succeed: a device may take any time.
     ///
     /// # Errors
-    /// The device cannot be opened, or there can be no more threads.
+    /// The device cannot be opened, or no thread can be started.
     fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()>;
 }
 
-/// Where appliers lock devices: only root can make it, so that no other user can keep one out.
+/// Folder of the locks: only root can create it, so no other user can block an applier.
 const LOCKS: &str = "/run/seekwise-applier";
 
-/// How often a folder is read while a setting is being written.
+/// Interval at which a folder is read while a setting is being written.
 const READ_INTERVAL: Duration = Duration::from_micros(20);
 
-/// The machine's own files.
+/// The file operations of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealFiles;
 
-/// Without `O_TRUNC`: that would set the time of change, which then tells nothing of others who wrote.
+/// Without `O_TRUNC`, which would change the modification time, and so hide other writers.
 fn open_setting(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).open(path)
 }
@@ -286,7 +286,7 @@ impl Files for RealFiles {
 
     fn folder_number(&self, root: &Path, below: &str) -> io::Result<u64> {
         let path = fs::canonicalize(root)?.join(below);
-        // Where nothing is below, the path would end with a slash.
+        // With an empty `below`, the path would end with a slash.
         if fs::canonicalize(&path)?.components().ne(path.components()) {
             return Err(io::Error::other("a part of the path is a link, and a cgroup is not"));
         }
@@ -331,36 +331,36 @@ impl Files for RealFiles {
     }
 }
 
-/// Reads past the page cache, which needs memory at a multiple of the length. Only the request matters, not its data.
+/// Reads past the page cache, which requires memory aligned to the length. Only the request matters, not its data.
 fn read_aligned(device: &File, at: u64, length: usize) {
     let mut room = vec![0; 2 * length];
     let begin = room.as_ptr().align_offset(length).min(length);
     let _ = device.read_at(&mut room[begin..begin + length], at);
 }
 
-/// Why one of the kernel's files could not be read or written, in words for who must act.
+/// An error of reading or writing one of the kernel's files, worded for the person who must act.
 #[derive(Debug)]
 pub struct SysfsError {
     /// The file.
     pub path: PathBuf,
-    /// What should be written to it; `None` if it was read.
+    /// The value to write; `None` if the file was to be read.
     pub value: Option<String>,
-    /// What the system said.
+    /// The operating system's error.
     pub source: io::Error,
 }
 
 impl SysfsError {
-    /// It could not be read.
+    /// An error of reading a file.
     pub fn reading(path: &Path, source: io::Error) -> SysfsError {
         SysfsError { path: path.to_owned(), value: None, source }
     }
 
-    /// This could not be written to it.
+    /// An error of writing this value to a file.
     pub fn writing(path: &Path, value: &str, source: io::Error) -> SysfsError {
         SysfsError { path: path.to_owned(), value: Some(value.to_owned()), source }
     }
 
-    /// What is likely to be the cause, and what would help.
+    /// The likely cause and remedy; may be empty.
     fn hint(&self) -> &'static str {
         match self.source.kind() {
             io::ErrorKind::ReadOnlyFilesystem => {
@@ -393,7 +393,7 @@ impl std::error::Error for SysfsError {
     }
 }
 
-/// Whether the kernel says that the device behind a file is no longer there.
+/// Whether the error means that the device behind a file was removed.
 pub fn gone(error: &io::Error) -> bool {
     use rustix::io::Errno;
     error.raw_os_error().map(Errno::from_raw_os_error).is_some_and(|errno| matches!(errno, Errno::NODEV | Errno::NXIO))

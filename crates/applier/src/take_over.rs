@@ -1,9 +1,9 @@
-//! What a scheduler sees of the processes that it takes over.
+//! Reads issued at a switch, for schedulers that classify processes by their start.
 //!
-//! bfq judges a process by how it begins, and under it all that run already begin at the moment when it becomes active. It takes a few that
-//! begin together for an application that is being started, favours them, and so reads none of them in order; after 600 ms it makes one
-//! queue of them, for good. Many that begin together it takes for a job, and gives each that reads in order its time. So it is shown many:
-//! in addition to those that run, as many threads each read one page of the device.
+//! bfq classifies processes by how they start, and when it becomes active all running ones appear to start at once. A few that start
+//! together count as an application launch: they are favoured, none is served sequentially, and after 600 ms their queues are merged for
+//! good. Many that start together count as a job, and each sequential reader gets its time slices. So many are simulated: in addition to
+//! the running processes, enough threads read one page of the device each.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::sysfs::Sysfs;
 use crate::writer::Writer;
 
 impl Writer {
-    /// Makes as many threads read as a scheduler that just became active needs to see. Returns what prevented it. Waits until its tunables
-    /// may be written, if some will be.
+    /// Starts as many reading threads as a newly active scheduler needs. Returns an error text, or `None`. If its tunables will be written
+    /// (`is_tuned`), waits until they may be.
     pub(crate) fn take_over(&self, device: &str, scheduler: &str, is_tuned: bool) -> Option<String> {
         let spec = block::of_linux().find(|spec| spec.name == scheduler)?;
         let LiveSwitch { min_readers: readers, settle_time: settles, .. } = spec.live_switch();

@@ -1,4 +1,4 @@
-//! An instance of tracefs of our own: the events of one device, without disturbing other tracing.
+//! A separate tracefs instance with the events of one device, which does not disturb other tracing.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,41 +16,41 @@ use rustix::mount::{MountFlags, mount};
 
 use serde::{Deserialize, Serialize};
 
-/// Where it is mounted on every distribution, and where we mount it.
+/// The usual mount point of tracefs, also for mounting it ourselves.
 const USUAL: &str = "/sys/kernel/tracing";
 
 /// Where the kernel lists devices by number.
 const DEVICES: &str = "/sys/dev/block";
 
-/// What the buffers of all processors take together: some 100,000 events.
+/// Total size of the buffers of all processors: some 100,000 events.
 const BUFFERS_KIB: usize = 8192;
-/// What a processor's takes at least.
+/// Minimum size of the buffer of a processor.
 const BUFFER_LEAST_KIB: usize = 256;
 
-/// More than any text that describes a page or an event has.
+/// Maximum length of a page's or event's description.
 const FORMAT_BYTES: usize = 16_384;
 
-/// A reader is woken when a buffer is so full, in percent; until then it comes by itself.
+/// Fill level at which the kernel wakes a reader, in percent; below that, readers poll.
 const WAKES_AT_PERCENT: &str = "25";
 
-/// Events of a disk with a queue: a request reached it, was sent to the driver, was completed.
+/// Events of a device with a queue: a request was queued, sent to the driver, completed.
 pub const REQUEST_EVENTS: &[&str] = &["block_bio_queue", "block_rq_issue", "block_rq_complete"];
-/// Events of a device without one, such as a stack or memory.
+/// Events of a device without a queue, such as a stack or memory.
 pub const BIO_EVENTS: &[&str] = &["block_bio_queue", "block_bio_complete"];
-/// A call of fsync or fdatasync, or a write that is to be on the media when it returns, on an ext4 of the device. Other file systems have
-/// no event of its end.
+/// Calls of fsync or fdatasync, and writes that must be on the media when they return, on an ext4 of the device. Other filesystems have no
+/// event for the return.
 pub const SYNC_EVENTS: &[&str] = &["ext4_sync_file_enter", "ext4_sync_file_exit"];
 
-/// More devices than this in a filter are left out: more volumes on one disk are rare, and the kernel takes a page of text.
+/// Maximum number of devices in a filter: more volumes on one disk are rare, and the kernel accepts at most a page of text.
 const MAX_FILESYSTEMS: usize = 64;
 
-/// Texts of tracefs's `header_page` and of the events' `format` files. Reading them requires root; other users receive them together with
-/// the pipes.
+/// Contents of tracefs's `header_page` and of the events' `format` files. Reading them requires root; other users receive them together
+/// with the pipes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Formats {
-    /// `events/header_page`.
+    /// Contents of `events/header_page`.
     pub header_page: String,
-    /// The events' names, as in `block_rq_issue`, with the texts of their `format` files.
+    /// Names of the events, for example `block_rq_issue`, with the contents of their `format` files.
     pub events: Vec<(String, String)>,
 }
 
@@ -59,7 +59,7 @@ pub struct Formats {
 pub struct TraceError {
     /// The file.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     pub source: io::Error,
 }
 
@@ -88,17 +88,18 @@ pub fn device_number(folder: &Path) -> Result<(u32, u32), TraceError> {
     parts.ok_or_else(|| TraceError::at(&path, io::Error::new(io::ErrorKind::InvalidData, "is not major:minor")))
 }
 
-/// The kernel's file system of tracing.
+/// The kernel's tracing filesystem.
 #[derive(Clone, Debug)]
 pub struct Tracefs {
     place: PathBuf,
 }
 
 impl Tracefs {
-    /// Where it is mounted; mounts it at its usual place if it is nowhere, and leaves it there, as another program may use it by then.
+    /// Finds its mount point; if it is not mounted, mounts it at the usual place and leaves it mounted, as other programs may start to use
+    /// it.
     ///
     /// # Errors
-    /// It cannot be mounted: the kernel lacks it, or one is not root.
+    /// It cannot be mounted: the kernel lacks it, or the process is not root.
     pub fn find() -> Result<Tracefs, TraceError> {
         if let Some(tracefs) = Tracefs::mounted()? {
             return Ok(tracefs);
@@ -110,7 +111,7 @@ impl Tracefs {
         Ok(Tracefs { place })
     }
 
-    /// Where it is mounted, if it is.
+    /// Its mount point; `None` if it is not mounted.
     fn mounted() -> Result<Option<Tracefs>, TraceError> {
         let mounts = Path::new("/proc/self/mounts");
         let text = fs::read_to_string(mounts).map_err(|error| TraceError::at(mounts, error))?;
@@ -123,15 +124,15 @@ impl Tracefs {
     }
 }
 
-/// Only one is set up at a time, so that what has no user was left behind.
+/// Held while an instance is set up, so that unused ones are known to be leftovers.
 static SETTING_UP: Mutex<()> = Mutex::new(());
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Events of one device. Dropping it ends them, and removes it as soon as its pipes are closed.
+/// A trace of one device. Dropping it ends the trace, and removes the instance as soon as its pipes are closed.
 #[derive(Debug)]
 pub struct Instance {
     folder: PathBuf,
-    /// While this is open the kernel does not let it be removed. `None` once it should be.
+    /// The kernel does not remove the instance while this is open. `None` once it may be removed.
     tracing_on: Option<File>,
     events: Vec<TraceEvent>,
 }
@@ -139,7 +140,7 @@ pub struct Instance {
 /// An event to be recorded.
 #[derive(Debug)]
 struct TraceEvent {
-    /// Its folder below `events`.
+    /// Name of its folder below `events`.
     system: &'static str,
     name: &'static str,
     filter: String,
@@ -152,11 +153,11 @@ impl TraceEvent {
 }
 
 impl Instance {
-    /// Makes one for the device of this major and minor number, which has a queue or passes requests on. It does not record yet. Takes
-    /// down what killed processes left.
+    /// Creates an instance for the device with this major and minor number, which has a queue or passes requests on. It is not recording
+    /// yet. Also removes leftovers of killed processes.
     ///
     /// # Errors
-    /// The kernel forbids it: it wants root, and no lockdown of confidentiality.
+    /// The kernel forbids it: it requires root, and no lockdown in confidentiality mode.
     pub fn create(tracefs: &Tracefs, number: (u32, u32), has_queue: bool) -> Result<Instance, TraceError> {
         let _one_at_a_time = SETTING_UP.lock().unwrap_or_else(PoisonError::into_inner);
         let instances = tracefs.place.join("instances");
@@ -174,7 +175,7 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Chooses the events: those of requests, and those of fsync where the kernel has them.
+    /// Selects the events: those of requests, and those of fsync if the kernel has them.
     fn choose(&mut self, number: (u32, u32), has_queue: bool) {
         let events = if has_queue { REQUEST_EVENTS } else { BIO_EVENTS };
         let filter = format!("dev == {}", kernel_number(number));
@@ -190,12 +191,12 @@ impl Instance {
 
     fn set_up(&self) -> Result<(), TraceError> {
         self.stop()?;
-        // One clock for all processors: their events are put in order by it.
+        // One clock for all processors, to order their events.
         self.write("trace_clock", "mono")?;
         let each = (BUFFERS_KIB / self.processors()?.len().max(1)).max(BUFFER_LEAST_KIB);
         self.write("buffer_size_kb", &each.to_string())?;
         self.write("buffer_percent", WAKES_AT_PERCENT)?;
-        // Otherwise every switch of the processor to another task would be noted for the sake of names that the events have anyway.
+        // Without this, every task switch would be recorded for names that the events already have.
         self.write("trace_options", "norecord-cmd")?;
         for event in &self.events {
             self.write(&format!("{}/filter", event.folder()), &event.filter)?;
@@ -204,7 +205,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Removes what killed processes left, where tracefs is mounted, as soon as it has no reader.
+    /// Removes leftovers of killed processes, if tracefs is mounted and they have no reader.
     pub fn remove_left_behind() {
         let _one_at_a_time = SETTING_UP.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(Some(tracefs)) = Tracefs::mounted() {
@@ -212,26 +213,26 @@ impl Instance {
         }
     }
 
-    /// Begins to record.
+    /// Starts recording.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel refused.
     pub fn start(&self) -> Result<(), TraceError> {
         self.switch(b"1")
     }
 
-    /// Stops recording; what was recorded can still be read.
+    /// Stops recording; recorded events can still be read.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel refused.
     pub fn stop(&self) -> Result<(), TraceError> {
         self.switch(b"0")
     }
 
-    /// The raw pipe of each processor, not blocking. Who has them reads the events without further privileges.
+    /// The non-blocking raw pipe of each processor. Reading them needs no further privileges.
     ///
     /// # Errors
-    /// One cannot be opened.
+    /// A pipe cannot be opened.
     pub fn pipes(&self) -> Result<Vec<OwnedFd>, TraceError> {
         let open = |folder: PathBuf| {
             let path = folder.join("trace_pipe_raw");
@@ -242,7 +243,7 @@ impl Instance {
         self.processors()?.into_iter().map(open).collect()
     }
 
-    /// How the events are laid out.
+    /// The formats of the events.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -252,7 +253,7 @@ impl Instance {
         Ok(Formats { header_page: self.read("events/header_page")?, events })
     }
 
-    /// The folders of the processors.
+    /// The folders of all processors.
     fn processors(&self) -> Result<Vec<PathBuf>, TraceError> {
         let folder = self.folder.join("per_cpu");
         let entries = fs::read_dir(&folder).map_err(|error| TraceError::at(&folder, error))?;
@@ -266,8 +267,7 @@ impl Instance {
 
     fn read(&self, name: &str) -> Result<String, TraceError> {
         let path = self.folder.join(name);
-        // `header_page` is given in one piece or not at all: what does not fit into the first read is lost (`show_header` in
-        // `kernel/trace/trace_events.c`).
+        // `header_page` must be read at once: anything beyond the first read is lost (`show_header` in `kernel/trace/trace_events.c`).
         let mut bytes = vec![0; FORMAT_BYTES];
         let length = File::open(&path).and_then(|mut file| file.read(&mut bytes));
         bytes.truncate(length.map_err(|error| TraceError::at(&path, error))?);
@@ -282,7 +282,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // What cannot be taken down because its pipes are open costs nothing from here on, and goes when the next one is made.
+        // An instance that cannot be removed because its pipes are open costs nothing, and is removed when the next one is created.
         for event in &self.events {
             let _ = self.write(&format!("{}/enable", event.folder()), "0");
         }
@@ -291,12 +291,12 @@ impl Drop for Instance {
     }
 }
 
-/// The kernel's own number of a device: 12 bits of major, 20 of minor.
+/// The kernel's encoding of a device number: 12 bits of major, 20 of minor.
 fn kernel_number((major, minor): (u32, u32)) -> u32 {
     major << 20 | minor
 }
 
-/// Adds the numbers of devices with file systems whose data are on this one: itself, its partitions, and what is built on these (volumes,
+/// Adds the numbers of devices that may have a filesystem on this device: itself, its partitions, and devices on top of these (volumes,
 /// encryption, arrays). `devices` is a folder such as `/sys/dev/block`.
 fn add_filesystems(devices: &Path, number: (u32, u32), numbers: &mut BTreeSet<(u32, u32)>) {
     if numbers.len() >= MAX_FILESYSTEMS || !numbers.insert(number) {
@@ -312,8 +312,8 @@ fn add_filesystems(devices: &Path, number: (u32, u32), numbers: &mut BTreeSet<(u
     }
 }
 
-/// Removes unused instances. The kernel refuses where a file of it is open; that another process has just made it and
-/// opened nothing yet shows in its name.
+/// Removes unused instances. The kernel refuses if one of its files is open. The name shows whether a live process has just created it and
+/// opened nothing yet.
 fn remove_left(instances: &Path) {
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -328,10 +328,10 @@ fn remove_left(instances: &Path) {
     }
 }
 
-/// When a process began, in the kernel's ticks since boot: with its id that names it. `None` where there is none.
+/// Start time of a process in ticks since boot, which identifies it together with its id. `None` if there is no such process.
 fn started(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // Behind the program's name, which may hold anything, in parentheses: `S 1 …`, of which this is the 20th.
+    // The program's name in parentheses may contain anything. Of the fields after it, `S 1 …`, this is the 20th.
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 

@@ -1,4 +1,4 @@
-//! What reads and writes the kernel's settings and the journal. It knows no clock and no socket.
+//! Reads and writes the kernel's settings and the journal. Depends on no clock and no socket.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -16,25 +16,25 @@ use crate::plan::known_attribute;
 use crate::protocol::{Foreign, Original};
 use crate::sysfs::{Files, Sysfs, SysfsError, gone};
 
-/// When something happens.
+/// The time of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moment {
-    /// On the clock that goes on without jumps.
+    /// Time on a monotonic clock.
     pub now: Nanos,
-    /// In seconds since 1970, for people.
+    /// Seconds since 1970, for display.
     pub unix_seconds: u64,
 }
 
-/// What an applier may do.
+/// Permissions and limits of an applier.
 #[derive(Clone, Debug)]
 pub struct Rules {
     /// Whether the machine's own attributes may be set.
     pub machine: bool,
     /// Which cgroups may be set.
     pub cgroups: Allowed,
-    /// Maximum switches of the scheduler per minute and device. Going back is always allowed.
+    /// Maximum scheduler switches per minute and device. Restoring is always allowed.
     pub switches_per_minute: u32,
-    /// What becomes of settings when the agent ends, where a client does not say so.
+    /// Default for whether settings are restored when the agent ends, if no client has set it.
     pub at_exit: AtExit,
 }
 
@@ -44,33 +44,33 @@ impl Default for Rules {
     }
 }
 
-/// Writes what is allowed, and puts it back.
+/// Writes permitted settings, and restores the originals.
 pub struct Writer {
     pub(crate) sysfs: Sysfs,
     pub(crate) files: Box<dyn Files>,
     pub(crate) journal: Journal,
     pub(crate) rules: Rules,
-    /// When the scheduler of a device was switched, within the last minute.
+    /// Times of each device's scheduler switches within the last minute.
     pub(crate) switches: BTreeMap<String, VecDeque<Nanos>>,
-    /// What clients said about the end, by device.
+    /// Whether settings are restored at the end, by device, as set by clients.
     policies: BTreeMap<String, AtExit>,
-    /// Who else writes a device's scheduler.
+    /// Other writers of each device's scheduler.
     other_writers: BTreeMap<String, OtherWriters>,
-    /// Devices that no other applier sets while this one lives; `None` where that cannot be had.
+    /// Locks that keep other appliers from setting a device; `None` if there are no locks on this system.
     locks: BTreeMap<String, Option<File>>,
 }
 
-/// What the journal has of a device as it is now.
+/// The journal's records of a present device.
 pub(crate) struct Known {
     pub identity: Identity,
     pub records: Vec<Record>,
     pub damage: Vec<String>,
-    /// Of another boot or another device.
+    /// Records of another boot or another device.
     pub void: Vec<Record>,
 }
 
 impl Writer {
-    /// One with this journal.
+    /// A writer with this journal.
     pub fn new(sysfs: Sysfs, files: Box<dyn Files>, journal: Journal, rules: Rules) -> Writer {
         Writer {
             sysfs,
@@ -84,10 +84,10 @@ impl Writer {
         }
     }
 
-    /// Makes sure that no other applier sets this device: two would each take the other's changes for an administrator's.
+    /// Locks a device against other appliers: two would each take the other's changes for an administrator's.
     ///
     /// # Errors
-    /// Another one does.
+    /// Another applier holds the lock.
     pub(crate) fn lock(&mut self, device: &str) -> Result<(), ApplierError> {
         if device == MACHINE || self.locks.contains_key(device) {
             return Ok(());
@@ -99,13 +99,13 @@ impl Writer {
                     format_args!("{device}: another seekwise-applier sets it; nothing was set. Stop one of the two agents");
                 return Err(ApplierError::new(Kind::InUse, message));
             }
-            // Without locks as before.
+            // Without locks it works as before.
             Err(_) => self.locks.insert(device.to_owned(), None),
         };
         Ok(())
     }
 
-    /// Who else writes the device's scheduler, watched from the first call on; `None` where that cannot be seen.
+    /// Other writers of the device's scheduler, watched from the first call on; `None` if they cannot be observed.
     pub(crate) fn other_writers(&mut self, device: &str) -> Option<&mut OtherWriters> {
         let scheduler = find(SCHEDULER).filter(|_| device != MACHINE)?;
         if self.other_writers.get_mut(device).is_none_or(OtherWriters::is_gone) {
@@ -116,10 +116,10 @@ impl Writer {
         self.other_writers.get_mut(device)
     }
 
-    /// What is not as it was last put, and on what the agent has stood down.
+    /// The attributes that were changed externally since the agent last set them, including those on which it has stood down.
     ///
     /// # Errors
-    /// There is no such device, or it or the journal cannot be read.
+    /// There is no such device, or the device or the journal cannot be read.
     pub fn foreign(&mut self, device: &str) -> Result<Vec<Foreign>, ApplierError> {
         if is_cgroup(device) {
             return self.foreign_cgroup(device);
@@ -137,11 +137,11 @@ impl Writer {
         Ok(records.iter().filter_map(foreign).collect())
     }
 
-    /// Stands down: external changes stay until the device is [resumed](Writer::resume). `changed` are those that the caller knows of, also
-    /// where the journal does not tell them: name, and the value that the agent knew or wanted.
+    /// Stands down: external changes stay until the device is [resumed](Writer::resume). `changed`: changes known to the caller, which the
+    /// journal may not show: the name, and the value that the agent had or wanted.
     ///
     /// # Errors
-    /// As [`foreign`](Writer::foreign), or the journal cannot be written. An attribute is not known.
+    /// Those of [`foreign`](Writer::foreign); the journal cannot be written; an attribute is unknown.
     pub fn release(&mut self, at: Moment, device: &str, changed: &[(String, String)]) -> Result<(), ApplierError> {
         if is_cgroup(device) {
             return self.release_cgroup(device, changed);
@@ -181,10 +181,10 @@ impl Writer {
         })
     }
 
-    /// Forgets what is foreign: it counts as the original from now on.
+    /// Drops the records of external changes: the current values are the originals from now on.
     ///
     /// # Errors
-    /// As [`release`](Writer::release).
+    /// Those of [`release`](Writer::release).
     pub fn resume(&mut self, device: &str) -> Result<(), ApplierError> {
         if is_cgroup(device) {
             return self.resume_cgroup(device);
@@ -195,7 +195,7 @@ impl Writer {
     /// Sets whether a device's settings are restored at the end.
     ///
     /// # Errors
-    /// As [`release`](Writer::release).
+    /// Those of [`release`](Writer::release).
     pub fn at_exit(&mut self, device: &str, policy: AtExit) -> Result<(), ApplierError> {
         if is_cgroup(device) {
             let message = format_args!("{device}: limits of a cgroup are always put back at the end");
@@ -210,10 +210,10 @@ impl Writer {
         Ok(())
     }
 
-    /// The values before the agent's, of one device or of all.
+    /// The original values of one device, or of all.
     ///
     /// # Errors
-    /// The journal cannot be read, or a part of it.
+    /// The journal cannot be read, or is damaged.
     pub fn originals(&self, device: Option<&str>) -> Result<Vec<Original>, ApplierError> {
         let mut originals = Vec::new();
         for device in self.devices(device)? {
@@ -221,7 +221,7 @@ impl Writer {
                 originals.extend(self.originals_of_cgroups(Some(device.as_str()).filter(|device| *device != PAGE))?);
                 continue;
             }
-            // Another device may have the name of one that is gone.
+            // Another device may have taken the name of a removed one.
             let known = match self.known(&device) {
                 Err(error) if error.kind == Kind::NoDevice => continue,
                 known => known?,
@@ -233,13 +233,14 @@ impl Writer {
         Ok(originals)
     }
 
-    /// What was said about the end of a device's settings: by a client, or by one before, of which the journal tells.
+    /// Whether a device's settings are restored at the end: as set by a client, or by an earlier one according to the journal, or the
+    /// default.
     pub(crate) fn policy(&self, device: &str, records: &[Record]) -> AtExit {
         let said = self.policies.get(device).copied().or_else(|| records.first().map(|record| record.at_exit));
         said.unwrap_or(self.rules.at_exit)
     }
 
-    /// This device, or all of which the journal has something.
+    /// This device, or all devices in the journal.
     pub(crate) fn devices(&self, device: Option<&str>) -> Result<Vec<String>, ApplierError> {
         match device {
             Some(device) if is_cgroup(device) => Ok(vec![device.to_owned()]),
@@ -248,7 +249,7 @@ impl Writer {
         }
     }
 
-    /// What the journal has of a device that is there.
+    /// The journal's records of a present device.
     pub(crate) fn known(&self, device: &str) -> Result<Known, ApplierError> {
         let identity = Identity::of(&*self.files, &self.sysfs, checked(device)?).map_err(|error| self.system(device, error))?;
         let Some(identity) = identity else { return Err(self.no_device(device)) };
@@ -257,24 +258,24 @@ impl Writer {
         Ok(Known { identity, records, damage, void })
     }
 
-    /// What a device is set to.
+    /// The current state of a device.
     pub(crate) fn state(&self, device: &str) -> Result<State, ApplierError> {
         let state = State::read(&*self.files, &self.sysfs, device).map_err(|error| self.system(device, error))?;
-        // Of one that is pulled out meanwhile, a part was read.
+        // If the device was removed meanwhile, only a part was read.
         self.is_there(device).map(|()| state)
     }
 
-    /// Writes one attribute; how long the kernel took, in microseconds.
+    /// Writes one attribute. Returns the kernel's time for it, in microseconds.
     pub(crate) fn write(&mut self, device: &str, attribute: &Attribute, value: &str) -> Result<u64, ApplierError> {
         let path = attribute.path(&self.sysfs, device);
         let took = self.files.set(&path, value).map_err(|error| self.system(device, SysfsError::writing(&path, value, error)))?;
         Ok(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))
     }
 
-    /// Switches the scheduler. Returns how long the kernel took, in microseconds, and the schedulers that were active meanwhile, in order.
+    /// Switches the scheduler. Returns the kernel's time for it in microseconds, and the schedulers that were active meanwhile, in order.
     pub(crate) fn switch(&mut self, device: &str, attribute: &Attribute, value: &str) -> Result<(u64, Vec<String>), ApplierError> {
         let path = attribute.path(&self.sysfs, device);
-        // Its value cannot be read while it is being written, but which tunables there are.
+        // The attribute cannot be read while it is being written, but the set of tunables can.
         let others = self.other_writers.get_mut(device);
         let set = self.files.set_and_observe(&path, value, &path.with_file_name("iosched"), others);
         let (took, seen) = set.map_err(|error| self.system(device, SysfsError::writing(&path, value, error)))?;
@@ -287,7 +288,7 @@ impl Writer {
         Ok((u64::try_from(took.as_micros()).unwrap_or(u64::MAX), seen.iter().filter_map(scheduler_of).collect()))
     }
 
-    /// The value of one attribute; `None` if it is not there.
+    /// The value of one attribute; `None` if it does not exist.
     pub(crate) fn value(&self, device: &str, attribute: &Attribute) -> Result<Option<String>, ApplierError> {
         let value = attribute.value(&*self.files, &self.sysfs, device).map_err(|error| self.system(device, error))?;
         if value.is_none() {
@@ -314,7 +315,7 @@ impl Writer {
         device != MACHINE && self.files.names(&self.sysfs.block(device)).is_err()
     }
 
-    /// What the system said, by what can be done about it.
+    /// Converts a system error, by the remedy.
     pub(crate) fn system(&self, device: &str, error: SysfsError) -> ApplierError {
         let kind = match error.source.kind() {
             _ if gone(&error.source) || self.is_gone(device) => Kind::NoDevice,
@@ -325,7 +326,7 @@ impl Writer {
         ApplierError::new(kind, format_args!("{vanished}{error}"))
     }
 
-    /// Changes the records, and keeps those for which that says so.
+    /// Changes the records of a device, and drops those for which `change` returns false.
     fn keep(&mut self, device: &str, mut change: impl FnMut(&mut Record, Ownership) -> bool) -> Result<(), ApplierError> {
         let known = self.known(device)?;
         whole(&known.damage)?;
@@ -345,12 +346,12 @@ impl Writer {
     }
 }
 
-/// Whether a record stands for an external change that no longer exists: of a tunable that went away with its scheduler.
+/// Whether a record is of an external change that no longer exists: the tunable of a scheduler that is no longer active.
 pub(crate) fn is_void(record: &Record, ownership: Ownership) -> bool {
     record.released && ownership == Ownership::Absent
 }
 
-/// A name that stays in its folder.
+/// A device name that cannot lead out of its folder.
 pub(crate) fn checked(device: &str) -> Result<&str, ApplierError> {
     if device.is_empty() || device.starts_with('.') || device.contains(['/', '\0', '\n']) {
         return Err(ApplierError::new(Kind::NoDevice, format_args!("{device:?} is no device; it should be a name as in sda")));
@@ -358,7 +359,7 @@ pub(crate) fn checked(device: &str) -> Result<&str, ApplierError> {
     Ok(device)
 }
 
-/// Fails if a part of the journal could not be read.
+/// Fails if a part of the journal is damaged.
 pub(crate) fn whole(damage: &[String]) -> Result<(), ApplierError> {
     match damage.first() {
         None => Ok(()),

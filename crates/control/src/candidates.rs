@@ -46,11 +46,11 @@ pub static SETS: &[Set] = &[
     },
 ];
 
-/// The five schedulers that the paper compares with, and its own.
+/// The schedulers in the paper: its own, and the five for comparison.
 const OF_THE_PAPER: [&str; 6] = ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"];
 
-/// Tunings worth a trial, each with a reason. Every candidate costs trials, so each differs from the defaults in one direction
-/// only, and clearly.
+/// Tunings worth a trial, each with a reason. Every candidate costs trials, so each differs from the defaults in one direction only, and
+/// clearly.
 const TUNINGS: &[(&str, &str)] = &[
     ("deadline:fifo_batch=1", "where waiting matters and seeks are cheap: a late request is noticed at every pick"),
     ("deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),
@@ -97,7 +97,7 @@ fn kernel_tuned() -> Vec<Setting> {
     tuned(kernel())
 }
 
-/// Each followed by the same with a larger read-ahead.
+/// Each setting, and then each with a larger read-ahead.
 fn linux() -> Vec<Setting> {
     let (name, kib) = WIDER;
     let wider = |setting: &Setting| Setting { host: vec![(name.to_owned(), kib)], ..setting.clone() };
@@ -109,7 +109,7 @@ fn paper() -> Vec<Setting> {
     classic().into_iter().filter(|setting| OF_THE_PAPER.contains(&setting.spec.name)).collect()
 }
 
-/// Every scheduler but those for tenants, which are chosen for their guarantees and not for their performance.
+/// All schedulers except those for tenants, which are chosen for their guarantees rather than their performance.
 fn selectable() -> impl Iterator<Item = &'static SchedulerSpec> {
     sched::all().filter(|spec| !block::SHARING.iter().any(|sharing| sharing.name == spec.name))
 }
@@ -118,7 +118,7 @@ fn all() -> Vec<Setting> {
     tuned(selectable().map(Setting::of).collect())
 }
 
-/// Each followed by its tunings.
+/// Each setting, followed by its tunings.
 fn tuned(plain: Vec<Setting>) -> Vec<Setting> {
     // A test checks that all of them parse.
     let tuned: Vec<Setting> = TUNINGS.iter().filter_map(|(text, _)| Setting::parse(text).ok()).collect();
@@ -147,7 +147,7 @@ fn set_names() -> String {
     SETS.iter().map(|set| set.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Parses names of sets and settings, separated by semicolons; duplicates are dropped. Without any text the first set is taken.
+/// Parses names of sets and settings, separated by semicolons; duplicates are dropped. Without any text, returns the first set.
 ///
 /// # Errors
 /// A part is neither a set nor a setting.

@@ -14,8 +14,8 @@ use observe::counters::Sample;
 use observe::event::Event;
 use observe::window::{Extractor, Tally};
 
-/// Idle windows that are closed on time, one after the other, before one window takes all further idle time. A controller that waits a
-/// window for a change to settle has one more to look at.
+/// Number of consecutive idle windows that are closed on time, before one window takes all further idle time. A controller that waits a
+/// window for a change to settle thus gets one more.
 const IDLE_WINDOWS: u64 = 2;
 
 /// A decision and its result.
@@ -35,16 +35,16 @@ pub struct DecisionRecord {
     pub why: String,
     /// Expected improvement, as a difference of scores.
     pub expected_gain: Option<f64>,
-    /// What it was measured to gain, if its controller said so later.
+    /// Measured gain, if the controller reported it later; otherwise `None`.
     pub measured_gain: Option<f64>,
-    /// The evidence for it, if it can be shown.
+    /// The evidence; `None` if there is none to show.
     pub evidence: Option<Arc<Evidence>>,
     /// Why it could not be applied, if it could not; `to` then equals `from`.
     pub refused: Option<String>,
 }
 
 impl DecisionRecord {
-    /// From one setting to another, which stays; without a reason and evidence.
+    /// A record of a change that stays, without reason or evidence.
     pub fn new(at: Nanos, window: Option<u64>, from: Arc<Setting>, to: Arc<Setting>) -> DecisionRecord {
         DecisionRecord {
             at,
@@ -95,11 +95,11 @@ pub struct ControlLoop {
     number: u64,
     from: Nanos,
     length: WindowLength,
-    /// The controller ended the window, or its request limit was reached.
+    /// Whether the controller ended the window, or its request limit was reached.
     is_due: bool,
-    /// How often the window went on because too few requests had completed.
+    /// Number of times that the window was extended because too few requests had completed.
     went_on: u64,
-    /// Whether the window has no event yet, and the number of windows directly before it that had none.
+    /// Whether the window has no event yet, and the number of idle windows directly before it.
     is_idle: bool,
     idle_windows: u64,
     decisions: Vec<DecisionRecord>,
@@ -144,18 +144,18 @@ impl ControlLoop {
         self.is_due |= self.length.requests.is_some_and(|requests| self.extractor.requests() >= requests);
     }
 
-    /// Passes a sample of the counters on, where there are no events.
+    /// Passes on a sample of the counters, on a target without events.
     pub fn record_counters(&mut self, sample: &Sample) {
         self.controller.counted(sample);
     }
 
-    /// When [`advance`](ControlLoop::advance) is due if no event arrives first; a past time means now.
+    /// When [`advance`](ControlLoop::advance) is due if no event arrives first; a past time means now. `None` if no window ends by time.
     pub fn next_deadline(&self) -> Option<Nanos> {
         if self.is_due { Some(self.from) } else { self.length.time.map(|time| self.from + Nanos(time.0 * (1 + self.went_on))) }
     }
 
-    /// The same where it is known that no event comes before `quiet_until`: after some idle windows, one window takes all the idle time
-    /// that is left, up to the last end of a window before then. So a pause of any length costs a few windows.
+    /// Like [`next_deadline`](Self::next_deadline), if no event comes before `quiet_until`: after some idle windows, one window takes all
+    /// remaining idle time, up to the last window boundary before then. A pause of any length thus costs a few windows.
     pub fn next_deadline_before(&self, quiet_until: Nanos) -> Option<Nanos> {
         let deadline = self.next_deadline()?;
         let length = deadline - self.from;
@@ -242,14 +242,14 @@ impl ControlLoop {
         (std::mem::take(&mut self.decisions), std::mem::take(&mut self.windows))
     }
 
-    /// Applies a setting that the host chose because of facts that no window shows; the controller continues from there.
+    /// Applies a setting chosen by the host because of facts that no window shows; the controller continues from there.
     pub fn overrule(&mut self, now: Nanos, setting: &Setting, why: &str, target: &mut dyn Target) {
         let decision = self.controller.overruled(now, setting, why);
         let number = self.number.checked_sub(1);
         self.apply(now, number, decision, target);
     }
 
-    /// Hands the controller what other machines measured meanwhile.
+    /// Passes newer knowledge from other machines to the controller.
     pub fn know_fleet(&mut self, fleet: Arc<FleetKnowledge>) {
         self.controller.know_fleet(fleet);
     }

@@ -6,8 +6,8 @@
 //!   ▲                                    │               │
 //!   └── Setting (scheduler, tunables) ◀──┴─ Controller ◀─┘
 //! ```
-//! This crate knows no simulator, kernel, clock, thread or file. The host of a controller passes in events with their times and applies
-//! the decisions, so the same controllers run on a simulated disk and on a real one.
+//! This crate depends on no simulator, kernel, clock, thread or file. The host of a controller passes in timestamped events and applies the
+//! decisions, so the same controllers run on simulated and on real disks.
 
 pub mod ab_test;
 pub mod candidates;

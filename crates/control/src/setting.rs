@@ -24,7 +24,7 @@ use device_model::sched;
 pub struct Setting {
     /// The scheduler.
     pub spec: &'static SchedulerSpec,
-    /// In the order of its tunables.
+    /// The values, in the order of its tunables.
     pub values: Vec<i64>,
     /// Host tunables by name, in ascending order. Those not listed keep their original value.
     pub host: Vec<(String, i64)>,
@@ -65,7 +65,7 @@ impl Setting {
     /// Checks that every host tunable is one of these, is set once, and has a value in its range.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first violation.
     pub fn check_host(&self, settable: impl IntoIterator<Item = &'static Tunable>) -> Result<(), SettingError> {
         let settable: Vec<&'static Tunable> = settable.into_iter().collect();
         self.host.iter().enumerate().try_for_each(|(number, (name, value))| {
@@ -97,7 +97,7 @@ fn parse_host_tunable(word: &str) -> Result<(String, i64), SettingError> {
     Ok((key.to_owned(), tunable.read(HOST, value)?))
 }
 
-/// A name with its tunables that differ from the defaults, which identifies the setting.
+/// A name with the tunables that differ from their defaults, which identifies the setting.
 pub fn label(name: &str, tunables: &[Tunable], values: &[i64]) -> String {
     let changed = tunables.iter().zip(values).filter(|(tunable, value)| tunable.default != **value);
     let changed: Vec<String> = changed.map(|(tunable, value)| format!("{}={}", tunable.name, tunable.text(*value))).collect();

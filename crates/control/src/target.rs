@@ -52,28 +52,28 @@ use crate::setting::Setting;
 /// # Ok::<(), block::SettingError>(())
 /// ```
 pub trait Target {
-    /// Its kind and its device: knowledge is stored under both.
+    /// The kind of target and the device: knowledge is stored under both.
     fn identity(&self) -> Identity;
 
     /// The schedulers that it can run.
     fn schedulers(&self) -> Vec<&'static SchedulerSpec>;
 
-    /// The tunables of the host that can be set while it runs.
+    /// The host tunables that can be set at run time.
     fn tunables(&self) -> Vec<&'static Tunable>;
 
-    /// The limits of its queue and its device.
+    /// Limits of the queue, and capacity of the device.
     fn bounds(&self) -> Bounds;
 
     /// The active setting, read back.
     fn setting(&self) -> Setting;
 
-    /// Estimated time that the device is idle for a change from one setting to the other.
+    /// Estimated time for which the device is idle during this change.
     fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos;
 
     /// Applies a setting and reads it back.
     ///
     /// # Errors
-    /// It was refused, or reads back as another one. The setting before is then active.
+    /// The setting was refused, or reads back as another one. The previous setting is then active.
     fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), TargetError>;
 }
 

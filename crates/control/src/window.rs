@@ -22,7 +22,7 @@ pub struct WindowLength {
 /// Summary of a span of time under one setting.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Its number in the run, from 0.
+    /// Index in the run, from 0.
     pub number: u64,
     /// Start.
     pub from: Nanos,

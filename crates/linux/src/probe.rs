@@ -1,5 +1,5 @@
-//! Probes of a real device: it reads the device, and writes to nothing but a scratch file of its own, which has no name and is gone with the
-//! process, however that ends.
+//! Probes of a real device. They read the device, and write only to a scratch file, which is unnamed and thus removed with the process,
+//! however that ends.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,15 +19,15 @@ use crate::topology::{self, Device};
 use applier::cgroup::Hierarchy;
 use applier::sysfs::{RealFiles, Sysfs};
 
-/// Alignment of memory and of requests: what every device accepts for direct I/O.
+/// Alignment of memory and of requests, accepted by every device for direct I/O.
 const ALIGNED: usize = 4_096;
 /// Size of the requests that fill the scratch file.
 const FILL: usize = 1 << 20;
 const SECTOR: u64 = 512;
-/// Time between sequential requests on a disk that turns, so that they reach the kernel in their order although each is another thread's: out of
-/// order, an emulated 7,200 rpm drive read 1,140 requests of 4 KiB per second, and 22,700 in order from one process (fio).
+/// Interval between sequential requests on a rotational disk, so that they reach the kernel in order although each is from another thread:
+/// out of order, an emulated 7,200 rpm drive read 1,140 requests of 4 KiB per second, and 22,700 in order from one process (fio).
 const PACE: Duration = Duration::from_micros(20);
-/// The filesystem keeps this many times the scratch file free.
+/// The filesystem must have this many times the size of the scratch file free.
 const ROOM: u64 = 2;
 
 /// A device with a scratch file on it.
@@ -40,19 +40,20 @@ pub struct RealDevice<'a> {
     places: Places,
     monitor: &'a dyn Monitor,
     samples: u32,
-    /// What is written: random, so that no controller can compress it.
+    /// Data to write: random, so that no controller can compress it.
     data: Vec<u8>,
-    /// Sectors that it transferred, and all that the device did meanwhile.
+    /// Sectors transferred by probes, and by the device in total during these.
     sectors: (u64, u64),
     /// The folder of the scratch file.
     pub folder: PathBuf,
 }
 
 impl<'a> RealDevice<'a> {
-    /// Creates and fills a scratch file of this size, in the folder if one is given, else on the filesystem of the device with most room.
+    /// Creates and fills a scratch file of this size in bytes, in the given folder, or on the filesystem of the device with the most free
+    /// space.
     ///
     /// # Errors
-    /// The device may not be read, the folder is on another device, there is not enough room, io.cost is enabled, or it was interrupted.
+    /// The device may not be read, the folder is on another device, there is too little space, io.cost is enabled, or it was interrupted.
     pub fn open(
         sysfs: &Sysfs,
         device: &Device,
@@ -111,7 +112,7 @@ impl<'a> RealDevice<'a> {
         Ok(real)
     }
 
-    /// Without holes: reading a hole does not reach the disk, and writing to one allocates blocks.
+    /// Fills the scratch file: reads of holes would not reach the disk, and writes to them would allocate blocks.
     fn fill(&mut self, bytes: u64) -> anyhow::Result<()> {
         self.monitor.begin(bytes / FILL as u64, "writing the scratch file");
         let mut buffer = Buffer::new(FILL);
@@ -127,20 +128,20 @@ impl<'a> RealDevice<'a> {
         Ok(())
     }
 
-    /// Share of what the device transferred during probes that others asked for, in percent.
+    /// Share of the device's transfers during probes that were not from probes, in percent.
     pub fn foreign_percent(&self) -> f64 {
         let (own, all) = self.sectors;
         100.0 * all.saturating_sub(own) as f64 / all.max(1) as f64
     }
 
-    /// Sectors read and written so far.
+    /// Sectors that the device has read and written so far; `None` if unknown.
     fn transferred(&self) -> Option<u64> {
         let text = fs::read_to_string(&self.stat).ok()?;
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
         Some(fields.get(2)? + fields.get(6)?)
     }
 
-    /// One process that has one request outstanding at a time.
+    /// A process that has one request outstanding at a time. Returns the latencies.
     fn ask(&self, probe: &Probe, queue: &Mutex<Queue>) -> io::Result<Vec<Nanos>> {
         let length = probe.sectors as usize * SECTOR as usize;
         let (mut buffer, mut latencies) = (Buffer::new(length), Vec::new());
@@ -192,14 +193,14 @@ fn between(began: Instant, ended: Instant) -> Nanos {
     Nanos(ended.duration_since(began).as_nanos() as u64)
 }
 
-/// The requests that are still to be made, and when the last one was taken.
+/// The requests still to be issued, and the time of the last one.
 struct Queue {
     requests: Requests,
     last: Instant,
 }
 
 impl Queue {
-    /// The next one, at least this long after the last one.
+    /// The next request, at least `pace` after the last one; `None` at the end.
     fn take(&mut self, pace: Duration) -> Option<Asked> {
         let asked = self.requests.next()?;
         while self.last.elapsed() < pace {
@@ -210,7 +211,7 @@ impl Queue {
     }
 }
 
-/// Memory that begins on a page.
+/// Page-aligned memory.
 struct Buffer {
     memory: Vec<u8>,
     begins: usize,
@@ -229,13 +230,13 @@ impl Buffer {
     }
 }
 
-/// Bytes that are free for this user.
+/// Free bytes available to this user.
 fn room(folder: &Path) -> anyhow::Result<u64> {
     let about = statvfs(folder).with_context(|| folder.display().to_string())?;
     Ok(about.f_bavail.saturating_mul(about.f_frsize))
 }
 
-/// The folder with most room of the filesystems on this device that may be written to.
+/// The writable folder with the most free space, among the mount points of the filesystems on this device.
 fn roomiest(sysfs: &Sysfs, device: &str) -> anyhow::Result<PathBuf> {
     let path = sysfs.proc().join("self/mountinfo");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -253,14 +254,14 @@ fn roomiest(sysfs: &Sysfs, device: &str) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// A path of `/proc/self/mountinfo`, which has spaces and the like in octal.
+/// Decodes a path of `/proc/self/mountinfo`, where spaces and the like are octal.
 fn unescaped(place: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
         .fold(place.to_owned(), |place, (octal, plain)| place.replace(octal, plain))
 }
 
-/// Probes would be slowed down by it, and measure its model.
+/// Fails if io.cost is enabled, which would slow down probes, so that these would measure its model.
 fn expect_no_iocost(sysfs: &Sysfs, device: &Device) -> anyhow::Result<()> {
     let Ok(hierarchy) = Hierarchy::find(&RealFiles, sysfs) else { return Ok(()) };
     let path = hierarchy.mount.join("io.cost.qos");

@@ -1,11 +1,11 @@
-//! A Linux block device as something that a controller steers.
+//! A Linux block device as the target of a controller.
 //!
 //! ```text
 //! Setting   bfq:slice_idle=0 read_ahead_kb=1024  ─▶  scheduler=bfq  iosched/slice_idle=0  read_ahead_kb=1024,
 //!                                                    and everything else at its original value
 //! ```
-//! What a setting does not name has the value from before; where another scheduler is active than then, `nr_requests` and the target of
-//! write-back throttling are what the kernel has under it.
+//! Anything that a setting does not name has its original value; but under another scheduler than the original one, `nr_requests` and the
+//! target of write-back throttling have the kernel's defaults for it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,49 +20,50 @@ use applier::attribute::{
 use applier::sysfs::{Files, RealFiles, Sysfs};
 use applier::{ApplierError, Can, Changed, Client, Foreign, Kind, Outcome, Restored, SetRequest};
 
-/// What a switch of the scheduler keeps a device idle for until one was measured: 31 to 40 ms on Linux 6.18.
+/// Assumed stall of a device for a scheduler switch before any was measured: 31 to 40 ms on Linux 6.18.
 pub const SWITCH: Nanos = Nanos::from_millis(35);
-/// `async_depth` by default is all of `nr_requests`, or three quarters of it in older kernels.
+/// The default of `async_depth` is `nr_requests`, or three quarters of it in older kernels.
 const ASYNC_DEPTH: &str = "iosched/async_depth";
 
-/// A tunable of the host that may be set.
+/// A host tunable that may be set.
 #[derive(Clone, Copy)]
 struct Host {
     attribute: &'static Attribute,
-    /// With the range that holds here.
+    /// The tunable with its range on this machine.
     tunable: &'static Tunable,
 }
 
-/// A device whose scheduler and settings the applier sets.
+/// A device whose scheduler and tunables are set through the applier.
 pub struct LinuxTarget {
     sysfs: Sysfs,
     files: Box<dyn Files>,
     device: String,
     model: String,
     applier: Client,
-    /// The host's tunables that may be set: of the device, and of the machine.
+    /// The host tunables that may be set, of the device and of the machine.
     host: Vec<Host>,
     /// Whether the scheduler may be switched.
     may_switch: bool,
-    /// Whose tunables may not be set.
+    /// Attributes of schedulers that may not be set.
     forbidden: Vec<&'static str>,
     before: State,
     machine_before: State,
-    /// The device's values as this left or accepted them last: a change is only made from there.
+    /// Values of the device when it was last set or accepted: changes are only made from these.
     known: State,
-    /// The scheduler that was being set when another program wrote one at the same moment.
+    /// The scheduler that was being set when another program changed it concurrently; `None` if that did not happen.
     contested: Option<String>,
-    /// What was asked for last, and what was read then: the kernel rounds.
+    /// The last setting, and the device's and the machine's state after it: the kernel rounds values.
     asked: Option<(Setting, State, State)>,
     switch: Nanos,
     why: String,
 }
 
 impl LinuxTarget {
-    /// The device of this name, as in `sda`; knowledge of it is kept under its model's name. `allowed` says which attributes may be touched.
+    /// The device with this name, for example `sda`; knowledge is stored under the name of its model. `allowed`: whether an attribute may
+    /// be set.
     ///
     /// # Errors
-    /// The applier cannot set what may be touched there.
+    /// The applier cannot set the allowed attributes.
     pub fn new(
         sysfs: &Sysfs,
         device: &str,
@@ -73,10 +74,10 @@ impl LinuxTarget {
         LinuxTarget::with_files(sysfs, Box::new(RealFiles), device, model, applier, allowed)
     }
 
-    /// As [`new`](LinuxTarget::new), with the kernel's files read in another way.
+    /// Like [`new`](LinuxTarget::new), with another way to read the kernel's files.
     ///
     /// # Errors
-    /// As [`new`](LinuxTarget::new).
+    /// Those of [`new`](LinuxTarget::new).
     pub fn with_files(
         sysfs: &Sysfs,
         files: Box<dyn Files>,
@@ -90,7 +91,7 @@ impl LinuxTarget {
         if of_machine {
             can.extend(applier.can(MACHINE)?);
         }
-        // Under another scheduler than none the number of requests can be set.
+        // `nr_requests` is refused under `none`, but can be set under other schedulers.
         let possible = |name: &str| can.iter().find(|can| can.attribute == name && (can.refused.is_none() || name == NR_REQUESTS));
         let host = all().iter().filter(|attribute| allowed(&attribute.name)).filter_map(|attribute| {
             let tunable = tunable_of_host(attribute)?;
@@ -119,11 +120,11 @@ impl LinuxTarget {
         Ok(linux)
     }
 
-    /// The active setting counts as the original one, but for what the agent itself has set in an earlier life. Also for
-    /// when the applier received [resume](Client::resume).
+    /// Takes the active setting as the original one, except for changes by an earlier run of the agent. To be called again after the
+    /// applier received [resume](Client::resume).
     ///
     /// # Errors
-    /// The applier cannot say what it has set.
+    /// The applier cannot report its changes.
     pub fn begin(&mut self) -> Result<(), ApplierError> {
         self.asked = None;
         (self.before, self.machine_before) = (self.state(&self.device), self.state_of_machine());
@@ -131,12 +132,12 @@ impl LinuxTarget {
         self.know_originals()
     }
 
-    /// External changes since this set or accepted the device's values, of attributes that it may set. Those that the applier's journal has,
-    /// [`Client::foreign`] returns, too.
+    /// External changes since the device was last set or accepted, of attributes that may be set. [`Client::foreign`] also returns those of
+    /// attributes in the applier's journal.
     pub fn external_changes(&self) -> Vec<Foreign> {
         let now = self.state(&self.device);
         let changed = |name: &str| self.known.get(name) != now.get(name);
-        // Another scheduler has other tunables and another number of requests.
+        // Another scheduler has other tunables and another `nr_requests`.
         let switched = changed(SCHEDULER) && self.may_switch;
         let names = self.may_set(&self.known).filter(|name| changed(name) && (!switched || *name == SCHEDULER));
         let foreign = |name: &str| {
@@ -150,7 +151,7 @@ impl LinuxTarget {
         names.map(foreign).chain(contested).collect()
     }
 
-    /// The applier was started again, and has put back what it was to put back: original values are no external changes.
+    /// The applier was restarted and has restored its attributes: original values are no external changes.
     pub fn applier_restarted(&mut self) {
         self.asked = None;
         let now = self.state(&self.device);
@@ -158,7 +159,7 @@ impl LinuxTarget {
         originals.for_each(|attribute| know(&mut self.known, &attribute.name, now.get(&attribute.name)));
     }
 
-    /// The applier has put the originals back, but for external changes.
+    /// The applier has restored the original values, except those changed externally.
     pub fn restored(&mut self, outcomes: &[Restored]) {
         self.asked = None;
         (self.known, self.contested) = (self.before.clone(), None);
@@ -169,12 +170,12 @@ impl LinuxTarget {
         }
     }
 
-    /// External changes count as known from now on: the agent has stood down.
+    /// Accepts the current values, external changes included: the agent has stood down.
     pub fn accept_external_changes(&mut self) {
         (self.known, self.contested) = (self.state(&self.device), None);
     }
 
-    /// The device's attributes that this may set, as far as they are there in this state.
+    /// The attributes of the device that may be set, given this state.
     fn may_set<'a>(&'a self, state: &'a State) -> impl Iterator<Item = &'static str> + 'a {
         let own = state.scheduler();
         all()
@@ -190,7 +191,7 @@ impl LinuxTarget {
             .map(|attribute| attribute.name.as_str())
     }
 
-    /// The original setting, if the agent has changed it in an earlier life.
+    /// Takes original values from the applier, for attributes that an earlier run of the agent changed.
     fn know_originals(&mut self) -> Result<(), ApplierError> {
         let mut originals = self.applier.originals(Some(&self.device))?;
         if self.sets_machine() {
@@ -203,22 +204,22 @@ impl LinuxTarget {
         Ok(())
     }
 
-    /// Why the next settings are applied, for the journal.
+    /// Sets the reason of the next changes, for the journal.
     pub fn because(&mut self, why: &str) {
         self.why = why.to_owned();
     }
 
-    /// The connection, for what is not a setting.
+    /// The connection to the applier, for anything other than settings.
     pub fn applier(&mut self) -> &mut Client {
         &mut self.applier
     }
 
-    /// The active setting; `None` if the device is gone.
+    /// The state of a device; empty if it is gone.
     fn state(&self, device: &str) -> State {
         State::read(&*self.files, &self.sysfs, device).unwrap_or_default()
     }
 
-    /// What the machine is set to, if it may be set.
+    /// The state of the machine's attributes; empty if none may be set.
     fn state_of_machine(&self) -> State {
         if self.sets_machine() { self.state(MACHINE) } else { State::default() }
     }
@@ -231,7 +232,7 @@ impl LinuxTarget {
         if attribute.owner == Owner::Machine { &self.machine_before } else { &self.before }
     }
 
-    /// Checks what the applier does not know of: what the administrator leaves to the agent.
+    /// Checks what the applier cannot know: whether the administrator permits the values.
     fn check(&self, setting: &Setting, now: &State) -> Result<(), String> {
         let spec = setting.spec;
         if !self.schedulers().iter().any(|offered| offered.name == spec.name) {
@@ -255,7 +256,7 @@ impl LinuxTarget {
         Ok(())
     }
 
-    /// The attributes' values that a setting means: of the device and of the machine.
+    /// The attribute values for a setting: of the device, and of the machine.
     fn wanted(&self, setting: &Setting, now: &State) -> (Values, Values) {
         let scheduler = setting.spec.name;
         let switches = scheduler != now.scheduler();
@@ -284,13 +285,13 @@ impl LinuxTarget {
         }
         let of_machine = machine.into_iter().filter_map(|attribute| {
             let value = self.host_value(setting, attribute, now)?;
-            // Of ratio and bytes only the one that holds is written: the other becomes 0 by it.
+            // Of a ratio and its counterpart in bytes, only the active one is written: the kernel sets the other one to 0.
             (!(value == "0" && attribute.counterpart().is_some())).then(|| (attribute.name.clone(), value))
         });
         (values, of_machine.collect())
     }
 
-    /// What a tunable of the host shall be: as the setting says, or as it was before.
+    /// The value of a host tunable: from the setting, or the original one. `None` if it is not to be written.
     fn host_value(&self, setting: &Setting, attribute: &Attribute, now: &State) -> Option<String> {
         let named = setting.host.iter().find(|(name, _)| Some(name.as_str()) == attribute.tunable.map(|tunable| tunable.name));
         if let Some((_, value)) = named {
@@ -302,10 +303,10 @@ impl LinuxTarget {
         let before = self.state_before(attribute);
         let (scheduler, was) = (setting.spec.name, before.number(&attribute.name)?);
         let value = match attribute.name.as_str() {
-            // Written under none it would change the driver's own queue.
+            // Under `none` it would change the driver's own queue.
             NR_REQUESTS if scheduler == NONE => return None,
             NR_REQUESTS if scheduler != before.scheduler() => default_requests(now, scheduler)?,
-            // A value chosen by an administrator stays; the kernel's own goes by the scheduler.
+            // A value set by an administrator stays; the kernel's default depends on the scheduler.
             WRITE_BACK_THROTTLE if was == default_write_back_target(before.scheduler(), before.turns) => -1,
             _ => was,
         };
@@ -316,7 +317,7 @@ impl LinuxTarget {
         setting.host.iter().any(|(name, _)| attribute.strip_prefix("vm/") == Some(name))
     }
 
-    /// Sets the machine's attributes and the device's; if the device's cannot be set, the machine's become what they were.
+    /// Sets the attributes of the machine, then those of the device; if the latter fails, reverts the former.
     fn set(&mut self, device: Values, machine: Values) -> Result<Vec<Changed>, ApplierError> {
         let now = self.state_of_machine();
         let changes = |values: &Values| values.iter().any(|(name, value)| now.get(name) != Some(value));
@@ -341,7 +342,7 @@ impl LinuxTarget {
     }
 }
 
-/// Gives an attribute this value in a state; `None`: it is not there.
+/// Sets the value of an attribute in a state; `None` removes it.
 fn know(state: &mut State, attribute: &str, value: Option<&str>) {
     let Some(attribute) = find(attribute) else { return };
     match value {
@@ -350,20 +351,20 @@ fn know(state: &mut State, attribute: &str, value: Option<&str>) {
     }
 }
 
-/// Names and values.
+/// Names and values of attributes.
 type Values = Vec<(String, String)>;
 
-/// What a device is set to as a setting: its scheduler and that one's tunables. A scheduler that is not known here is taken for `none`.
+/// The active scheduler of a device with its tunables, as a setting. An unknown scheduler is reported as `none`.
 pub fn active_setting(sysfs: &Sysfs, device: &str) -> Setting {
     setting_of(&State::read(&RealFiles, sysfs, device).unwrap_or_default())
 }
 
-/// How far files on a device are read ahead, in KiB; `None` where that is not known.
+/// Read-ahead of files on a device, in KiB; `None` if unknown.
 pub fn read_ahead_kib(sysfs: &Sysfs, device: &str) -> Option<u32> {
     State::read(&RealFiles, sysfs, device).ok()?.count(READ_AHEAD)
 }
 
-/// A state as a setting, without the host's tunables.
+/// A state as a setting, without host tunables.
 fn setting_of(state: &State) -> Setting {
     let named = |name: &str| block::of_linux().find(|spec| spec.name == name);
     let spec = named(state.scheduler()).unwrap_or(block::KERNEL[0]);
@@ -371,7 +372,7 @@ fn setting_of(state: &State) -> Setting {
     Setting { spec, values, host: Vec::new() }
 }
 
-/// The value of a scheduler's tunable; its default where the kernel has none, or one beyond the range.
+/// The value of a scheduler's tunable; its default if the kernel has none, or one out of range.
 fn value_of(tunable: &Tunable, state: &State) -> i64 {
     let name = format!("iosched/{}", tunable.name);
     let Some(value) = state.number(&name) else { return tunable.default };
@@ -380,20 +381,20 @@ fn value_of(tunable: &Tunable, state: &State) -> i64 {
     if follows || !(tunable.min..=tunable.max).contains(&value) { tunable.default } else { value }
 }
 
-/// The number of requests that the queue will take.
+/// The number of requests that the queue will have.
 fn requests(wanted: &Values, now: &State) -> i64 {
     let named = wanted.iter().find(|(name, _)| name == NR_REQUESTS).and_then(|(_, value)| value.parse().ok());
     named.or_else(|| now.number(NR_REQUESTS)).unwrap_or(1)
 }
 
-/// The declaration of a tunable of the host that has this attribute; `None` for the scheduler and its tunables.
+/// The host tunable of an attribute; `None` for the scheduler and its tunables.
 fn tunable_of_host(attribute: &Attribute) -> Option<&'static Tunable> {
     attribute.tunable.filter(|_| !matches!(attribute.owner, Owner::Scheduler(_)))
 }
 
-/// A tunable with the range that the applier found here.
+/// A tunable with the range that the applier reports.
 fn within(tunable: &'static Tunable, can: &Can) -> &'static Tunable {
-    /// A device's tunables are named by reference everywhere. One is kept for each range that any device ever had, which are few.
+    /// Tunables are referenced with a static lifetime, so one is leaked for each range that occurs; these are few.
     static NARROWED: Mutex<Vec<&'static Tunable>> = Mutex::new(Vec::new());
     let Some((min, max)) = can.range.filter(|range| *range != (tunable.min, tunable.max)) else { return tunable };
     let mut narrowed = NARROWED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -477,7 +478,7 @@ impl Target for LinuxTarget {
         if let Some(switch) = changed.iter().find(|change| change.attribute == SCHEDULER) {
             self.switch = Nanos::from_micros(switch.stall_microseconds);
         }
-        // As the applier read them: what is read here may have been written by another program since.
+        // The values as the applier read them: another program may have written since.
         for change in &changed {
             know(&mut self.known, &change.attribute, change.now.as_deref());
         }

@@ -1,4 +1,4 @@
-//! What a unit would get of a device with nothing else there: the requests of its processes alone, on the fitted device.
+//! Predicts the performance of a unit alone on a device: its processes' requests, replayed on the fitted device.
 
 use block::{Limits, Nanos, StreamId};
 use control::Setting;
@@ -12,31 +12,32 @@ use crate::load::Load;
 use crate::recording::{ObservedRequest, Recording};
 use crate::trial::TrialLength;
 
-/// Requests of the unit, and of the device, without which nothing is forecast.
+/// Minimum number of requests of the unit, and of the device, for a forecast.
 pub const MIN_REQUESTS: usize = 300;
-/// A forecast speaks against a p99 only if it is longer by this factor: that of a solid-state drive that writes at times was 2.5 times what it was
-/// alone, of disks at most 1.3 times (`seekwise-lab protect`, the first eight draws of seed 5 of the training world).
+/// A p99 guarantee is rejected only if the forecast exceeds it by this factor: the forecast for a solid-state drive that writes at times
+/// was 2.5 times the measured p99, for disks at most 1.3 times (`seekwise-lab protect`, the first eight draws of seed 5 of the training
+/// world).
 const P99_FACTOR: f64 = 3.0;
-/// It speaks against a rate only if it is less by this part: there forecasts were 0.95 to 1.06 times what was had alone.
+/// A rate guarantee is rejected only if it exceeds the forecast by this fraction: forecasts were 0.95 to 1.06 times the measured rates.
 const ERROR: f64 = 0.3;
-/// Requests of a trial at most: two seconds of a fast solid-state drive, some tenths of a second to simulate.
+/// Maximum number of requests of a trial: two seconds of a fast solid-state drive, some tenths of a second to simulate.
 const MAX_REQUESTS: u64 = 100_000;
-/// The scheduler of the forecast: with nothing else there, there is nothing to prefer.
+/// The scheduler of the forecast: with a single unit there is nothing to arbitrate.
 const SCHEDULER: &str = "none";
-/// Requests that the queue takes, as Linux has it by default (`BLKDEV_DEFAULT_RQ`, twice with a scheduler).
+/// Queue size, Linux's default with a scheduler (twice `BLKDEV_DEFAULT_RQ`).
 const NR_REQUESTS: u32 = 256;
 
-/// What processes asked for, and the device that served it.
+/// The load of some processes, and a sample of requests to fit the device to.
 pub struct Seen {
     load: Load,
     sample: Vec<ObservedRequest>,
 }
 
 impl Seen {
-    /// The requests of these processes until now, or why that is too little.
+    /// Infers the load of these processes until now.
     ///
     /// # Errors
-    /// Too few requests.
+    /// Too few requests; the text names the number.
     pub fn new(recording: &Recording, now: Nanos, is_of: impl Fn(StreamId) -> bool) -> Result<Seen, String> {
         let skipped = recording.seen().len().saturating_sub(MAX_FITTED);
         let sample: Vec<ObservedRequest> = recording.seen().skip(skipped).chain(recording.flushes()).copied().collect();
@@ -49,10 +50,10 @@ impl Seen {
         }
     }
 
-    /// Fits the device, and replays the requests on it. `capacity_sectors`: its size.
+    /// Fits the device, and replays the load on it. `capacity_sectors`: the device's capacity.
     ///
     /// # Errors
-    /// No device can be fitted, or nothing could be served.
+    /// No device can be fitted, or nothing is served.
     pub fn alone(self, promise: &Promise, capacity_sectors: u64) -> Result<Alone, String> {
         let fitted = device::fit(&self.sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
         on(&*fitted.profile(), &self.load, promise, capacity_sectors)

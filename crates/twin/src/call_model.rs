@@ -1,8 +1,8 @@
-//! Predicts how a load's calls are served from how its requests are.
+//! Predicts the performance of a load's calls from that of its requests.
 //!
 //! A block device sees requests, but a process waits for its calls: some are served from memory, some wait for several requests, read-ahead
-//! is waited for only as far as it is late, and a write waits for nothing unless too much is dirty. Where calls were observed, their relation
-//! to the requests is measured stream by stream, and carried over to trials.
+//! is waited for only if it is late, and a write does not wait unless too much memory is dirty. Where calls were observed, their relation
+//! to the requests is measured per stream, and applied to trials.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use sim::run::Responses;
 
 use crate::recording::{Call, ObservedRequest};
 
-/// A stream that waits for write-back for a larger share of its time is throttled by it.
+/// A stream is throttled by write-back if it waits for it for more than this share of its time.
 const THROTTLED: f64 = 0.05;
 /// A stream with at most this number of requests in a trial is not judged by them.
 const FEW_REQUESTS: f64 = 3.0;
 
-/// The relation between calls and requests, stream by stream.
+/// The relation between calls and requests, per stream.
 #[derive(Clone, Debug)]
 pub struct CallModel {
     streams: BTreeMap<StreamId, Stream>,
@@ -26,25 +26,25 @@ pub struct CallModel {
     written_back: f64,
 }
 
-/// Requests of a stream in a trial, so far.
+/// Totals of a stream's requests in a trial so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StreamProgress {
-    /// Synchronous requests that completed.
+    /// Number of completed synchronous requests.
     requests: u64,
-    /// How long calls waited for them.
+    /// Total time that calls waited for them.
     waited: Nanos,
-    /// Bytes of synchronous requests.
+    /// Bytes of completed synchronous requests.
     bytes: u64,
-    /// Bytes of other requests.
+    /// Bytes of completed asynchronous requests.
     async_bytes: u64,
-    /// Synchronous requests in flight, since when there are any, and the sum of the times when they were queued or the judged part began.
+    /// Synchronous requests in flight: their number, start of the busy period, and sum of their starts, each clamped to the judged part.
     in_flight: u32,
     since: Nanos,
     queued_ns: u128,
 }
 
 impl StreamProgress {
-    /// A request was queued. `from`: start of the judged part, from when its wait counts.
+    /// Notes a queued request. `from`: start of the judged part, from which on waits count.
     pub fn queued(&mut self, request: &Request, from: Nanos) {
         if request.is_sync() {
             if self.in_flight == 0 {
@@ -55,7 +55,7 @@ impl StreamProgress {
         }
     }
 
-    /// A request completed; it counts if that is in the judged part, from `from` on.
+    /// Notes a completed request. It counts if it completed in the judged part, from `from` on.
     pub fn completed(&mut self, request: &Request, at: Nanos, model: &CallModel, from: Nanos) {
         let counts = at >= from;
         if !request.is_sync() {
@@ -77,17 +77,17 @@ impl StreamProgress {
         }
     }
 
-    /// A flush was issued and completed at these times; it counts if that is in the judged part, from `from` on.
+    /// Notes a flush with its times of issue and completion. It counts if it completed in the judged part, from `from` on.
     pub fn flushed(&mut self, (asked, at): (Nanos, Nanos), stream: StreamId, model: &CallModel, from: Nanos) {
         let Some(stream) = model.streams.get(&stream).filter(|_| at >= from) else { return };
         self.requests += 1;
-        // Requests in flight are waited for all the same.
+        // A wait that overlaps requests in flight is counted with these.
         if stream.waits_for_each || self.in_flight == 0 {
             self.waited += at - asked.max(from) - stream.ahead;
         }
     }
 
-    /// The trial ends: requests in flight have been waited for, too.
+    /// Ends the trial, and adds the waits for requests still in flight.
     pub fn close(&mut self, until: Nanos, stream: StreamId, model: &CallModel, from: Nanos) {
         let Some(stream) = model.streams.get(&stream).filter(|_| self.in_flight > 0) else { return };
         if stream.waits_for_each {
@@ -102,20 +102,20 @@ impl StreamProgress {
 
 #[derive(Clone, Debug)]
 struct Stream {
-    /// Calls per second, and the mean wait and bytes of a call.
+    /// Calls per second, and mean wait and bytes per call.
     calls: f64,
     wait_s: f64,
     bytes: f64,
-    /// Requests per call, and bytes of calls per byte of requests; 0 if there were none.
+    /// Requests per call, and bytes of calls per byte of requests; 0 without requests.
     requests: f64,
     bytes_by_requests: f64,
-    /// Several calls are in flight, and each waits for its own requests. Otherwise a call waits while any request is in flight.
+    /// Whether calls overlap, each waiting for its own requests. Otherwise a call waits while any request is in flight.
     waits_for_each: bool,
-    /// How long requests are in flight before a call waits for them.
+    /// Time that requests are in flight before a call waits for them (read-ahead).
     ahead: Nanos,
     /// Mean wait of a call for anything else, in seconds.
     other_s: f64,
-    /// It is throttled by write-back rather than by its requests.
+    /// Whether it is throttled by write-back rather than by its requests.
     is_throttled: bool,
 }
 
@@ -161,7 +161,7 @@ impl CallModel {
         })
     }
 
-    /// How calls are served in a trial whose judged part lasts this long and serves `requests` so.
+    /// Predicted performance of calls in a trial with this performance of requests. `judged`: length of the judged part.
     pub(crate) fn served(
         &self,
         requests: &Performance,
@@ -196,7 +196,7 @@ impl Stream {
             let called = call.called.max(from);
             let last = completions.partition_point(|&at| at <= call.returned).checked_sub(1).map(|last| completions[last]);
             match last {
-                // What follows its last request (a flush, copying) takes as long however the requests are served.
+                // Anything after its last request (a flush, copying) takes the same time under any setting.
                 Some(last) if last >= call.called => {
                     for_requests_s += (last.max(called) - called).as_secs_f64();
                     behind_s += (call.returned - last.max(called)).as_secs_f64();
@@ -205,7 +205,7 @@ impl Stream {
             }
         }
         let wait_s = for_requests_s + behind_s + for_other_s;
-        // In the order of their returns: one that was issued before the last one returned overlaps it.
+        // Calls are in order of return: one that was issued before the previous one returned overlaps it.
         let overlapping = calls.windows(2).filter(|pair| pair[1].called < pair[0].returned).count();
         let waits_for_each = 2 * overlapping > calls.len();
         let mut waits = if waits_for_each { seen.iter().map(|seen| seen.response()).collect() } else { busy_periods(seen) };
@@ -227,16 +227,16 @@ impl Stream {
         }
     }
 
-    /// Calls, their wait in seconds, and bytes, in these seconds of a trial. `write_back_ratio`: the rate of write-back, compared with that
-    /// when the stream was observed.
+    /// Number of calls, their total wait in seconds, and bytes, in this many seconds of a trial. `write_back_ratio`: the rate of write-back
+    /// relative to the observed one.
     fn served(&self, progress: &StreamProgress, seconds: f64, write_back_ratio: f64) -> (f64, f64, f64) {
         if self.is_throttled {
-            // Its think time between two calls is the same.
+            // The think time between calls is the same.
             let between_s = (1.0 / self.calls - self.wait_s).max(1e-9);
             let calls = (self.calls * write_back_ratio).min(1.0 / between_s) * seconds;
             return (calls, (seconds - calls * between_s).max(0.0), calls * self.bytes);
         }
-        // A stream with hardly any requests may have none in a trial, and goes on all the same.
+        // A stream with few requests may have none in a trial: its calls are then as observed.
         if (self.requests * self.calls * seconds).max(progress.requests as f64) > FEW_REQUESTS {
             let calls = progress.requests as f64 / self.requests;
             return (calls, progress.waited.as_secs_f64() + calls * self.other_s, progress.bytes as f64 * self.bytes_by_requests);
@@ -246,7 +246,7 @@ impl Stream {
     }
 }
 
-/// How long requests were in flight without a break.
+/// Lengths of the periods with requests in flight.
 fn busy_periods(seen: &[&ObservedRequest]) -> Vec<Nanos> {
     let mut seen: Vec<(Nanos, Nanos)> = seen.iter().map(|seen| (seen.request.arrival, seen.completed)).collect();
     seen.sort_unstable();
@@ -260,7 +260,7 @@ fn busy_periods(seen: &[&ObservedRequest]) -> Vec<Nanos> {
     periods.into_iter().map(|(from, to)| to - from).collect()
 }
 
-/// By how much each of these ascending times has to be shortened, to 0 at most, for their sum to be `wait_s`.
+/// The time by which each of these ascending times must be shortened (to 0 at least) so that their sum is `wait_s`.
 fn ahead(times: &[Nanos], wait_s: f64) -> Nanos {
     let mut beyond_s: f64 = times.iter().map(|time| time.as_secs_f64()).sum();
     let mut before = Nanos::ZERO;

@@ -5,8 +5,8 @@
 //!                      │                                            ├──▶ forecast: trials of the candidates ──▶ controller
 //!                      └───────▶ device: fitted to service times ───┘
 //! ```
-//! It knows only what a Linux device's block tracepoints report: when requests were queued, dispatched and completed. Nothing comes from
-//! inside a simulated device.
+//! Its only input is what block tracepoints of Linux report: when requests were queued, dispatched and completed. It has no access to the
+//! inside of a simulated device.
 
 #![forbid(unsafe_code)]
 

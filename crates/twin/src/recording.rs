@@ -9,7 +9,7 @@ use sim::trace::TraceRequest;
 /// Memory of a recording by default: 64 MiB, a third each for requests, calls and flushes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Not yet.
+/// The time of events that have not occurred.
 const NEVER: Nanos = Nanos(u64::MAX);
 
 /// A request that was queued, dispatched and completed.
@@ -66,14 +66,14 @@ impl ObservedRequest {
     }
 }
 
-/// A call of a process that returned.
+/// A system call of a process that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The process.
+    /// The calling process.
     pub stream: StreamId,
-    /// Whether it read or wrote; an fsync counts as a write of nothing.
+    /// Direction; an fsync counts as a write of 0 bytes.
     pub op: Op,
-    /// The data read or written.
+    /// Bytes read or written.
     pub bytes: u64,
     /// When it was issued.
     pub called: Nanos,
@@ -81,7 +81,7 @@ pub struct Call {
     pub returned: Nanos,
 }
 
-/// The largest number of requests in flight that are tracked: those whose completion was not reported are forgotten.
+/// Maximum number of tracked requests in flight: beyond it the oldest, whose completion was probably not reported, are dropped.
 const MAX_UNDER_WAY: usize = 1 << 14;
 
 /// Rings of the latest requests, flushes and calls, in the order of completion.
@@ -108,7 +108,7 @@ pub struct Recording {
     /// Memory of each ring.
     ring_bytes: usize,
     seen: VecDeque<ObservedRequest>,
-    /// Queued, and not completed yet.
+    /// Queued, but not completed.
     in_flight: VecDeque<Request>,
     flushes: VecDeque<ObservedRequest>,
     calls: VecDeque<Call>,
@@ -123,12 +123,12 @@ impl Default for Recording {
 }
 
 impl Recording {
-    /// Empty, with 64 MiB.
+    /// An empty recording of 64 MiB.
     pub fn new() -> Recording {
         Recording::within(MAX_BYTES)
     }
 
-    /// Empty, with at most this memory.
+    /// An empty recording with at most this memory in bytes.
     pub fn within(bytes: usize) -> Recording {
         Recording {
             ring_bytes: bytes / 3,
@@ -140,7 +140,7 @@ impl Recording {
         }
     }
 
-    /// Takes an event in.
+    /// Adds an event.
     pub fn event(&mut self, event: &Event) {
         match *event {
             Event::Completed { request, dispatched, at } => {
@@ -170,7 +170,7 @@ impl Recording {
         }
     }
 
-    /// What completed at this time was dropped.
+    /// Notes that the ring dropped an item that completed at this time.
     fn forgets(&mut self, at: Option<Nanos>) {
         self.known_from = at.map_or(self.known_from, |at| self.known_from.max(at));
     }
@@ -185,7 +185,7 @@ impl Recording {
         self.seen.iter()
     }
 
-    /// The requests that are queued or at the device, with no times of dispatch and completion. They show streams that are not served.
+    /// Requests queued or at the device; `dispatched` and `completed` are not set. They show streams that are not being served.
     pub fn in_flight(&self) -> impl Iterator<Item = ObservedRequest> {
         self.in_flight.iter().map(|&request| ObservedRequest { request, dispatched: NEVER, completed: NEVER })
     }
@@ -194,7 +194,7 @@ impl Recording {
     pub fn newcomers(&self, since: Nanos) -> usize {
         let is_late = |request: &&Request| request.arrival >= since;
         let seen = || self.seen.iter().rev().map(|seen| &seen.request);
-        // Nothing that was done before can have arrived since.
+        // Anything that completed before `since` also arrived before.
         let late = self.seen.iter().rev().take_while(|seen| seen.completed >= since).map(|seen| &seen.request);
         let mut newcomers: BTreeSet<StreamId> = late.chain(&self.in_flight).filter(is_late).map(|request| request.stream).collect();
         for early in self.in_flight.iter().chain(seen()).filter(|request| request.arrival < since) {
@@ -222,11 +222,11 @@ impl Recording {
     }
 }
 
-/// Appends an item; returns the oldest if that had to be dropped.
+/// Appends an item; returns the oldest if the ring was full.
 fn push<T>(ring: &mut VecDeque<T>, bytes: usize, last: T) -> Option<T> {
     let most = bytes / size_of::<T>();
     let forgotten = if ring.len() >= most { ring.pop_front() } else { None };
-    // A ring that grew by doubling could take almost twice as much.
+    // Growth by doubling could take almost twice the memory.
     if ring.len() == ring.capacity() {
         ring.reserve_exact((most - ring.len()).min(ring.len()).max(64));
     }
@@ -257,7 +257,7 @@ mod tests {
         recording.event(&Event::Completed { request: requests[1], dispatched: Nanos::from_millis(11), at: Nanos::from_millis(12) });
         let in_flight: Vec<Request> = recording.in_flight().map(|seen| seen.request).collect();
         assert_eq!(in_flight, [requests[0], requests[2]]);
-        // A stream that gets nothing is a stream of the load all the same.
+        // A stream without completions belongs to the load, too.
         let waiting: Vec<ObservedRequest> = recording.in_flight().collect();
         let load = Load::infer(recording.seen().chain(&waiting), Nanos::ZERO, Nanos::from_millis(20));
         assert_eq!(load.streams().map(|stream| (stream.stream, stream.requests)).collect::<Vec<_>>(), [(1, 2), (2, 1)]);

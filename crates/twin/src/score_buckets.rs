@@ -1,4 +1,4 @@
-//! How a load is served, half a second at a time.
+//! Performance of a load, in buckets of half a second.
 
 use std::collections::VecDeque;
 
@@ -9,34 +9,34 @@ use observe::{Event, WindowOutcome};
 
 /// Length of a bucket: long enough for a few requests of a hard disk, short compared with any load.
 pub const BUCKET: Nanos = Nanos::from_millis(500);
-/// Buckets that are kept of a long run: the minutes that a decision looks back on.
+/// Maximum number of buckets kept of a long run: the minutes that a decision considers.
 const MAX_BUCKETS: usize = 600;
 
-/// How a run was served, in buckets of equal length from time 0.
+/// Performance of a run, in buckets of equal length from time 0.
 #[derive(Clone, Debug)]
 pub struct ScoreBuckets {
     tally: Tally,
     length: Nanos,
-    /// When the open bucket ends.
+    /// End of the open bucket.
     ends: Nanos,
-    /// The number of buckets that were dropped; those that are kept follow them.
+    /// Number of dropped buckets; the kept ones follow them.
     dropped: usize,
     outcomes: VecDeque<WindowOutcome>,
     max_buckets: usize,
 }
 
 impl ScoreBuckets {
-    /// Empty; keeps every bucket.
+    /// An empty recorder that keeps every bucket.
     pub fn new() -> ScoreBuckets {
         ScoreBuckets::of(BUCKET, usize::MAX)
     }
 
-    /// Empty; keeps the latest five minutes.
+    /// An empty recorder that keeps the latest five minutes.
     pub fn latest() -> ScoreBuckets {
         ScoreBuckets::of(BUCKET, MAX_BUCKETS)
     }
 
-    /// Empty; keeps every bucket of this length.
+    /// An empty recorder that keeps every bucket, of this length.
     pub(crate) fn with_length(length: Nanos) -> ScoreBuckets {
         ScoreBuckets::of(length, usize::MAX)
     }
@@ -45,9 +45,9 @@ impl ScoreBuckets {
         ScoreBuckets { tally: Tally::new(), length, ends: length, dropped: 0, outcomes: VecDeque::new(), max_buckets }
     }
 
-    /// Takes one event in.
+    /// Adds an event.
     pub fn event(&mut self, event: &Event) {
-        // A request that had to wait for room in the queue is reported later than it arrived.
+        // A request that waited for room in the queue is reported later than it arrived.
         if !matches!(event, Event::Queued(_)) {
             self.until(event.at());
         }
@@ -67,7 +67,7 @@ impl ScoreBuckets {
         }
     }
 
-    /// Closes the buckets that would be dropped by `now` as one.
+    /// Closes buckets that would be dropped by `now` all at once.
     fn skip_dropped(&mut self, now: Nanos) {
         let left = now.0.saturating_sub(self.ends.0) / self.length.0;
         let skipped = left.saturating_sub(self.max_buckets as u64);
@@ -80,12 +80,12 @@ impl ScoreBuckets {
         }
     }
 
-    /// How the load was served between these times, in seconds; `None` if no request completed.
+    /// Performance between these times, in seconds; `None` if no request completed.
     pub fn served(&self, from_s: f64, to_s: f64) -> Option<Performance> {
         Performance::of(self.between(from_s, to_s))
     }
 
-    /// The same by requests alone, even where calls were observed.
+    /// Performance between these times by requests alone, even if calls were observed; `None` if no request completed.
     pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Performance> {
         let by_requests: Vec<WindowOutcome> =
             self.between(from_s, to_s).map(|bucket| WindowOutcome { calls: None, ..*bucket }).collect();

@@ -16,25 +16,25 @@ use crate::call_model::{CallModel, StreamProgress};
 use crate::load::{Asked, Load, Replayed};
 use crate::score_buckets::{BUCKET, ScoreBuckets};
 
-/// The usual number of requests of a trial: enough to tell settings apart by two percent, few enough for a population in a second.
+/// Usual number of requests of a trial: enough to tell settings apart by two percent, few enough for a population in a second.
 pub(crate) const REQUESTS: f64 = 3_000.0;
-/// The judged part of a trial has at least this number of buckets.
+/// Minimum number of buckets in the judged part of a trial.
 const MIN_BUCKETS: u64 = 8;
-/// The share of a trial that is its warm-up.
+/// Share of a trial that is warm-up.
 const WARMUP: f64 = 0.2;
 /// A live switch has a longer warm-up: bfq decides after 600 ms which queues it merges (`bfq_late_stable_merging` in
 /// `block/bfq-iosched.c`), and has its tunables [written](block::LiveSwitch) nearly as late. But at most this share of a trial.
 const SWITCH_WARMUP: Nanos = Nanos::from_millis(1_000);
 const MAX_SWITCH_WARMUP: f64 = 0.5;
 
-/// How long a trial is.
+/// The length of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct TrialLength {
-    /// The first part, which is not judged: queues and caches fill.
+    /// The first part, not judged: queues and caches fill.
     pub warmup: Nanos,
-    /// The part after it, which is judged.
+    /// The second part, which is judged.
     pub judged: Nanos,
-    /// The trial ends earlier with this number of requests.
+    /// The trial ends early after this number of requests.
     pub max_requests: u64,
 }
 
@@ -66,46 +66,46 @@ impl TrialLength {
     }
 }
 
-/// A setting that becomes active in the middle of a trial. The moment matters for long: under the new scheduler every stream's queue begins
-/// then, and bfq merges queues that began together. Linux lets the scheduler before it serve all queued requests, and admits no others
-/// meanwhile (`blk_mq_freeze_queue` in `elevator_switch`, `block/elevator.c`): the new one meets the first request of every stream, and of those
-/// that read at a [live switch](block::LiveSwitch), and each is at the device before its tunables are written.
+/// A setting that becomes active during a trial. The moment has lasting effects: every stream's queue under the new scheduler starts then,
+/// and bfq merges queues that started together. Linux lets the old scheduler serve all queued requests, and admits no others meanwhile
+/// (`blk_mq_freeze_queue` in `elevator_switch`, `block/elevator.c`). The new one first receives one request of every stream, and of those
+/// that read at a [live switch](block::LiveSwitch), and each is at the device before the tunables are written.
 pub struct Successor {
-    /// When, in the trial's time.
+    /// Time of the change within the trial.
     pub at: Nanos,
-    /// What changes.
+    /// The change.
     pub change: Change,
 }
 
 /// What a live switch changes.
 pub enum Change {
-    /// The scheduler, and later the values of its tunables: Linux starts a scheduler with its defaults, and requests that arrive then meet
-    /// these.
+    /// The scheduler, then the values of its tunables: Linux starts a scheduler with its defaults, and requests that arrive until then are
+    /// served with these.
     Scheduler(Box<dyn Scheduler>, Vec<i64>),
-    /// The values of its tunables.
+    /// Values of tunables only.
     Values(Vec<i64>),
 }
 
-/// How long it takes to write the tunables of a scheduler after its switch.
+/// Time to write the tunables of a scheduler after its switch.
 const WRITE_TIME: Nanos = Nanos::from_millis(1);
 
-/// How the requests of each stream and direction were served.
+/// Service of each stream and direction.
 pub type Services = BTreeMap<(StreamId, Op), Service>;
 
-/// How the requests of a stream were served in one direction.
+/// Service of a stream's requests in one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Service {
-    /// Completed requests.
+    /// Number of completed requests.
     pub requests: u64,
     /// Bytes per second of the trial.
     pub bytes_per_s: f64,
     /// Mean response time in seconds.
     pub mean_s: f64,
-    /// 99 of 100 are at most this, in seconds.
+    /// p99 response time in seconds.
     pub p99_s: f64,
 }
 
-/// Read-ahead counts by the time of 128 KiB, as on the target: `weights` say how many times as long it takes here.
+/// Response times of read-ahead are per 128 KiB, as on the target: `weights` has the divisor of each stream.
 fn services(streams: &BTreeMap<StreamId, StreamMeasure>, weights: &BTreeMap<StreamId, f64>, lasts: Nanos) -> Services {
     let directions = streams.iter().flat_map(|(&stream, measure)| {
         let of = |op, responses, bytes| ((stream, op), responses, bytes);
@@ -128,24 +128,24 @@ fn services(streams: &BTreeMap<StreamId, StreamMeasure>, weights: &BTreeMap<Stre
 /// The result of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialResult {
-    /// How the load's requests were served in the judged part; `None` if none completed.
+    /// Performance of requests in the judged part; `None` if none completed.
     pub served: Option<Performance>,
-    /// How calls were served: the same where no calls were observed.
+    /// Performance of calls in the judged part; that of requests if no calls were observed.
     pub calls: Option<Performance>,
-    /// p99 response times of streams, in the whole trial.
+    /// p99 response times of streams, over the whole trial.
     pub tails: Tails,
-    /// How the reads and writes of each stream were served, in the whole trial.
+    /// Service of each stream and direction, over the whole trial.
     pub services: Services,
-    /// Requests that completed.
+    /// Number of completed requests.
     pub requests: u64,
-    /// When it ended.
+    /// End of the trial.
     pub until: Nanos,
 }
 
-/// Runs the load through `queue`, which is idle, with a live switch if there is a successor. `on_event` receives every event.
+/// Runs the load through `queue`, which must be idle, with a live switch if there is a successor. `on_event` receives every event.
 ///
 /// # Errors
-/// It was stopped.
+/// The run was stopped.
 pub fn run(
     load: &Load,
     (mut queue, successor): (Queue, Option<Successor>),
@@ -184,10 +184,10 @@ pub fn run(
     let tails = measure.streams.iter().filter_map(|(stream, measure)| {
         let responses = &measure.responses;
         let tail = match call_model {
-            // It waited for the whole trial.
+            // A stream without completions waited for the whole trial.
             _ if responses.count() == 0 => Tail { requests: 1, p99_s: until.as_secs_f64() },
             None => {
-                // Read-ahead counts by the time of 128 KiB, as on the target.
+                // Response times of read-ahead are per 128 KiB, as on the target.
                 let weight = weights.get(stream).copied().unwrap_or(1.0);
                 Tail { requests: responses.count(), p99_s: responses.quantile(0.99).as_secs_f64() / weight }
             }
@@ -205,12 +205,12 @@ pub fn run(
     })
 }
 
-/// A queue that takes flushes, too.
+/// A queue that also accepts flushes.
 struct FlushingQueue<'a> {
     queue: &'a mut Queue,
-    /// Flushes of a device without a write cache: done at once.
+    /// Flushes of a device without a write cache: they complete at once.
     flushed: Vec<Flushed>,
-    /// Queued requests are served, and no others admitted.
+    /// While set, queued requests are served and no others admitted.
     frozen: &'a Cell<bool>,
 }
 
@@ -254,12 +254,12 @@ impl Server for FlushingQueue<'_> {
 struct Recorder<'a> {
     /// See [`FlushingQueue`].
     frozen: &'a Cell<bool>,
-    /// Requests that are queued or at the device.
+    /// Requests queued or at the device.
     in_flight: u32,
     buckets: ScoreBuckets,
     from: Nanos,
     until: Nanos,
-    /// Requests until it ends.
+    /// Requests left until the trial ends early.
     left: u64,
     successor: Option<Successor>,
     call_model: Option<&'a CallModel>,
@@ -322,7 +322,7 @@ impl Pilot for Recorder<'_> {
     }
 }
 
-/// The event that a controller would receive.
+/// Converts to the event that a controller would receive.
 pub fn event(noted: &ServerEvent) -> Event {
     match noted {
         ServerEvent::Issued(issue) => Event::Queued(request(issue)),

@@ -1,6 +1,7 @@
-//! What may be set, and nothing else: where it is, what it may be, in which order it is written, and what is odd about it.
+//! The closed list of attributes that may be set: their files, ranges, order of writing, and peculiarities.
 //!
-//! Tunables of schedulers and those that the simulated host has, too, are declared in `block`; what only the kernel has stands here. Sources: Linux 6.18 `block/blk-sysfs.c`, `block/elevator.c`, `block/blk-wbt.c`, `mm/page-writeback.c`,
+//! Tunables of schedulers, and those that the simulated host also has, are declared in `block`; those that only the kernel has are declared
+//! here. Sources: Linux 6.18 `block/blk-sysfs.c`, `block/elevator.c`, `block/blk-wbt.c`, `mm/page-writeback.c`,
 //! `Documentation/ABI/stable/sysfs-block`.
 
 mod reset;
@@ -17,64 +18,64 @@ pub(crate) use reset::Upheaval;
 pub use reset::default_requests;
 pub use state::State;
 
-/// What the names of the machine's attributes begin with.
+/// Prefix of the names of the machine's attributes.
 pub const MACHINE_PREFIX: &str = "vm/";
-/// What stands for the machine where a device's name is wanted.
+/// Name of the machine where a device is expected.
 pub const MACHINE: &str = "vm";
 
-/// The attribute that names the scheduler.
+/// The attribute for the scheduler.
 pub const SCHEDULER: &str = "scheduler";
-/// Requests that may be queued.
+/// The attribute for the maximum number of queued requests.
 pub const NR_REQUESTS: &str = "nr_requests";
-/// The largest request, in KiB.
+/// The attribute for the maximum size of a request, in KiB.
 pub const MAX_SECTORS: &str = "max_sectors_kb";
-/// How far the kernel reads ahead, in KiB.
+/// The attribute for the read-ahead, in KiB.
 pub const READ_AHEAD: &str = "read_ahead_kb";
-/// The target of write-back throttling, in microseconds.
+/// The attribute for the target of write-back throttling, in microseconds.
 pub const WRITE_BACK_THROTTLE: &str = "wbt_lat_usec";
-/// The scheduler that is none: requests go to the driver as they come.
+/// The scheduler `none`: requests go to the driver in order of arrival.
 pub const NONE: &str = "none";
 
-/// Whose attribute it is.
+/// The owner of an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A device's queue.
     Queue,
-    /// This scheduler's; there only while it is active.
+    /// This scheduler; the attribute exists only while it is active.
     Scheduler(&'static str),
-    /// The machine's.
+    /// The machine.
     Machine,
 }
 
-/// What the kernel makes of a number that is written.
+/// How the kernel rounds a number that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// The same number.
+    /// Not at all.
     Exact,
-    /// It is kept in timer ticks of 1 to 10 ms, rounded up, and read in whole milliseconds.
+    /// Up to timer ticks of 1 to 10 ms; read in whole milliseconds.
     Ticks,
-    /// It is kept in pages, or in blocks of the device, rounded down.
+    /// Down to pages, or to blocks of the device.
     Down,
 }
 
-/// Something that may be set.
+/// An attribute that may be set.
 #[derive(Debug)]
 pub struct Attribute {
-    /// As in `scheduler`, `iosched/read_expire`, `read_ahead_kb`, `vm/swappiness`: the file's place below the queue, or below
+    /// For example `scheduler`, `iosched/read_expire`, `read_ahead_kb`, `vm/swappiness`: the path of the file below the queue, or below
     /// `/proc/sys`.
     pub name: String,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
-    /// Its range and what it does; `None` for the scheduler, which is a word.
+    /// Its range and description; `None` for the scheduler, whose value is a word.
     pub tunable: Option<&'static Tunable>,
-    /// What the kernel makes of a number.
+    /// How the kernel rounds its values.
     pub rounding: Rounding,
 }
 
-/// The kernel takes no less for a limit in bytes.
+/// Minimum of a limit in bytes in the kernel.
 const TWO_PAGES: i64 = 8_192;
 
-/// What the kernel has and the simulator does not. In the order in which they are listed.
+/// Attributes that the kernel has and the simulator does not, in the order of the list.
 static OF_THE_KERNEL: &[(Owner, Tunable)] = &[
     (
         Owner::Queue,
@@ -107,8 +108,8 @@ static OF_THE_KERNEL: &[(Owner, Tunable)] = &[
     ),
 ];
 
-/// Those of the simulated host that are not taken from its list: swap is left alone, and of the limits in bytes the kernel refuses
-/// the 0 that the simulated host has at first.
+/// Tunables of the simulated host that are left out: swap is not touched, and the kernel refuses a limit of 0 bytes, the simulated host's
+/// default.
 const LEFT_OUT: [&str; 3] = ["page-cluster", "dirty_bytes", "dirty_background_bytes"];
 
 static ALL: LazyLock<Vec<Attribute>> = LazyLock::new(|| {
@@ -125,12 +126,12 @@ static ALL: LazyLock<Vec<Attribute>> = LazyLock::new(|| {
     all
 });
 
-/// The closed list, in the order in which the kernel needs them written.
+/// All attributes, in the order in which they must be written.
 pub fn all() -> &'static [Attribute] {
     &ALL
 }
 
-/// The attribute of that name.
+/// The attribute with this name; `None` if it is not in the list.
 pub fn find(name: &str) -> Option<&'static Attribute> {
     all().iter().find(|attribute| attribute.name == name)
 }
@@ -150,9 +151,9 @@ impl Attribute {
         Attribute { name: format!("{folder}{}", tunable.name), owner, tunable: Some(tunable), rounding }
     }
 
-    /// Its place in the order of writing. A switch of the scheduler brings other tunables and resets `nr_requests`; that in turn resets
+    /// Position in the order of writing. A scheduler switch brings other tunables and resets `nr_requests`, which in turn resets
     /// `async_depth`; bfq's `strict_guarantees` may raise `slice_idle`, which is a coarser view of `slice_idle_us`; of bytes and ratios the
-    /// one written last holds; most of the queue's settings reset `read_ahead_kb`.
+    /// one written last applies; most queue settings reset `read_ahead_kb`.
     fn turn(&self) -> u8 {
         match self.tunable.map(|tunable| tunable.name) {
             None => 0,
@@ -170,7 +171,7 @@ impl Attribute {
         }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self, sysfs: &Sysfs, device: &str) -> PathBuf {
         match self.name.strip_prefix("vm/") {
             Some(name) => sysfs.vm(name),
@@ -178,12 +179,12 @@ impl Attribute {
         }
     }
 
-    /// What it does.
+    /// The description.
     pub fn doc(&self) -> &'static str {
         self.tunable.map_or("Which request goes to the device next.", |tunable| tunable.doc)
     }
 
-    /// The scheduler whose tunable it is; `None` of an attribute of the queue or the machine.
+    /// The scheduler that owns it; `None` for an attribute of the queue or the machine.
     pub fn scheduler(&self) -> Option<&'static str> {
         match self.owner {
             Owner::Scheduler(owner) => Some(owner),
@@ -191,27 +192,26 @@ impl Attribute {
         }
     }
 
-    /// The smallest and the largest number allowed, whatever a device allows; `None` if it is a word.
+    /// The allowed range, before limits of the device; `None` if the value is a word.
     pub fn range(&self) -> Option<(i64, i64)> {
         self.tunable.map(|tunable| (tunable.min, tunable.max))
     }
 
-    /// Whether what was `written` may be read as `read`, given how the kernel rounds.
+    /// Whether the kernel may show `read` after `written` was written, given its rounding.
     pub fn may_read(&self, written: &str, read: &str) -> bool {
         let (Ok(wrote), Ok(reads)) = (written.parse::<i64>(), read.parse::<i64>()) else { return written == read };
         match self.rounding {
             _ if wrote == reads => true,
             Rounding::Exact => false,
-            // Ticks of 10 ms at most; of 3⅓ ms the fraction is cut off.
+            // Ticks are at most 10 ms; with ticks of 3⅓ ms the fraction is cut off.
             Rounding::Ticks => (wrote - 1..=wrote + 10).contains(&reads),
-            // Pages and blocks of 64 KiB at most.
+            // Pages and blocks are at most 64 KiB.
             Rounding::Down => (wrote - 63..wrote).contains(&reads),
         }
     }
 
-    /// The attribute and value that are written for this one, under this scheduler. `slice_idle` is a coarser view of `slice_idle_us`, and
-    /// would lose what is finer. A default target of write-back throttling is written as the number that it is, off under bfq: -1 would
-    /// turn it on there.
+    /// The attribute and value to write in place of this one, under this scheduler. `slice_idle` is a coarser view of `slice_idle_us`, and
+    /// would lose precision. The default target of write-back throttling is written as a number, 0 under bfq: -1 would enable it there.
     pub fn written_as(&'static self, value: &str, scheduler: &str, turns: bool) -> (&'static Attribute, String) {
         match (self.name.as_str(), find("iosched/slice_idle_us"), value.parse::<i64>()) {
             ("iosched/slice_idle", Some(finer), Ok(milliseconds)) => (finer, (1_000 * milliseconds).to_string()),
@@ -220,17 +220,17 @@ impl Attribute {
         }
     }
 
-    /// Whether it only shows another one, less finely.
+    /// Whether it is a coarser view of another attribute.
     pub fn is_view(&self) -> bool {
         self.name == "iosched/slice_idle"
     }
 
-    /// Whether it is a limit in bytes, of which the counterpart is a ratio.
+    /// Whether it is a limit in bytes, whose counterpart is a ratio.
     pub fn is_in_bytes(&self) -> bool {
         self.name.ends_with("_bytes")
     }
 
-    /// The one that is set to 0 when this one is written.
+    /// The attribute that the kernel sets to 0 when this one is written; `None` for most.
     pub fn counterpart(&self) -> Option<&'static str> {
         match self.name.as_str() {
             "vm/dirty_ratio" => Some("vm/dirty_bytes"),
@@ -242,7 +242,7 @@ impl Attribute {
     }
 }
 
-/// The kernel's own target in microseconds, as long as it was not set by hand (`wbt_default_latency_nsec`).
+/// The kernel's default target of write-back throttling in microseconds (`wbt_default_latency_nsec`); 0 is off.
 pub fn default_write_back_target(scheduler: &str, turns: bool) -> i64 {
     match scheduler {
         "bfq" => 0,

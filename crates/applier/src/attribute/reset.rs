@@ -1,36 +1,36 @@
-//! What the kernel sets by itself when something else is written.
+//! Side effects: attributes that the kernel sets when others are written.
 
 use super::{Attribute, MAX_SECTORS, NONE, NR_REQUESTS, Owner, READ_AHEAD, SCHEDULER, State, WRITE_BACK_THROTTLE};
 
-/// The attributes that were written, for what the kernel then made of others (each measured on Linux 6.18).
+/// The attributes that were written, to explain changes of others as side effects (each measured on Linux 6.18).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Upheaval {
     causes: Vec<&'static Attribute>,
 }
 
-/// What the kernel reads ahead of a device that says nothing, in KiB (`VM_READAHEAD_PAGES`).
+/// The kernel's read-ahead for a device without an optimal transfer size, in KiB (`VM_READAHEAD_PAGES`).
 const READ_AHEAD_KIB: i64 = 128;
-/// More requests than this for each of the driver's do not make the default larger (`BLKDEV_DEFAULT_RQ`).
+/// Limit on the driver's tags in the default number of requests (`BLKDEV_DEFAULT_RQ`).
 const DEFAULT_REQUESTS: i64 = 128;
-/// Targets of write-back throttling in microseconds: off, and the defaults of a device that does not and of one that does turn.
+/// Targets of write-back throttling in microseconds: off, and the defaults for non-rotational and rotational devices.
 const WRITE_BACK_TARGETS: [i64; 3] = [0, 2_000, 75_000];
 
-/// A request is no larger by default, however much the driver takes, in KiB (`BLK_DEF_MAX_SECTORS_CAP`, then and now).
+/// Default maximum size of a request, whatever the driver's maximum, in KiB (`BLK_DEF_MAX_SECTORS_CAP`, in older and newer kernels).
 const LARGEST_KIB: [i64; 2] = [1280, 4096];
 
 impl Upheaval {
-    /// This one was written, too.
+    /// Adds an attribute that was written.
     pub fn add(&mut self, cause: &'static Attribute) {
         self.causes.push(cause);
     }
 
-    /// Whether the kernel may have reset this attribute.
+    /// Whether the kernel may have changed this attribute as a side effect.
     pub fn disturbs(&self, attribute: &Attribute) -> bool {
         self.causes.iter().any(|cause| disturbs(cause, attribute))
     }
 
-    /// Whether the kernel may have set this attribute to this value by itself. `now` is what the device allows, and `former` are numbers
-    /// that the attribute of this name was or may have become in between.
+    /// Whether the kernel may have set this attribute to this value as a side effect. `now`: the state of the device; `former`: the numbers
+    /// that an attribute had, or may have had in between.
     pub fn explains(&self, attribute: &Attribute, value: &str, now: &State, former: impl Fn(&str) -> Vec<i64>) -> bool {
         let Ok(number) = value.parse::<i64>() else { return false };
         if !self.disturbs(attribute) {
@@ -46,7 +46,7 @@ impl Upheaval {
                 twice.into_iter().any(|kib| kib == number)
             }
             MAX_SECTORS => now.largest_request_kib.is_some_and(|largest| LARGEST_KIB.iter().any(|cap| number == largest.min(*cap))),
-            // All requests in newer kernels, three quarters of them in older ones.
+            // `nr_requests` in newer kernels, three quarters of it in older ones.
             "iosched/async_depth" => was_or_is(NR_REQUESTS).into_iter().any(|all| number == all || number == 3 * all / 4),
             _ if attribute.counterpart().is_some() => number == 0,
             _ => attribute.tunable.is_some_and(|tunable| tunable.default == number),
@@ -60,14 +60,14 @@ fn disturbs(cause: &Attribute, attribute: &Attribute) -> bool {
         // Write-back throttling is off under bfq.
         SCHEDULER => matches!(name, NR_REQUESTS | WRITE_BACK_THROTTLE) || matches!(attribute.owner, Owner::Scheduler(_)),
         NR_REQUESTS => name == "iosched/async_depth",
-        // It is itself its default for a moment when it is put back.
+        // When it is restored, it has its own default for a moment.
         MAX_SECTORS => matches!(name, READ_AHEAD | MAX_SECTORS),
         "iosched/strict_guarantees" => name == "iosched/slice_idle_us",
         _ => cause.counterpart() == Some(name),
     }
 }
 
-/// What `nr_requests` is after a switch to this scheduler.
+/// The default of `nr_requests` under this scheduler; `None` if the number of tags is unknown.
 pub fn default_requests(now: &State, scheduler: &str) -> Option<i64> {
     let tags = now.tags?;
     Some(if scheduler == NONE { tags } else { 2 * tags.min(DEFAULT_REQUESTS) })

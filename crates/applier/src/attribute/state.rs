@@ -1,4 +1,4 @@
-//! What a device, or the machine, is set to now, and what it allows.
+//! The current attributes of a device, or of the machine, and their limits.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,30 +6,30 @@ use std::io;
 use super::{Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, all};
 use crate::sysfs::{Files, Sysfs, SysfsError};
 
-/// The attributes of one device, or of the machine, as they were read at one moment.
+/// The attributes of one device, or of the machine, read at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// Values by the attribute's name. Attributes that this kernel does not have under the active scheduler are missing.
     pub values: BTreeMap<&'static str, String>,
-    /// The schedulers that the kernel offers for this device, those included that it would load; empty for the machine.
+    /// The schedulers available for this device, including those that the kernel would load; empty for the machine.
     pub offered: Vec<String>,
-    /// Those of the offered whose modules the kernel loads when they are written. They stay loaded.
+    /// Those whose modules the kernel loads when they are selected. The modules stay loaded.
     pub loadable: Vec<String>,
-    /// The largest request that the driver takes, in KiB, if there is a queue.
+    /// Maximum request size of the driver in KiB; `None` without a queue.
     pub largest_request_kib: Option<i64>,
-    /// How many requests the driver takes at once, if it says so.
+    /// Number of the driver's tags; `None` if it is unknown.
     pub tags: Option<i64>,
-    /// Whether the kernel takes it for a disk that turns.
+    /// Whether the kernel reports a rotational disk.
     pub turns: bool,
-    /// The transfer that suits the device best, in bytes; 0 if it does not say.
+    /// Optimal transfer size of the device in bytes; 0 if it reports none.
     pub optimal_transfer_bytes: i64,
 }
 
 impl State {
-    /// Reads what a device, or the [machine](MACHINE), is set to.
+    /// Reads the state of a device, or of the [machine](MACHINE).
     ///
     /// # Errors
-    /// A file cannot be read, and not because the kernel does not have it.
+    /// A file cannot be read, although the kernel has it.
     pub fn read(files: &dyn Files, sysfs: &Sysfs, device: &str) -> Result<State, SysfsError> {
         let mut state = State::default();
         for attribute in all().iter().filter(|attribute| (attribute.owner == Owner::Machine) == (device == MACHINE)) {
@@ -61,22 +61,22 @@ impl State {
         self.get(SCHEDULER).unwrap_or(NONE)
     }
 
-    /// The value of an attribute, if the kernel has it here.
+    /// The value of an attribute; `None` if the kernel does not have it here.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
 
-    /// The number that an attribute is, if it is one.
+    /// The value of an attribute as a number; `None` if it is none.
     pub fn number(&self, name: &str) -> Option<i64> {
         self.get(name)?.parse().ok()
     }
 
-    /// An attribute's value as a count; `None` if it is none.
+    /// The value of an attribute as a count; `None` if it is none.
     pub fn count(&self, name: &str) -> Option<u32> {
         self.number(name)?.try_into().ok()
     }
 
-    /// The smallest and the largest number allowed here; `None` if it is a word.
+    /// The allowed range on this device; `None` if the value is a word.
     pub fn range(&self, attribute: &Attribute) -> Option<(i64, i64)> {
         let (least, most) = attribute.range()?;
         let most_here = match attribute.name.as_str() {
@@ -86,10 +86,10 @@ impl State {
         Some((least, most_here.map_or(most, |here| most.min(here))))
     }
 
-    /// Checks that a value may be written here under this scheduler. Says what would be right.
+    /// Checks that a value may be written under this scheduler.
     ///
     /// # Errors
-    /// It may not.
+    /// It may not; the text says what would be right.
     pub fn check(&self, attribute: &Attribute, value: &str, scheduler: &str) -> Result<(), String> {
         let name = &attribute.name;
         if let Owner::Scheduler(owner) = attribute.owner
@@ -122,12 +122,12 @@ impl Attribute {
         Ok(self.text(files, sysfs, device)?.map(|text| active_word(&text).to_owned()))
     }
 
-    /// What the file says; `None` if the kernel does not have it here.
+    /// The file's text; `None` if the kernel does not have it here.
     fn text(&self, files: &dyn Files, sysfs: &Sysfs, device: &str) -> Result<Option<String>, SysfsError> {
         let path = self.path(sysfs, device);
         match files.read(&path) {
             Ok(text) => Ok(Some(text)),
-            // A file that is there for every device answers so where the device has no such thing, as `wbt_lat_usec`.
+            // Some files exist for every device, but cannot be read if the device lacks the feature, for example `wbt_lat_usec`.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
             {
@@ -138,8 +138,8 @@ impl Attribute {
     }
 }
 
-/// The schedulers that are modules and not loaded: the kernel loads one whose name is written (`elv_iosched_load_module`). A device that
-/// offers no scheduler at all takes none, such as one that another device stands on, so those are left out.
+/// Schedulers in modules that are not loaded: the kernel loads one when it is selected (`elv_iosched_load_module`). A device that offers
+/// only `none`, such as one below another device, accepts no scheduler, so it has none of these.
 fn loadable(files: &dyn Files, sysfs: &Sysfs, offered: &[String]) -> Vec<String> {
     let missing: Vec<&str> =
         block::of_linux().map(|spec| spec.name).filter(|name| !offered.iter().any(|known| known == name)).collect();
@@ -150,14 +150,14 @@ fn loadable(files: &dyn Files, sysfs: &Sysfs, offered: &[String]) -> Vec<String>
         return Vec::new();
     }
     let names = sysfs.block_modules(files).and_then(|folder| files.names(&folder).ok()).unwrap_or_default();
-    // As in bfq.ko and kyber-iosched.ko.xz.
+    // For example bfq.ko and kyber-iosched.ko.xz.
     let is_module = |name: &&str| {
         names.iter().any(|file| file.split(".ko").next().map(|file| file.trim_end_matches("-iosched")) == Some(*name))
     };
     missing.into_iter().filter(is_module).map(str::to_owned).collect()
 }
 
-/// What stands in brackets among others, or all of the text.
+/// The word in brackets, or else the whole text.
 fn active_word(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(active, _)| active)
 }
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::sysfs::RealFiles;
 
-    /// What is offered, and what of it would be loaded, on a machine with these schedulers and these modules.
+    /// The schedulers offered, and those of them that would be loaded, on a machine with these schedulers and modules.
     fn offers(schedulers: &str, modules: &[&str], modules_disabled: &str) -> (Vec<String>, Vec<String>) {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {

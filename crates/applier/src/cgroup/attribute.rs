@@ -1,42 +1,42 @@
-//! The closed list: files of a cgroup that hold a line for each device, and what may stand in a line.
+//! The closed list of cgroup files with a line per device, and the permitted values of a line.
 
-/// What may stand behind a key.
+/// The permitted values of a key.
 #[derive(Debug)]
 enum Value {
-    /// A number in this range, or this word.
+    /// A number in this range, or this word if there is one.
     Number(f64, f64, Option<&'static str>),
     /// One of these words.
     Words(&'static [&'static str]),
 }
 
-/// A file with a line for each device.
+/// A file with a line per device.
 #[derive(Debug)]
 pub(crate) struct Attribute {
     /// The file's name.
     pub(crate) name: &'static str,
-    /// Whether only the root cgroup has it; otherwise all but the root have it.
+    /// Whether only the root cgroup has it; otherwise all cgroups except the root have it.
     pub(crate) is_of_root: bool,
-    /// What holds for a device without a line, as it is written.
+    /// The value for a device without a line, as it is written.
     default: &'static str,
-    /// Keys of a line, as in `rbps=1000000`; the key is empty if a line is one value.
+    /// Keys of a line, for example `rbps=1000000`; the key is empty if a line is a single value.
     keys: &'static [(&'static str, Value)],
 }
 
-/// More than any device does, and exact in a `f64`.
+/// More than any device, and exact in a `f64`.
 const MOST: f64 = (1_u64 << 53) as f64;
 const LIMIT: Value = Value::Number(1.0, MOST, Some("max"));
-/// The kernel cuts off at 2^32 - 1, which is no limit (`tg_set_limit`).
+/// The kernel cuts off at 2^32 - 1, which means no limit (`tg_set_limit`).
 const REQUESTS: Value = Value::Number(1.0, 4_294_967_294.0, Some("max"));
 const COUNT: Value = Value::Number(1.0, MOST, None);
 const PERCENT: Value = Value::Number(0.0, 100.0, None);
-/// The speed of a device in percent: `VRATE_MIN_PPM` is 100 times less, `VRATE_MAX_PPM` (`block/blk-iocost.c`).
+/// The speed of a device in percent: from `VRATE_MIN_PPM` to `VRATE_MAX_PPM` (`block/blk-iocost.c`).
 const SPEED: Value = Value::Number(1.0, 10_000.0, None);
 const CONTROL: Value = Value::Words(&["auto", "user"]);
 
-/// The file of limits.
+/// The file with limits.
 const LIMITS: &str = "io.max";
 
-/// In the order in which they are listed.
+/// All files, in the order of lists.
 static ALL: [Attribute; 5] = [
     Attribute {
         name: LIMITS,
@@ -93,15 +93,15 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ALL.iter().map(|attribute| attribute.name)
 }
 
-/// Those that the root, or any other cgroup, may have.
+/// The files of the root cgroup, or of any other.
 pub(crate) fn all(of_root: bool) -> impl Iterator<Item = &'static Attribute> {
     ALL.iter().filter(move |attribute| attribute.is_of_root == of_root)
 }
 
-/// The file and the device of a name as in `io.max sda`.
+/// Parses the file and the device of a name such as `io.max sda`.
 ///
 /// # Errors
-/// Says which there are.
+/// The text lists the known files.
 pub(crate) fn parse(name: &str, of_root: bool) -> Result<(&'static Attribute, &str), String> {
     let (file, device) = name.split_once(' ').unwrap_or((name, ""));
     let found = all(of_root).find(|attribute| attribute.name == file);
@@ -112,13 +112,13 @@ pub(crate) fn parse(name: &str, of_root: bool) -> Result<(&'static Attribute, &s
     })
 }
 
-/// Keys and values of a line; the key is empty if the line is one value.
+/// Keys and values of a line; the key is empty if the line is a single value.
 fn pairs(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.split_whitespace().map(|word| word.split_once('=').unwrap_or(("", word)))
 }
 
 impl Attribute {
-    /// Checks a value. Says what would be right.
+    /// Checks a value. The error says what would be right.
     pub(crate) fn check(&self, value: &str) -> Result<(), String> {
         let name = self.name;
         let mut seen = Vec::new();
@@ -148,21 +148,22 @@ impl Attribute {
         if seen.is_empty() { Err(format!("{name}: is empty; should be as in {:?}", self.default)) } else { Ok(()) }
     }
 
-    /// The value of the device with this number, as in `8:0`, in the file's text.
+    /// The value for the device with this number, for example `8:0`, in the file's text.
     pub(crate) fn value(&self, text: &str, number: &str) -> String {
         let mut lines = text.lines().filter_map(|line| line.trim().split_once(' '));
         let line = lines.find(|(device, _)| *device == number).map_or(self.default, |(_, line)| line);
         self.canonical(line)
     }
 
-    /// As it can be written again: where the kernel chooses the rest by itself, writing it would count as chosen by hand (`ioc_qos_write`).
+    /// The value in a form that can be written: parameters chosen by the kernel are left out, as writing them would make them the user's
+    /// (`ioc_qos_write`).
     fn canonical(&self, line: &str) -> String {
         let is_auto = pairs(line).any(|pair| pair == ("ctrl", "auto"));
         let kept = line.split_whitespace().filter(|word| !is_auto || word.starts_with("ctrl=") || word.starts_with("enable="));
         kept.collect::<Vec<_>>().join(" ")
     }
 
-    /// The whole value once this was written: keys that are not given stay.
+    /// The complete value after this is written: keys that are not given keep their values.
     pub(crate) fn merged(&self, before: &str, given: &str) -> String {
         let of = |line: &'static (&'static str, Value), from: &str| {
             pairs(from).find(|(key, _)| *key == line.0).map(|(_, value)| value.to_owned())
@@ -174,7 +175,7 @@ impl Attribute {
         self.canonical(&self.keys.iter().filter_map(word).collect::<Vec<_>>().join(" "))
     }
 
-    /// The tighter of two values, limit by limit; of other attributes than limits the one that is `given`.
+    /// The tighter of two values, limit by limit; for attributes other than limits, `given`.
     pub(crate) fn tightened(&self, given: &str, original: &str) -> String {
         if self.name != LIMITS {
             return given.to_owned();
@@ -185,7 +186,7 @@ impl Attribute {
         pairs(given).map(tighter).collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether what was `written` is what is read now: the kernel writes numbers its own way, and adds keys.
+    /// Whether the kernel shows `written` as `now`: it may format numbers differently, and add keys.
     pub(crate) fn is(&self, written: &str, now: &str) -> bool {
         pairs(written).all(|(key, value)| {
             let mut there = pairs(now).filter(|(of, _)| *of == key);
@@ -195,7 +196,7 @@ impl Attribute {
         })
     }
 
-    /// The lowest of the limits in bytes per second that a value sets; `None` if it limits nothing in bytes.
+    /// The lowest limit in bytes per second of a value; `None` if it has none.
     pub(crate) fn least_bytes_per_s(&self, value: &str) -> Option<u64> {
         let limits = pairs(value).filter(|(key, _)| self.name == LIMITS && matches!(*key, "rbps" | "wbps"));
         limits.filter_map(|(_, limit)| limit.parse().ok()).min()

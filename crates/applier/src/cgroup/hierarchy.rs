@@ -1,4 +1,4 @@
-//! Where the unified hierarchy is, and whether a cgroup may have limits there.
+//! Finds the unified hierarchy, and explains missing limits.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,16 +10,17 @@ use crate::sysfs::{Files, Sysfs};
 /// The unified hierarchy of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Where it is mounted.
+    /// Its mount point.
     pub mount: PathBuf,
-    /// Where version 1 has the controller `blkio`, which is the same as `io`; then this hierarchy does not have it.
+    /// Mount point of the `blkio` controller of version 1, if it is in use there; the unified hierarchy then lacks `io`, which is the same
+    /// one.
     pub blkio: Option<PathBuf>,
 }
 
-/// A cgroup's path that stays in the hierarchy.
+/// Checks that a cgroup's path cannot lead out of the hierarchy.
 ///
 /// # Errors
-/// [`Kind::NotAllowed`]: says what would be right.
+/// [`Kind::NotAllowed`]; the text says what would be right.
 pub fn checked_path(path: &str) -> Result<&str, ApplierError> {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
     match path.strip_prefix('/') {
@@ -35,7 +36,7 @@ pub fn checked_path(path: &str) -> Result<&str, ApplierError> {
 }
 
 impl Hierarchy {
-    /// Finds it.
+    /// Finds the unified hierarchy.
     ///
     /// # Errors
     /// [`Kind::Forbidden`]: it is not mounted, or the list of mounts cannot be read.
@@ -56,7 +57,7 @@ impl Hierarchy {
         self.mount.join(path.trim_start_matches('/'))
     }
 
-    /// Why a cgroup that is there has no such file, and what would give it one.
+    /// Why an existing cgroup lacks this file, and how to enable it.
     pub(crate) fn why_missing(&self, files: &dyn Files, path: &str, file: &str) -> String {
         let has_io = |folder: &Path, list: &str| {
             files.read(&folder.join(list)).is_ok_and(|text| text.split_whitespace().any(|controller| controller == "io"))
@@ -90,7 +91,7 @@ struct Mount<'a> {
 }
 
 impl Mount<'_> {
-    /// Id, parent, device, root, place, …, `-`, type, source, options of the superblock.
+    /// Fields: id, parent, device, root, mount point, …, `-`, type, source, options of the superblock.
     fn of(line: &str) -> Option<Mount<'_>> {
         let (before, after) = line.split_once(" - ")?;
         let mut after = after.split(' ');
@@ -99,7 +100,7 @@ impl Mount<'_> {
     }
 }
 
-/// The kernel writes blanks and the like as three octal digits behind a backslash.
+/// Decodes the kernel's octal escapes of spaces and the like.
 fn unescaped(text: &str) -> String {
     ["\\040", "\\011", "\\012", "\\134"]
         .iter()
@@ -107,7 +108,7 @@ fn unescaped(text: &str) -> String {
         .fold(text.to_owned(), |text, (code, is)| text.replace(code, is))
 }
 
-/// The number of a cgroup's folder, which no other cgroup has or gets while the machine runs; `None` if there is none.
+/// The inode number of a cgroup's folder, which is unique until a reboot; `None` if there is no such cgroup.
 pub(crate) fn number(files: &dyn Files, hierarchy: &Hierarchy, path: &str) -> Result<Option<u64>, ApplierError> {
     match files.folder_number(&hierarchy.mount, path.trim_start_matches('/')) {
         Ok(number) => Ok(Some(number)),

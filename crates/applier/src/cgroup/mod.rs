@@ -1,9 +1,9 @@
-//! Limits and weights of cgroups: which cgroups may be set, and to what.
+//! Limits and weights of cgroups: which cgroups may be set, and their attributes.
 //!
-//! A cgroup is named by its path in the unified hierarchy, which begins with a slash, as in `/system.slice/backup.service`: so a client names
-//! one where it would name a device. An attribute is named with its device, as in `io.max sda`: its file holds a line for each device, and only
-//! that line is written, read back and put back. Nothing is set unless the administrator's configuration names the cgroup, or a slice above it.
-//! Sources: Linux 6.18 `Documentation/admin-guide/cgroup-v2.rst`, `block/blk-throttle.c`, `block/blk-iocost.c`, `block/bfq-cgroup.c`.
+//! A cgroup is named by its path in the unified hierarchy, which starts with a slash, for example `/system.slice/backup.service`, in place
+//! of a device. An attribute is named with its device, for example `io.max sda`: its file has a line per device, and only that line is
+//! written, read back and restored. Nothing is set unless the administrator's configuration names the cgroup, or a slice above it. Sources:
+//! Linux 6.18 `Documentation/admin-guide/cgroup-v2.rst`, `block/blk-throttle.c`, `block/blk-iocost.c`, `block/bfq-cgroup.c`.
 
 pub(crate) mod attribute;
 pub(crate) mod hierarchy;
@@ -11,36 +11,36 @@ pub(crate) mod hierarchy;
 pub use attribute::names as attribute_names;
 pub use hierarchy::{Hierarchy, checked_path};
 
-/// What the journal's page of all cgroups is called, where a device's name stands for a device.
+/// Name of the journal's page for all cgroups, in place of a device's name.
 pub(crate) const PAGE: &str = "cgroup";
 /// The root of the hierarchy.
 pub(crate) const ROOT: &str = "/";
 
-/// Whether a client means cgroups: one by its path, or all that the journal has.
+/// Whether a name is that of a cgroup, by its path, or of all cgroups in the journal.
 pub(crate) fn is_cgroup(name: &str) -> bool {
     name.starts_with('/') || name == PAGE
 }
 
-/// Cgroups that may be set, as the administrator's configuration says.
+/// The cgroups that may be set according to the administrator's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
-    /// Units, as in `backup.service`, and paths, as in `/machine/vm1`. A slice stands for all cgroups below it, too.
+    /// Units, for example `backup.service`, and paths, for example `/machine/vm1`. A slice includes all cgroups below it.
     pub names: Vec<String>,
     /// Whether `io.cost.qos` and `io.cost.model` of the root may be set.
     pub io_cost: bool,
-    /// The lowest limit of reading or writing, in bytes per second.
+    /// Minimum limit of reading or writing, in bytes per second.
     pub floor_bytes_per_s: u64,
 }
 
-/// Types of units that have a cgroup.
+/// Types of units with a cgroup.
 const UNITS: [&str; 6] = [".service", ".scope", ".slice", ".socket", ".mount", ".swap"];
 const SLICE: &str = ".slice";
 
 impl Allowed {
-    /// Checks a name of the configuration.
+    /// Checks a name in the configuration.
     ///
     /// # Errors
-    /// Says what would be right.
+    /// The text says what would be right.
     pub fn check(name: &str) -> Result<(), String> {
         let is_unit = !name.contains('/') && UNITS.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending));
         let is_path = name.len() > ROOT.len() && checked_path(name).is_ok();

@@ -1,12 +1,12 @@
-//! The values before the agent's, kept on disk.
+//! The original values, stored on disk.
 //!
 //! ```text
-//! /var/lib/seekwise/sda.journal:   one line for each attribute
-//!     8 digits of CRC-32, a blank, a record as JSON
-//!                                  and behind them: end, and how many there are
+//! /var/lib/seekwise/sda.journal:   one line per attribute
+//!     8 digits of CRC-32, a space, a record as JSON
+//!                                  and at the end: `end`, and the number of lines
 //! ```
-//! A file is replaced as a whole: written under another name, synced, renamed, and the rename synced. So it is the old one or the new one, whenever
-//! the process is killed. Each line stands for itself, so that what a bad disk makes of one takes nothing else with it.
+//! A file is replaced atomically: written under another name, synced, renamed, and the rename synced. So if the process is killed, it is
+//! either the old or the new one. Lines are independent: damage to one by a bad disk does not affect others.
 
 mod record;
 
@@ -18,30 +18,30 @@ pub use record::{AtExit, Identity, Record};
 
 use crate::sysfs::Files;
 
-/// What the file of a device is called behind its name.
+/// Suffix of a device's file.
 const ENDING: &str = ".journal";
-/// What a file is called while it is being written.
+/// Suffix of a file that is being written.
 const UNFINISHED: &str = ".unfinished";
 
-/// How the last line begins.
+/// Prefix of the last line.
 const END: &str = "end ";
 
 fn end_of(lines: usize) -> String {
     format!("{END}{lines}")
 }
 
-/// A folder with a file for each device of which something was changed.
+/// A folder with one file per device with changed attributes.
 #[derive(Clone, Debug)]
 pub struct Journal {
     folder: PathBuf,
 }
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// What could be read.
+    /// The readable records.
     pub records: Vec<Record>,
-    /// What could not, each with file, line and reason.
+    /// The damaged parts, each with file, line and reason.
     pub damage: Vec<String>,
 }
 
@@ -73,9 +73,9 @@ impl JournalError {
 }
 
 impl Journal {
-    /// The journal in this folder, which is made if it is not there.
+    /// Opens the journal in this folder, which is created if missing.
     ///
-    /// # Errors
+    /// The folder cannot be created.
     /// It cannot be made.
     pub fn open(files: &mut dyn Files, folder: &Path) -> Result<Journal, JournalError> {
         if files.names(folder).is_err() {
@@ -87,7 +87,7 @@ impl Journal {
         Ok(Journal { folder: folder.to_owned() })
     }
 
-    /// The devices of which there is something, and possibly the machine.
+    /// The devices with records, possibly including the machine.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -99,7 +99,7 @@ impl Journal {
     /// The records of a device. Returns damaged lines apart from the records that can be read.
     ///
     /// # Errors
-    /// There is a file and it cannot be read.
+    /// The file exists and cannot be read.
     pub fn page(&self, files: &dyn Files, device: &str) -> Result<Page, JournalError> {
         let path = self.path(device);
         let bytes = match files.bytes(&path) {
@@ -125,19 +125,18 @@ impl Journal {
         Ok(page)
     }
 
-    /// Makes these the records of a device, on disk when this returns.
+    /// Replaces the records of a device; they are on disk when this returns.
     ///
     /// # Errors
-    /// They are not; those before may be.
+    /// The records are not on disk; the previous ones may be.
     pub fn put(&self, files: &mut dyn Files, device: &str, records: &[Record]) -> Result<(), JournalError> {
         self.replace(files, device, records, true)
     }
 
-    /// As [`put`](Journal::put), without waiting for the disk where only values of the agent's have changed: that outlives this process, and
-    /// the kernel forgets its settings with the machine. The disk may be the one whose load the new value is to limit.
-    ///
+    /// Like [`put`](Journal::put), without a sync, for changes of the agent's values only: these survive the end of this process, and a
+    /// reboot resets the kernel's settings. The disk may be the one whose load the new value limits.
     /// # Errors
-    /// As [`put`](Journal::put).
+    /// Those of [`put`](Journal::put).
     pub fn put_without_waiting(&self, files: &mut dyn Files, device: &str, records: &[Record]) -> Result<(), JournalError> {
         self.replace(files, device, records, false)
     }
@@ -164,18 +163,18 @@ impl Journal {
         files.sync(&self.folder).map_err(JournalError::at(&self.folder, "wait for the disk"))
     }
 
-    /// Removes what a killed process left of files that it wrote. Only for the process whose journal this is; what cannot be removed stays.
+    /// Removes unfinished files of a killed process, as far as possible. Must only be called by the owner of the journal.
     pub fn remove_unfinished(&self, files: &mut dyn Files) {
         for name in files.names(&self.folder).unwrap_or_default().iter().filter(|name| name.ends_with(UNFINISHED)) {
-            // The device's next record would replace it.
+            // If it stays, the device's next record replaces it.
             let _ = files.remove(&self.folder.join(name));
         }
     }
 
-    /// Copies a damaged file to a place where it is not overwritten. Returns the place.
+    /// Copies a damaged file to a name that will not be overwritten. Returns the copy's path.
     ///
     /// # Errors
-    /// It cannot be copied.
+    /// The file cannot be copied.
     pub fn keep_damaged(&self, files: &mut dyn Files, device: &str) -> Result<PathBuf, JournalError> {
         let path = self.path(device);
         let bytes = files.bytes(&path).map_err(JournalError::at(&path, "read it"))?;
@@ -227,7 +226,7 @@ mod tests {
         journal.put(&mut RealFiles, "sda", &records).unwrap();
         let path = journal.path("sda");
         let good = std::fs::read(&path).unwrap();
-        // Every byte that a bad disk may flip, and every length at which a file may end.
+        // Flips each byte, as a bad disk may, and truncates the file at each length.
         let second = good.iter().position(|byte| *byte == b'\n').unwrap() + 1;
         for place in second..second + 40 {
             let mut bytes = good.clone();

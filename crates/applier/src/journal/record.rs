@@ -1,14 +1,15 @@
-//! One attribute of one device: what it was, what it is, and what it may be if the process was killed in between.
+//! A record of one attribute of one device: its original value, its current value, and a pending one if the process was killed while
+//! writing it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::attribute::MACHINE;
 use crate::sysfs::{Files, Sysfs, SysfsError};
 
-/// The only version so far.
+/// Version of the format.
 const SCHEMA: u32 = 1;
 
-/// Which device it is. The kernel remembers no settings over a boot, or once a device is gone: what is of another boot or device is void.
+/// Identifies a device. Settings are reset by a reboot or when a device is removed, so records of another boot or device are void.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
@@ -16,20 +17,21 @@ pub struct Identity {
     pub boot: String,
     /// The kernel's name, or [`MACHINE`].
     pub name: String,
-    /// What the drive says of itself: its world-wide name, its serial number or the like; empty if it says nothing.
+    /// World-wide name, serial number or the like from the drive; empty if it has none.
     pub says: String,
-    /// The kernel's number of the device or its medium since boot; `None` where a new medium keeps the settings, as in a loop device.
+    /// The kernel's sequence number of the device or medium since boot; `None` if settings survive a change of the medium, as for a loop
+    /// device.
     pub sequence: Option<u64>,
 }
 
-/// What drives say of themselves, the surest first: below `/sys/block/*`.
+/// Files below `/sys/block/*` that identify a drive, the most reliable first.
 const SAYS: [&str; 7] = ["wwid", "device/wwid", "device/serial", "serial", "device/cid", "dm/uuid", "md/uuid"];
 
 impl Identity {
-    /// Of the device of this name. `None` if there is none.
+    /// The identity of the device with this name; `None` if there is none.
     ///
     /// # Errors
-    /// The kernel does not say which boot this is, so that nothing could be told from what was before.
+    /// The id of the boot cannot be read, so earlier records could not be matched.
     pub fn of(files: &dyn Files, sysfs: &Sysfs, name: &str) -> Result<Option<Identity>, SysfsError> {
         let boot = files.read(&sysfs.boot_id()).map_err(|error| SysfsError::reading(&sysfs.boot_id(), error))?;
         let identity = Identity { boot, name: name.to_owned(), ..Identity::default() };
@@ -51,14 +53,14 @@ impl Identity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtExit {
-    /// What was there before comes back, also after a crash.
+    /// The original values are restored, also after a crash.
     #[default]
     Restore,
     /// They stay until `restore` or a restart of the machine.
     Keep,
 }
 
-/// One attribute.
+/// The record of one attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -68,22 +70,22 @@ pub struct Record {
     pub device: Identity,
     /// The attribute's name.
     pub attribute: String,
-    /// Whose tunable it is, if it is a scheduler's.
+    /// The scheduler that owns the attribute; `None` if it is not a scheduler's tunable.
     pub scheduler: Option<String>,
-    /// The value before the agent's. `None` if it was not there: a tunable of a scheduler that the agent selected.
+    /// The original value. `None` if the attribute did not exist: a tunable of a scheduler that the agent selected.
     pub original: Option<String>,
-    /// What was read after the agent, or the kernel because of it, changed it last; `None` if it is not there now.
+    /// The value read after the last change by the agent, or by the kernel as its side effect; `None` if the attribute does not exist now.
     pub ours: Option<String>,
-    /// What is being written just now: if the process was killed, the attribute may be this, what it was, or what the kernel sets by
-    /// itself.
+    /// A value that is being written: if the process was killed, the attribute has this value, the previous one, or one that the kernel set
+    /// as a side effect.
     pub pending: Option<String>,
-    /// It was not in the journal before what is pending.
+    /// Whether it was added to the journal for the pending change.
     pub fresh: bool,
-    /// The agent has stood down after an external change: it is neither set nor restored.
+    /// Whether the agent has stood down after an external change: the attribute is neither set nor restored.
     pub released: bool,
-    /// Why it was changed last.
+    /// Reason of the last change.
     pub why: String,
-    /// When, in seconds since 1970.
+    /// Time of the last change, in seconds since 1970.
     pub unix_seconds: u64,
     /// Whether it is restored when the agent ends.
     pub at_exit: AtExit,
@@ -109,14 +111,14 @@ impl Default for Record {
 }
 
 impl Record {
-    /// As a line, with its check.
+    /// Converts to a line with its checksum.
     pub(super) fn line(&self) -> String {
-        // Strings, numbers and flags can always be written.
+        // Strings, numbers and flags can always be serialized.
         let json = serde_json::to_string(self).unwrap_or_default();
         format!("{:08x} {json}\n", crc32fast::hash(json.as_bytes()))
     }
 
-    /// From a line without its end. Says what is wrong with it.
+    /// Parses a line without its line break. The error describes the damage.
     pub(super) fn parse(line: &[u8]) -> Result<Record, String> {
         let text = std::str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned())?;
         let (check, json) = text.split_once(' ').ok_or_else(|| format!("is {text:?}; a check and a record are wanted"))?;
@@ -131,7 +133,7 @@ impl Record {
     }
 }
 
-/// What every version has.
+/// The field that all versions have.
 #[derive(Deserialize)]
 struct Schema {
     schema: u32,

@@ -9,9 +9,9 @@
 use super::{Comparison, Estimate, MIN_GAIN, MIN_PAIRS, NORMAL_95, Outcome};
 use crate::setting::Setting;
 
-/// Pairs of turns after which a test has to end.
+/// Maximum number of pairs of turns.
 const MAX_PAIRS: usize = 5;
-/// Tunables of the host whose effect is immediate. That of the others, which concern memory, takes minutes: turns are too short for it.
+/// Host tunables with an immediate effect. Others, which concern memory, take minutes, so turns are too short for them.
 const IMMEDIATE: [&str; 2] = ["nr_requests", "read_ahead_kb"];
 
 /// A setting that challenges the baseline.
@@ -19,12 +19,12 @@ const IMMEDIATE: [&str; 2] = ["nr_requests", "read_ahead_kb"];
 pub struct Challenger {
     /// The setting.
     pub setting: Setting,
-    /// The gain over the baseline that other loads predict; `None` if only trials of this load tell.
+    /// The gain over the baseline predicted from other loads; `None` without a prediction.
     pub expected: Option<Estimate>,
 }
 
 impl Challenger {
-    /// One without a prediction.
+    /// A challenger without a prediction.
     pub fn unpredicted(setting: Setting) -> Challenger {
         Challenger { setting, expected: None }
     }
@@ -63,18 +63,18 @@ pub enum Verdict {
 pub struct AbTest {
     candidate: Setting,
     expected: Option<Estimate>,
-    /// Requests queued under the other setting are still served.
+    /// Whether requests from before the change are still being served.
     is_settling: bool,
-    /// Turns are too short for the effect of what the two settings differ in.
+    /// Whether the settings differ in tunables whose effect is too slow for turns.
     is_slow: bool,
-    /// Turns that have ended.
+    /// Number of completed turns.
     turns: usize,
-    /// Scores of the candidate, and of the baseline.
+    /// Scores of the turns of the candidate, and of the baseline.
     scores: [Vec<f64>; 2],
 }
 
 impl AbTest {
-    /// The candidate's turn comes first.
+    /// A test that starts with the candidate's turn.
     pub fn new(challenger: Challenger, baseline: &Setting) -> AbTest {
         let Challenger { setting: candidate, expected } = challenger;
         let slow = |setting: &Setting| {
@@ -89,22 +89,22 @@ impl AbTest {
         &self.candidate
     }
 
-    /// The gain that other loads predict.
+    /// The gain predicted from other loads; `None` without a prediction.
     pub fn expected(&self) -> Option<&Estimate> {
         self.expected.as_ref()
     }
 
-    /// Whether the setting has just changed, so that its turn is not scored yet.
+    /// Whether the setting has just changed, so that its turn has not started.
     pub fn is_settling(&self) -> bool {
         self.is_settling
     }
 
-    /// The change has settled: the turn begins.
+    /// Starts the turn, after the change has settled.
     pub fn settled(&mut self) {
         self.is_settling = false;
     }
 
-    /// Whose turn it is: the candidate's, or else the baseline's.
+    /// Whether it is the candidate's turn; otherwise it is the baseline's.
     pub fn is_candidates_turn(&self) -> bool {
         matches!(self.turns % 4, 0 | 3)
     }
@@ -117,7 +117,7 @@ impl AbTest {
         self.is_settling = self.is_candidates_turn() != was_candidates;
     }
 
-    /// Whether the baseline has had a turn: the load may have just begun when the baseline was first measured.
+    /// Whether the baseline has had a turn: the load may have just started when the baseline was first measured.
     pub fn has_baseline(&self) -> bool {
         !self.scores[1].is_empty()
     }
@@ -147,8 +147,8 @@ impl AbTest {
         let Estimate { mean, error } = comparison.gain;
         let outcome = comparison.outcome(MIN_GAIN);
         let (gain, is_better, is_worse) = match &self.expected {
-            // The prediction holds unless the turns show a loss, or together with it no gain. The spread of a few pairs is itself uncertain,
-            // so their error is widened by Student's t; and of an effect that takes minutes they tell nothing.
+            // The prediction holds unless the turns show a loss, or no gain together with it. The spread of a few pairs is itself
+            // uncertain, so their error is widened by Student's t; for an effect that takes minutes they are no evidence.
             Some(expected) => {
                 let few = Estimate { mean, error: error * comparison.critical / NORMAL_95 };
                 let gain = if self.is_slow { *expected } else { expected.combined(&few) };

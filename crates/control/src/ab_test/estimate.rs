@@ -6,7 +6,7 @@ use observe::preference::Preference;
 use super::{CRITICAL_VALUE, DRIFT};
 use crate::Window;
 
-/// Known loads below which the gain of another load is not estimated.
+/// Minimum number of known loads for a prediction.
 const MIN_KNOWN_LOADS: usize = 3;
 
 /// A score, or a gain as a difference of scores, and its standard error.
@@ -19,15 +19,15 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The score of all windows taken as one, with the standard error of their scores; `None` of fewer than two windows, or if no request
-    /// completed. A mean of the windows' scores would be the lower the shorter they are.
+    /// The score of all windows as one, with the standard error of their scores; `None` with fewer than two windows, or if no request
+    /// completed. The mean of the windows' scores would depend on their length: it is lower for shorter windows.
     pub fn of_windows<'a>(windows: impl Iterator<Item = &'a Window> + Clone, preference: &Preference) -> Option<Estimate> {
         let scores: Vec<f64> = windows.clone().map(|window| window.outcome.score(preference)).collect();
         let whole = Performance::of(windows.map(|window| &window.outcome))?;
         Some(Estimate { mean: whole.score(preference), ..Estimate::of_values(&scores)? })
     }
 
-    /// The mean of independent values; `None` of fewer than two.
+    /// The mean of independent values with its standard error; `None` with fewer than two.
     pub fn of_values(values: &[f64]) -> Option<Estimate> {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -42,15 +42,15 @@ impl Estimate {
         Estimate { mean, error: self.error * other.error / self.error.hypot(other.error).max(f64::MIN_POSITIVE) }
     }
 
-    /// The gain over a baseline that was measured at another time: the error includes [`DRIFT`].
+    /// The gain over a baseline measured at another time: the error includes [`DRIFT`].
     #[must_use]
     pub fn over(&self, baseline: &Estimate) -> Estimate {
         let error = error_of_difference(self.error.powi(2), baseline.error.powi(2));
         Estimate { mean: self.mean - baseline.mean, error }
     }
 
-    /// Predicts the gain of another load from those of known loads, each with its weight; `None` of fewer than three loads. If one load has
-    /// most of the weight the spread is unknown and the error is large.
+    /// Predicts the gain under another load from known loads' weights and gains; `None` with fewer than three loads. If one load has most
+    /// of the weight, the spread is unknown and the error is large.
     pub fn expected(known: &[(f64, f64)]) -> Option<Estimate> {
         let whole: f64 = known.iter().map(|(weight, _)| weight).sum();
         // The effective sample size (Kish).
@@ -72,12 +72,12 @@ impl Estimate {
     }
 }
 
-/// The standard error of a difference of two scores with these variances, measured at different times: [`DRIFT`] included.
+/// Standard error of the difference of two scores with these variances, measured at different times: includes [`DRIFT`].
 pub fn error_of_difference(variance: f64, other: f64) -> f64 {
     (variance + other + DRIFT * DRIFT).sqrt()
 }
 
-/// The mean of two values, weighted by their precision; the second of each pair is its standard error. A value without an error decides.
+/// The precision-weighted mean of two values, each with its standard error. A value without an error decides.
 pub fn weighted_by_precision(one: (f64, f64), other: (f64, f64)) -> f64 {
     let precision = |error: f64| error.max(f64::MIN_POSITIVE).powi(-2).min(f64::MAX);
     let (of_one, of_other) = (precision(one.1), precision(other.1));
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn near_loads_weigh_more_than_far_ones_in_an_expected_gain() {
         let alike = Estimate::expected(&[(1.0, 0.1), (1.0, 0.2), (1.0, 0.3)]).unwrap();
-        // The spread of another one, and that of the mean of three.
+        // The spread of another load, combined with the error of the mean of three.
         assert!((alike.mean - 0.2).abs() < 1e-12 && (alike.error - 0.1 * (1.0 + 1.0 / 3.0_f64).sqrt()).abs() < 1e-12, "{alike:?}");
         let near = Estimate::expected(&[(1.0, 0.3), (1.0, 0.3), (1.0, 0.3), (0.5, -0.1), (0.5, -0.1)]).unwrap();
         assert!(near.mean > 0.19 && near.error > 0.1, "{near:?}");

@@ -33,43 +33,43 @@ pub use estimate::{Estimate, error_of_difference, weighted_by_precision};
 
 /// Standard errors beyond which a mean of many values is significant: the normal distribution's two-sided 95% quantile, 1.96, rounded up.
 pub const CRITICAL_VALUE: f64 = 2.0;
-/// The normal distribution's one-sided 95% quantile: nine in ten values are within this number of deviations of the mean.
+/// The normal distribution's one-sided 95% quantile; within this many standard deviations of the mean are nine in ten values.
 pub const NORMAL_95: f64 = 1.645;
 /// Student's t, one-sided 95% quantiles of 2, 3 and 4 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
 const STUDENT_T_95: [f64; 3] = [2.92, 2.35, 2.13];
-/// Pairs of turns below which no comparison is made: with fewer, the t quantile is 6.3.
+/// Minimum number of pairs for a comparison: with fewer, the t quantile is 6.3.
 const MIN_PAIRS: usize = 3;
-/// Standard deviation by which the scores of a load drift between two measurements, whatever the setting.
+/// Standard deviation of the drift of a load's score between two measurements, under any setting.
 pub const DRIFT: f64 = 0.01;
-/// A gain below this is not worth a change.
+/// Minimum gain that is worth a change.
 pub const MIN_GAIN: f64 = 0.005;
 
 /// The gain of a candidate over a baseline, and how far it must be from zero to be significant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The difference of the scores, candidate less baseline, with its standard error.
+    /// The difference of the scores, candidate minus baseline, with its standard error.
     pub gain: Estimate,
     /// Standard errors beyond which the gain is significant at 95%.
     pub critical: f64,
-    /// The number of pairs; `None` of two series.
+    /// Number of pairs; `None` for two series.
     pub pairs: Option<usize>,
 }
 
-/// What a [`Comparison`] shows at 95% confidence.
+/// The result of a [`Comparison`] at 95% confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The gain is significant and above the least that is worth a change.
+    /// The gain is significant and above the minimum that is worth a change.
     Better,
-    /// Neither is known yet.
+    /// None of the other outcomes is significant yet.
     Unclear,
-    /// The gain is significantly below the least that is worth a change.
+    /// The gain is significantly below the minimum that is worth a change.
     NotBetter,
-    /// The gain is significantly below zero, or no number because nothing was done.
+    /// The gain is significantly below zero, or NaN because no request completed.
     Worse,
 }
 
 impl Comparison {
-    /// Compares pairs of turns by Student's t; `None` of fewer than three pairs. Values without a partner are ignored.
+    /// Compares pairs of turns by Student's t; `None` with fewer than three pairs. Values without a partner are ignored.
     pub fn of_pairs(candidate: &[f64], baseline: &[f64]) -> Option<Comparison> {
         let gains: Vec<f64> = candidate.iter().zip(baseline).map(|(candidate, baseline)| candidate - baseline).collect();
         let gain = Estimate::of_values(&gains).filter(|_| gains.len() >= MIN_PAIRS)?;
@@ -81,8 +81,8 @@ impl Comparison {
         Some(Comparison::of_gain(Estimate::of_values(after)?.over(&Estimate::of_values(before)?)))
     }
 
-    /// Compares scores before a change with those after it, corrected for requests that a queue without free tags hides ([`Scored::over`]).
-    /// `None` if either side is empty; of a single score the scatter is unknown, so the error is infinite.
+    /// Compares scores before and after a change, corrected for requests that a queue without free tags hides ([`Scored::over`]). `None` if
+    /// either side is empty; with a single score on a side the error is infinite, as the scatter is unknown.
     pub fn of_scores(before: &[Scored], after: &[Scored], preference: &Preference) -> Option<Comparison> {
         let mean = |side: &[Scored]| Scored::mean(side.iter().copied());
         let variance = |side: &[Scored]| {
@@ -93,12 +93,12 @@ impl Comparison {
         Some(Comparison::of_gain(Estimate { mean: gain, error: error_of_difference(variance(before), variance(after)) }))
     }
 
-    /// A gain that was estimated otherwise, from many values.
+    /// A comparison from a gain estimated elsewhere, from many values.
     pub fn of_gain(gain: Estimate) -> Comparison {
         Comparison { gain, critical: CRITICAL_VALUE, pairs: None }
     }
 
-    /// The mean gain of this many pairs.
+    /// A comparison from the mean gain of this many pairs.
     pub fn of_gain_in_pairs(gain: Estimate, pairs: usize) -> Comparison {
         let quantile = pairs.checked_sub(MIN_PAIRS).and_then(|index| STUDENT_T_95.get(index));
         Comparison { gain, critical: quantile.copied().unwrap_or(CRITICAL_VALUE), pairs: Some(pairs) }
@@ -109,7 +109,7 @@ impl Comparison {
         self.gain.error * self.critical
     }
 
-    /// The outcome, where a gain of `least` or less is not worth a change.
+    /// The outcome, if gains of `least` or less are not worth a change.
     pub fn outcome(&self, least: f64) -> Outcome {
         let (mean, margin) = (self.gain.mean, self.margin());
         if mean.is_nan() || mean + margin < 0.0 {

@@ -13,15 +13,16 @@ pub struct Evidence {
     pub seen: Vec<(String, String)>,
     /// The candidates, the best first.
     pub candidates: Vec<Prediction>,
-    /// Whether gains and errors are those to expect, as earlier predictions compare with what came. Such a gain is hardly ever sure before it is
-    /// measured. Otherwise they are as predicted.
+    /// Whether gains and errors are calibrated by the accuracy of earlier predictions. Such a gain is hardly ever significant before it is
+    /// measured. If false, they are as predicted.
     pub is_expectation: bool,
-    /// What each source of knowledge contributes to the decision: its name, and what it says.
+    /// The contribution of each source of knowledge: its name, and its statement.
     pub sources: Vec<(String, String)>,
 }
 
 impl Evidence {
-    /// The candidate to advise instead of the active setting: of gains to expect the largest, else the surest. `None` if none is worth a change.
+    /// The candidate to recommend instead of the active setting: the largest gain if calibrated, otherwise the largest sure gain. `None` if
+    /// none is worth a change.
     pub fn best(&self, active: &Setting) -> Option<&Prediction> {
         let others = self.candidates.iter().filter(|one| one.setting != *active && !one.starves());
         if self.is_expectation {
@@ -64,7 +65,7 @@ impl Prediction {
         !self.starves() && self.sure_gain() > TOLERANCE
     }
 
-    /// Orders by sure gain, the largest first; those that starve a stream come last.
+    /// Orders by sure gain, the largest first, with those that starve a stream last.
     pub fn surest_first(&self, other: &Prediction) -> Ordering {
         self.starves().cmp(&other.starves()).then(other.sure_gain().total_cmp(&self.sure_gain()))
     }

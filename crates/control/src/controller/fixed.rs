@@ -33,14 +33,14 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Applies this setting; windows of this length are recorded.
+    /// Applies this setting, and records windows of this length.
     pub fn new(setting: Setting, window: Nanos) -> Fixed {
         Fixed { setting: Some(setting), window }
     }
 }
 
 impl Fixed {
-    /// Keeps what it finds; windows of this length are recorded.
+    /// Keeps the active setting, and records windows of this length.
     pub fn keeping(window: Nanos) -> Fixed {
         Fixed { setting: None, window }
     }

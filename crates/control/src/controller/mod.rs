@@ -58,14 +58,14 @@ pub trait Controller: Send {
     /// Name on the command line.
     fn name(&self) -> &'static str;
 
-    /// The initial setting, before anything was observed; called once.
+    /// The decision before any window; called once.
     fn begin(&mut self, now: Nanos, target: &dyn Target) -> Decision;
 
     /// Length of the window that begins now.
     fn window_length(&self) -> WindowLength;
 
-    /// A window by time with fewer completed requests goes on for as long again, unless nothing came in that time: a load of few requests can be
-    /// judged, too. 0 ends each window in time.
+    /// Minimum number of completed requests of a window by time. One with fewer continues for the same time again, unless no event came in
+    /// that time, so that a load of few requests can be judged, too. Default 0: every window ends on time.
     fn least_requests(&self) -> u64 {
         0
     }
@@ -89,34 +89,34 @@ pub trait Controller: Send {
         let _ = (setting, reason);
     }
 
-    /// Gene pools of this device for the knowledge base; see [`search`](crate::search).
+    /// Gene pools of this device to store in the knowledge base; see [`search`](crate::search). Empty by default.
     fn gene_pools(&self, device: &str) -> Vec<GenePool> {
         let _ = device;
         Vec::new()
     }
 
-    /// Takes in what other machines measured meanwhile.
+    /// Replaces the knowledge from other machines by a newer version.
     fn know_fleet(&mut self, fleet: Arc<FleetKnowledge>) {
         let _ = fleet;
     }
 
-    /// Whether it is still searching for the best setting of the load, rather than watching over the one it found.
+    /// Whether it is still searching for the best setting of the load, rather than monitoring the one in use. Default: false.
     fn is_searching(&self) -> bool {
         false
     }
 
-    /// The setting that should stay if control ends now; `None` if that is the active one. Differs from it during a trial.
+    /// The setting that should stay if control ends now; `None` if that is the active one. They differ during a trial.
     fn final_setting(&self) -> Option<&Setting> {
         None
     }
 
-    /// Called if its host replaces the setting because of harm that no window shows. Returns that as a decision.
+    /// Called if the host replaces the setting because of harm that no window shows. Returns the decision to log.
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {
         let _ = now;
         Decision::set(setting.clone(), reason)
     }
 
-    /// The model that it trained, for the knowledge base.
+    /// The model that it trained, to store in the knowledge base; `None` if it trains none.
     fn model(&self) -> Option<TrainedModel> {
         None
     }
@@ -162,9 +162,9 @@ pub struct ControllerInput {
     pub seed: u64,
     /// Measurements of earlier workloads, from any source.
     pub experience: Arc<Experience>,
-    /// What settings are expected to gain under loads that were never seen here.
+    /// Model of the expected gains of settings under loads that were never observed here.
     pub gains: Arc<GainModel>,
-    /// What other machines measured on devices like this one.
+    /// Measurements of other machines on devices like this one.
     pub fleet: Arc<FleetKnowledge>,
 }
 
@@ -187,7 +187,7 @@ impl Default for ControllerInput {
 pub struct ControllerChoice {
     /// The controller.
     pub spec: &'static ControllerSpec,
-    /// In the order of its tunables.
+    /// The values, in the order of its tunables.
     pub values: Vec<i64>,
 }
 
@@ -211,15 +211,15 @@ impl ControllerChoice {
     /// Parses `name` or `name:key=value,...` with one of [`ALL`]. Tunables not named keep their defaults.
     ///
     /// # Errors
-    /// An unknown controller or key, a key given twice, a value that the tunable cannot have.
+    /// The controller or a key is unknown, a key is given twice, or a value is out of range.
     pub fn parse(text: &str) -> Result<ControllerChoice, ControllerChoiceError> {
         ControllerChoice::parse_among(ALL.iter().copied(), text)
     }
 
-    /// The same with one of these specifications.
+    /// Like [`parse`](ControllerChoice::parse), with one of these specifications.
     ///
     /// # Errors
-    /// As [`parse`](ControllerChoice::parse).
+    /// Those of [`parse`](ControllerChoice::parse).
     pub fn parse_among(
         specs: impl Iterator<Item = &'static ControllerSpec> + Clone,
         text: &str,
@@ -237,7 +237,7 @@ impl ControllerChoice {
         (self.spec.build)(input, &self.values)
     }
 
-    /// The name and the tunables that differ from their defaults. Marked as a controller where a scheduler has the same name.
+    /// The name and the tunables that differ from their defaults. Marked as a controller if a scheduler has the same name.
     pub fn label(&self) -> String {
         let label = setting::label(self.spec.name, self.spec.tunables, &self.values);
         let is_scheduler = sched::all().any(|scheduler| scheduler.name == self.spec.name);
@@ -254,9 +254,9 @@ pub struct Decision {
     pub why: String,
     /// Expected improvement, as a difference of [`WindowOutcome::score`](observe::WindowOutcome::score)s.
     pub expected_gain: Option<f64>,
-    /// What the setting that was active until now has been measured to gain over the one before it, if that is known now.
+    /// Measured gain of the active setting over the one before it, once it is known; otherwise `None`.
     pub measured_gain: Option<f64>,
-    /// The evidence for it, if it can be shown.
+    /// The evidence; `None` if there is none to show.
     pub evidence: Option<Arc<Evidence>>,
 }
 

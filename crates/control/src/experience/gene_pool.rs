@@ -10,7 +10,7 @@ use observe::performance::{Performance, stored_features};
 use observe::preference::Preference;
 use observe::similarity::{Columns, Point, load_distance};
 
-/// Maximum size of a pool, which keeps the best.
+/// Maximum size of a pool; the best are kept.
 const MAX_MEMBERS: usize = 16;
 
 /// The best settings of a load on a device.
@@ -20,18 +20,18 @@ pub struct GenePool {
     pub device: String,
     /// The fingerprint: the load's description ([`describe`](observe::description::describe)) under `under`.
     pub features: Vec<Option<f32>>,
-    /// The setting that was active when it was described, as text.
+    /// The setting under which it was described, as text.
     pub under: String,
-    /// The settings that were tried, the best first.
+    /// Tried settings, the best first.
     pub members: Vec<Member>,
 }
 
 /// A setting with its performance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// As text.
+    /// The setting, as text.
     pub setting: String,
-    /// Throughput, response time, fairness.
+    /// Throughput, response time and fairness.
     pub served: Performance,
 }
 

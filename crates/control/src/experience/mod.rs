@@ -1,7 +1,7 @@
 //! Measurements for offline learning: workloads on devices, described by their features, with the performance of each setting.
 //!
-//! The classes of the two-layer scheme are learned from them; the twin's controller recalls those of its device. A case is a phase
-//! of a workload on a device. Its features are those observed under one of the settings, on which they depend.
+//! The two-layer scheme learns its classes from them; the twin's controller recalls those of its device. A case is a phase of a workload on
+//! a device. Its features were observed under one of the settings, on which they depend.
 
 mod gene_pool;
 
@@ -14,9 +14,9 @@ use observe::preference::Preference;
 
 pub use gene_pool::{GenePool, Member};
 
-/// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
+/// Length of the window of a case. Controllers use shorter and longer ones, too.
 pub const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Least number of requests of a window; with fewer it says too little of its load and is not used.
+/// Minimum number of requests of a window; those with fewer are not used.
 pub const MIN_REQUESTS: u64 = 20;
 
 /// Version of the file format.
@@ -30,7 +30,7 @@ pub struct Experience {
     pub schema: u32,
     /// The features of each case, in order.
     pub features: Vec<String>,
-    /// The settings of each case's results, in order, as [`Setting`](crate::Setting) writes them.
+    /// The settings of each case's results, in order, in the format of [`Setting`](crate::Setting).
     pub settings: Vec<String>,
     /// The cases.
     pub cases: Vec<Case>,
@@ -39,7 +39,7 @@ pub struct Experience {
     pub pools: Vec<GenePool>,
 }
 
-/// A phase of a workload on a device, as seen under one setting.
+/// A phase of a workload on a device, observed under one setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -96,7 +96,7 @@ pub enum ExperienceError {
 }
 
 impl Experience {
-    /// Creates one without cases.
+    /// An empty collection with these names.
     pub fn new(features: Vec<String>, settings: Vec<String>) -> Experience {
         Experience { schema: SCHEMA, features, settings, cases: Vec::new(), pools: Vec::new() }
     }

@@ -4,7 +4,7 @@
 //! device i of the stage:  scores before ─▶ scores with the setting    change d_i
 //! device j of the others: scores before ─▶ scores at the same time    change d_j       gain = mean d_i − mean d_j
 //! ```
-//! The change of the others is the control: a busier hour must not count for or against the setting.
+//! The change of the other devices is the control: a busier hour must not count for or against the setting.
 
 use std::fmt;
 use std::str::FromStr;
@@ -170,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Scores of a device: this many an hour before and after, with a step of the setting and one of all devices.
+    /// Hourly scores of a device, four before and four after: a step of `anyway`, and one of the setting if it is treated.
     fn device(number: usize, setting: Option<f64>, anyway: f64) -> Vec<TimedScore> {
         let noise = |hour: usize| 0.01 * ((number * 7 + hour * 3) % 5) as f64;
         (0..8)

@@ -1,10 +1,10 @@
-//! What each setting is expected to gain under a load, learned from drawn loads on drawn devices.
+//! Expected gains of settings under a load, learned from random loads on random devices.
 //!
-//! A forest of regression trees (Breiman, "Random Forests", Machine Learning 45, 2001) that all settings share: a leaf holds the mean and
-//! the standard deviation of the gain of each setting. The mean over the trees is the expectation. The error comes from the variance of
-//! the mixture of leaves, scaled so that it is the error that was measured on devices that were not trained on.
+//! A forest of regression trees (Breiman, "Random Forests", Machine Learning 45, 2001) shared by all settings: a leaf holds the mean and
+//! the standard deviation of each setting's gain. The expected gain is the mean over the trees. Its error is derived from the variance of
+//! the mixture of leaves, scaled to the error measured on held-out devices.
 //!
-//! Training needs the simulator (`seekwise-lab learn gains`); a model is read and asked without.
+//! Training needs the simulator (`seekwise-lab learn gains`); reading and evaluating a model does not.
 
 mod stored;
 mod summary;
@@ -16,21 +16,21 @@ use observe::Preference;
 pub use stored::{GainModelError, SCHEMA, Training, TrainingScore};
 pub use summary::{LoadSummary, MIN_REQUESTS, names};
 
-/// Leaves hold gains in thousandths of log merit: far finer than their errors.
+/// Unit of the gains in leaves: thousandths of log merit, far finer than their errors.
 pub const UNITS: f64 = 1_000.0;
 
-/// A model of gains. The default knows no setting.
+/// A model of gains. The default has no settings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GainModel {
-    /// The preference whose merit the gains are of.
+    /// The preference of the merit.
     pub preference: Preference,
-    /// The settings, as text; the first is the one that gains are over.
+    /// The settings, as text; gains are over the first.
     pub settings: Vec<String>,
     /// The forest.
     pub trees: Vec<GainTree>,
-    /// Squared error of an expected gain: the first, plus the second times the variance of the mixture of leaves.
+    /// Squared error of an expected gain: the first value plus the second times the variance of the mixture of leaves.
     pub error: [f64; 2],
-    /// What it was trained on, and how far it carries.
+    /// Training data and accuracy.
     pub training: Training,
 }
 
@@ -41,7 +41,7 @@ pub struct GainTree {
     pub nodes: Vec<GainNode>,
     /// Means of each leaf, in [`UNITS`], by setting.
     pub means: Vec<i16>,
-    /// Standard deviations, in the same way.
+    /// Standard deviations, in the same layout.
     pub deviations: Vec<u16>,
 }
 
@@ -57,7 +57,7 @@ pub struct GainNode {
 }
 
 impl GainTree {
-    /// The index of the leaf of a row.
+    /// The index of the leaf for a row.
     pub fn leaf(&self, row: &[f64]) -> usize {
         let mut at = if self.nodes.is_empty() { !0 } else { 0 };
         while at >= 0 {
@@ -70,26 +70,25 @@ impl GainTree {
 }
 
 impl GainModel {
-    /// The index of a setting; `None` if the model does not know it.
+    /// The index of a setting; `None` if it is not in the model.
     pub fn index_of(&self, setting: &Setting) -> Option<usize> {
         let text = setting.to_string();
         self.settings.iter().position(|known| *known == text)
     }
 
-    /// The expected gain of each setting over the first, in log merit, for a load that is described by this row
-    /// ([`LoadSummary::row`]).
+    /// The expected gain of each setting over the first, in log merit, for the load described by this row ([`LoadSummary::row`]).
     pub fn expect(&self, row: &[f64]) -> Vec<Estimate> {
         let moments = mixture(self.trees.iter(), self.settings.len(), row);
         moments.into_iter().map(|(mean, variance)| Estimate { mean, error: stated_error(self.error, variance) }).collect()
     }
 
-    /// Whether settings that it chose for drives that were held out gained in the mean. By another model nothing should be decided.
+    /// Whether the settings that it chose for held-out drives had a positive mean gain. Other models must not be used for decisions.
     pub fn is_trusted(&self) -> bool {
         self.training.scores.first().is_some_and(|score| score.chosen > 0.0)
     }
 }
 
-/// The error of a gain whose mixture of leaves has this variance, by [`GainModel::error`].
+/// The error of a gain whose mixture of leaves has this variance, from [`GainModel::error`].
 pub fn stated_error([least, share]: [f64; 2], variance: f64) -> f64 {
     (least + share * variance).sqrt()
 }

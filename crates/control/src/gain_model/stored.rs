@@ -1,4 +1,4 @@
-//! The file of a model, which is compact: it comes with the program.
+//! The file format of a model. It is compact, as the file is shipped with the program.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,45 +9,45 @@ use observe::Preference;
 /// Version of the file format.
 pub const SCHEMA: u32 = 1;
 
-/// What a model was trained on, and how far it carries.
+/// The training data and the accuracy of a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Training {
-    /// The commands that make it again.
+    /// The commands that reproduce it.
     pub commands: Vec<String>,
-    /// Loads, each on a device of its own, and rows of these.
+    /// Number of cases: loads, each on a device of its own.
     pub cases: u32,
-    /// See `cases`.
+    /// Number of rows from these cases.
     pub rows: u32,
-    /// Kinds of devices and the programs of loads, each with its number of cases.
+    /// Kinds of devices, with their numbers of cases.
     pub devices: Vec<(String, u32)>,
-    /// See `devices`.
+    /// Programs of loads, with their numbers of cases.
     pub programs: Vec<(String, u32)>,
-    /// The mean gain of each setting, in log merit.
+    /// Mean gain of each setting, in log merit.
     pub mean_gains: Vec<f32>,
-    /// Settings chosen by it on what was held out: drives first.
+    /// Scores on held-out cases; the first is for held-out drives.
     pub scores: Vec<TrainingScore>,
 }
 
-/// How well settings are chosen on held-out cases. Means of gains over the default, in log merit.
+/// Quality of the chosen settings on held-out cases: mean gains over the default, in log merit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrainingScore {
-    /// What was held out.
+    /// The property that was held out.
     pub held_out: String,
-    /// Cases that were trained on, in the mean.
+    /// Mean number of training cases.
     pub cases: u32,
-    /// Chosen by the model.
+    /// Gain of the settings chosen by the model.
     pub chosen: f32,
-    /// The best of all in hindsight.
+    /// Gain of the best settings in hindsight.
     pub best: f32,
-    /// The one setting that is best if it stays everywhere, and its gain.
+    /// The best setting if one is used everywhere.
     pub constant: String,
-    /// See `constant`.
+    /// Gain of `constant`.
     pub constant_gain: f32,
-    /// Root of the mean squared error of expected gains, and of the mean gain of each setting as the expectation.
+    /// Root mean square error of expected gains.
     pub error: f32,
-    /// See `error`.
+    /// The same error if the mean gain of each setting is the expectation.
     pub error_of_mean: f32,
     /// Share of gains that lie within the stated 90% interval.
     pub within_90: f32,
@@ -72,12 +72,12 @@ pub enum GainModelError {
         /// Its version.
         found: u32,
     },
-    /// Its parts do not fit together.
+    /// The parts of the file are inconsistent.
     #[error("{path}: {reason}")]
     Misfit {
         /// The file.
         path: String,
-        /// What does not fit.
+        /// The inconsistency.
         reason: String,
     },
 }
@@ -95,7 +95,7 @@ struct Stored {
     trees: Vec<StoredTree>,
 }
 
-/// Columns instead of nodes: they compress better.
+/// Columns rather than nodes: they compress better.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredTree {
@@ -111,7 +111,7 @@ impl GainModel {
     /// Reads the output of [`GainModel::to_json`]; `path` is used in errors.
     ///
     /// # Errors
-    /// The text is no model, or its parts do not fit together.
+    /// The text is no model, or inconsistent.
     pub fn from_json(text: &str, path: &str) -> Result<GainModel, GainModelError> {
         let stored: Stored = serde_json::from_str(text).map_err(|source| GainModelError::Json { path: path.to_owned(), source })?;
         if stored.schema != SCHEMA {
@@ -183,7 +183,7 @@ impl StoredTree {
 }
 
 impl GainTree {
-    /// Everything that predictions rely on: branches lead to later nodes, so that they end, and to leaves that there are.
+    /// Checks everything that predictions rely on: branches lead to later nodes, so that paths end, or to existing leaves.
     fn check(&self, features: usize, settings: usize) -> Result<(), String> {
         let leaves = self.nodes.len() + 1;
         if self.means.len() != leaves * settings || self.deviations.len() != leaves * settings {

@@ -1,4 +1,4 @@
-//! A load as the model sees it: windows pooled into one row of numbers.
+//! Features of a load for the model: windows pooled into one row.
 
 use observe::WindowOutcome;
 use observe::description;
@@ -6,29 +6,29 @@ use observe::window::Features;
 
 use crate::setting::Setting;
 
-/// Least number of requests of a summary: with fewer it says too little of its load.
+/// Minimum number of requests of a summary.
 pub const MIN_REQUESTS: u64 = 30;
 
-/// What is known besides the [description](observe::description). How fast the device serves, which the description leaves out so that loads
-/// compare between devices; here many devices are known. How requests wait and arrive. And which scheduler was active, as the index in
+/// Features besides the [description](observe::description). Service time and fairness: the description leaves them out so that loads can
+/// be compared between devices, but the model knows many devices. How requests wait and arrive. And the active scheduler, as its index in
 /// [`SCHEDULERS`].
 const MORE: [&str; 6] =
     ["service_s_log10", "fairness", "p99_by_response", "waited_by_response", "dispersion_320_ms_log10", "under"];
 
-/// The schedulers that a load may have been seen under.
+/// The schedulers under which a load may have been observed.
 const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
-/// Names of the values of [`LoadSummary::row`], in order.
+/// Names of the features in [`LoadSummary::row`], in order.
 pub fn names() -> Vec<String> {
     description::names().into_iter().chain(MORE.map(str::to_owned)).collect()
 }
 
-/// The mean of windows under one setting, weighted by their requests.
+/// Means over windows under one setting, weighted by requests.
 ///
-/// Windows with few requests count as well, by these: a load of ten requests a second is known after three seconds.
+/// Windows with few requests count, too: a load of ten requests per second has a summary after three seconds.
 #[derive(Clone, Debug, Default)]
 pub struct LoadSummary {
-    /// Sums of each value and of its weights.
+    /// For each feature, the sum of weighted values, and of weights.
     sums: Vec<(f64, f64)>,
     requests: u64,
 }
@@ -55,12 +55,12 @@ impl LoadSummary {
         self.requests += outcome.requests;
     }
 
-    /// Completed requests of its windows.
+    /// Number of completed requests of its windows.
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Its values in the order of [`names`], as seen under this setting; NaN where there is none. `None` with fewer than
+    /// The features in the order of [`names`], as observed under this setting; NaN for missing ones. `None` with fewer than
     /// [`MIN_REQUESTS`].
     pub fn row(&self, under: &Setting) -> Option<Vec<f64>> {
         let index = SCHEDULERS.iter().position(|name| *name == under.spec.name);

@@ -1,4 +1,4 @@
-//! Whether a promise can be kept at all: by what its unit got while nothing else used the device, or by a forecast of that.
+//! Admission control: whether a guarantee can be kept at all, by the service of its unit alone on the device, measured or forecast.
 
 use std::collections::VecDeque;
 
@@ -7,80 +7,81 @@ use block::Nanos;
 use super::chance::tail;
 use super::{KINDS, Promise, RATES};
 
-/// Latest response times that are judged; the 99th percentile is the tenth longest.
+/// Number of latest response times that are judged: the p99 is then the tenth longest.
 const RESPONSES: usize = 1_000;
-/// Fewer say nothing of a 99th percentile.
+/// Minimum number of response times for a p99.
 const FEW_RESPONSES: usize = 100;
-/// Latest parts of a second (steps) of which rates are judged: ten seconds.
+/// Number of latest steps from which rates are judged: ten seconds.
 const SLOTS: usize = 100;
-/// Fewer say nothing of a rate: two seconds.
+/// Minimum number of steps for a rate: two seconds.
 const FEW_SLOTS: usize = 20;
-/// The probability of refusing what the unit would get: a promise is judged once a second, for days.
+/// Probability of refusing a feasible guarantee per decision: there is one per second, for days.
 const BY_CHANCE: f64 = 1e-6;
-/// Standard errors of a mean with that probability: of neighbouring parts of a second, which depend on each other, twice the 4.75 of independent ones.
+/// Standard errors of a mean at that probability: twice the 4.75 of independent steps, because neighbouring ones are correlated.
 const STANDARD_ERRORS: f64 = 9.5;
-/// Time for which a refusal stands at least, so that a neighbour's limits do not come and go with it.
+/// Minimum duration of a refusal, so that limits on neighbours do not flap.
 const REFUSED: Nanos = Nanos::from_millis(60_000);
-/// Time after which a measurement is too old to say something of the load.
+/// Age from which a measurement no longer represents the load.
 const FORGOTTEN: Nanos = Nanos::from_millis(600_000);
 
-/// A figure, and what it surely is not beyond: of a response time the least, of a rate the most.
+/// A measurement or forecast with a confidence bound: a lower one for response times, an upper one for rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// As measured or forecast.
+    /// The measured or forecast value.
     pub value: f64,
-    /// The bound in the unit's favour.
+    /// The bound, in the unit's favour.
     pub bound: f64,
 }
 
-/// What a unit gets of a device while nothing else uses it.
+/// The service of a unit alone on the device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alone {
-    /// 99th percentiles in seconds: of reads, of writes that are waited for, of flushes.
+    /// p99 response times in seconds, of reads, synchronous writes and flushes; `None` if unknown.
     pub p99_s: [Option<Figure>; KINDS],
-    /// In a second in which it has requests: requests, bytes, seconds of device time, seconds of the reference disk's service.
+    /// Per second in which it has requests: requests, bytes, seconds of device time, seconds of the reference disk's service; `None` if
+    /// unknown.
     pub rates: [Option<Figure>; RATES],
-    /// Where the figures are from, as in `measured in 412 requests`.
+    /// Source of the values, for example `measured in 412 requests`.
     pub basis: String,
 }
 
-/// Whether a promise was accepted.
+/// Result of admission control.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Admission {
-    /// It is not known yet what the unit gets with nothing else there.
+    /// The service of the unit alone is not known yet.
     OnTrial,
-    /// It was, for this reason.
+    /// Admitted, for this reason.
     Admitted(String),
-    /// It was not: the figure that speaks against it.
+    /// Refused, with the value that contradicts it.
     Refused(String),
 }
 
-/// A unit's latest responses and rates while nothing else used the device.
+/// A unit's latest response times and rates while it was alone on the device.
 #[derive(Clone, Debug, Default)]
 struct Measured {
     responses: [VecDeque<Nanos>; KINDS],
-    /// Time with requests, and what was done, of each step.
+    /// For each step and rate, the time in which it was demanded, and the amount.
     slots: VecDeque<[(f64, f64); RATES]>,
-    /// Kind, arrival and response time, since the last step.
+    /// Kind, arrival and response time of requests since the last step.
     recent: Vec<(usize, Nanos, Nanos)>,
-    /// Since when nothing else has used the device; `None`: something does.
+    /// Start of the time alone on the device; `None` while others use it.
     since: Option<Nanos>,
-    /// When something was measured last.
+    /// Time of the latest measurement.
     latest: Nanos,
 }
 
-/// A promise before its judge.
+/// The admission of one guarantee.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     promise: Promise,
     measured: Measured,
     forecast: Option<Alone>,
     pub admission: Admission,
-    /// When it was refused.
+    /// Time of the refusal.
     refused: Nanos,
 }
 
-/// Three significant digits.
+/// The number with three significant digits.
 fn digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -102,7 +103,7 @@ impl Measured {
         for (kind, _, response) in recent.into_iter().filter(|(_, arrival, _)| *arrival >= since) {
             keep(&mut self.responses[kind], response, RESPONSES);
         }
-        // Of the first step, what completes may have waited behind others.
+        // Requests that complete in the first step may have waited behind others.
         if !is_first && slot.iter().any(|(time, _)| *time > 0.0) {
             keep(&mut self.slots, slot, SLOTS);
         }
@@ -138,7 +139,7 @@ fn keep<T>(ring: &mut VecDeque<T>, last: T, most: usize) {
     ring.push_back(last);
 }
 
-/// The 99th percentile, and what it surely is at least: if it were less, as many responses would not be longer.
+/// The p99 with its lower bound: were it lower, fewer responses would be as long. `None` with too few responses.
 fn p99(responses: &VecDeque<Nanos>) -> Option<Figure> {
     let count = responses.len();
     if count < FEW_RESPONSES {
@@ -152,7 +153,7 @@ fn p99(responses: &VecDeque<Nanos>) -> Option<Figure> {
     Some(Figure { value: seconds(count / 100), bound: seconds(longer - 1) })
 }
 
-/// The mean rate and what it is at most.
+/// The mean rate with its upper bound; `None` with less than a second of demand.
 fn rate(slots: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Figure> {
     let sums = slots.clone().fold((0.0, 0.0, 0.0), |sum, (time, done)| (sum.0 + time, sum.1 + done, sum.2 + 1.0));
     let (time, done, count) = sums;
@@ -166,14 +167,14 @@ fn rate(slots: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Figure> {
 }
 
 impl Alone {
-    /// The same without the figures that another one has.
+    /// This without the values that `other` has.
     fn without(mut self, other: &Alone) -> Alone {
         self.p99_s.iter_mut().zip(&other.p99_s).for_each(|(figure, known)| *figure = figure.filter(|_| known.is_none()));
         self.rates.iter_mut().zip(&other.rates).for_each(|(figure, known)| *figure = figure.filter(|_| known.is_none()));
         self
     }
 
-    /// What is promised and not to be had, with figures.
+    /// The guaranteed value that is infeasible, for display; `None` if there is none.
     fn shortfall(&self, promise: &Promise) -> Option<String> {
         let p99s = self.p99_s.iter().zip(promise.p99s()).zip(["reads", "writes", "calls of fsync"]);
         for ((figure, promised), name) in p99s {
@@ -198,7 +199,7 @@ impl Alone {
         None
     }
 
-    /// A figure that the promise is about.
+    /// A value that the guarantee is about, for display; `None` if none is known.
     fn text(&self, promise: &Promise) -> Option<String> {
         let names = ["reads", "writes", "calls of fsync"];
         let p99 = self.p99_s.iter().zip(promise.p99s()).zip(names).find_map(|((figure, promised), name)| {
@@ -217,17 +218,17 @@ impl Alone {
 }
 
 impl Promise {
-    /// In the order of [`Alone::p99_s`].
+    /// Guaranteed p99 response times, in the order of [`Alone::p99_s`].
     pub(super) fn p99s(&self) -> [Option<Nanos>; KINDS] {
         [self.read_p99, self.write_p99, self.flush_p99]
     }
 
-    /// In the order of [`Alone::rates`].
+    /// Guaranteed rates, in the order of [`Alone::rates`].
     pub(super) fn rates(&self) -> [Option<f64>; RATES] {
         [self.least_iops, self.least_bytes_per_s, self.share, self.reference.as_ref().map(|_| 1.0)]
     }
 
-    /// A rate in words.
+    /// A rate for display.
     pub(super) fn rate_text(&self, number: usize, value: f64) -> String {
         match number {
             0 => format!("{} requests/s", digits(value)),
@@ -241,9 +242,9 @@ impl Promise {
     }
 }
 
-/// Number of the device time in [`Alone::rates`].
+/// Index of the device time in [`Alone::rates`].
 pub(super) const DEVICE_TIME: usize = 2;
-/// Number of the reference disk's service.
+/// Index of the reference disk's service in [`Alone::rates`].
 pub(super) const REFERENCE: usize = 3;
 
 impl Trial {
@@ -252,35 +253,37 @@ impl Trial {
         Trial { promise: promise.clone(), measured, forecast: None, admission, refused: Nanos::ZERO }
     }
 
-    /// A request of this kind, or a call of fsync, was answered.
+    /// Notes the response time of a request of this kind, or of a call of fsync.
     pub fn responded(&mut self, kind: usize, arrival: Nanos, response: Nanos) {
         if self.measured.recent.len() < RESPONSES {
             self.measured.recent.push((kind, arrival, response));
         }
     }
 
-    /// Ends a step: the time with requests and what was done in it, by rate. `is_undisturbed`: nothing else used the device.
+    /// Ends a step. `slot`: for each rate, the time in which it was demanded, and the amount. `is_undisturbed`: the unit was alone on the
+    /// device.
     pub fn close(&mut self, span: (Nanos, Nanos), is_undisturbed: bool, slot: [(f64, f64); RATES]) {
         self.measured.close(span, is_undisturbed, slot);
     }
 
-    /// What was measured while nothing else used the device.
+    /// The measured service alone on the device; `None` with too few measurements.
     pub fn measured(&self) -> Option<Alone> {
         self.measured.alone()
     }
 
-    /// Takes a forecast of what the unit gets with nothing else there. What was measured overrides it.
+    /// Adds a forecast of the service alone on the device. Measurements override it.
     pub fn forecast(&mut self, alone: Alone) {
         self.forecast = Some(alone);
     }
 
-    /// Decides, given the share of the device's time that is promised to others before it. Returns the share that it needs itself.
+    /// Decides on admission. `taken`: the share of the device's time that is already guaranteed to others. Returns the share that this unit
+    /// needs.
     pub fn decide(&mut self, now: Nanos, taken: f64) -> f64 {
         if now - self.measured.latest >= FORGOTTEN {
             self.measured = Measured { latest: now, ..Measured::default() };
         }
         let measured = self.measured.alone();
-        // A forecast says nothing against what was measured.
+        // Measurements override the forecast.
         let forecast = self.forecast.clone().map(|forecast| measured.iter().fold(forecast, Alone::without));
         let known: Vec<Alone> = measured.iter().cloned().chain(forecast).collect();
         let need = self.need(&known);
@@ -306,7 +309,7 @@ impl Trial {
         figure.map_or(Admission::OnTrial, |figure| Admission::Admitted(format!("with nothing else there {figure}")))
     }
 
-    /// The share of the device's time that the promised rates need at least; `None`: not known, or no rate is promised.
+    /// Minimum share of the device's time for the guaranteed rates; `None` if it is unknown, or no rate is guaranteed.
     fn need(&self, known: &[Alone]) -> Option<f64> {
         let promised = self.promise.rates();
         let needs = promised.iter().enumerate().filter_map(|(number, promised)| {
@@ -329,7 +332,7 @@ mod tests {
         Nanos::from_millis(1_000 * seconds)
     }
 
-    /// Ten seconds of 20 responses each, of which one in `one_in` takes 30 ms and the others 8.
+    /// Ten seconds with 20 responses each, one in `one_in` of 30 ms and the others of 8 ms.
     fn measured(promise: &Promise, one_in: u64) -> Trial {
         let mut trial = Trial::new(promise);
         let step = |number: u64| Nanos::from_millis(100 * number);

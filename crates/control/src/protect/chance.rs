@@ -1,11 +1,11 @@
-//! Counts of rare events: the Poisson distribution.
+//! Tests for counts of rare events: the Poisson distribution.
 
-/// Probability of at least `count` events where `mean` are expected.
+/// Probability of at least `count` events if `mean` are expected.
 pub(super) fn tail(count: f64, mean: f64) -> f64 {
     if count <= 0.0 {
         return 1.0;
     }
-    // Terms from the first on would underflow: the normal approximation is as good there.
+    // For large means the terms would underflow; the normal approximation is accurate there.
     if mean > 500.0 {
         return normal_tail((count - 0.5 - mean) / mean.sqrt());
     }
@@ -26,7 +26,7 @@ fn normal_tail(z: f64) -> f64 {
     if z < 0.0 { 1.0 - upper } else { upper }
 }
 
-/// The largest mean with which at most `allowed` events happen with a probability of 99%.
+/// The largest mean with which there are at most `allowed` events with a probability of 99%.
 pub(super) fn bearable_mean(allowed: f64) -> f64 {
     if allowed > 30.0 {
         // Wilson and Hilferty, "The distribution of chi-square" (1931), to 0.1% there.

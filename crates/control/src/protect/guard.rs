@@ -1,4 +1,4 @@
-//! The control of one promise: the device time of all neighbours together.
+//! The control loop of one guarantee: the device time of all neighbours together.
 
 use std::collections::BTreeMap;
 
@@ -8,56 +8,55 @@ use super::meter::Meter;
 use super::watch::{Verdict, Watch};
 use super::{Admission, Blame, PERIOD, Promise, Standing, State, Unit, limits};
 
-/// Time after its last event from which a promised unit counts as idle, so that a pause between two requests lifts no limit.
+/// Time after its last event from which a guaranteed unit counts as idle, so that a pause between two requests lifts no limits.
 const IDLE: Nanos = Nanos::from_millis(600);
-/// Time after a change of the load during which limits are sought in quick steps; …
+/// Time after a change of the load during which limits are searched in quick steps; …
 const SEEKING: Nanos = Nanos::from_millis(5_000);
-/// … from then on, least time between two changes.
+/// … after that, minimum time between two changes.
 const STEADY: Nanos = Nanos::from_millis(5_000);
-/// Limits are not raised by a smaller factor.
+/// Minimum factor by which limits are raised.
 const SMALL_STEP: f64 = 1.1;
-/// In a steady load no limit is raised by more than this part at once, so that it can be taken back at once without being felt.
+/// Maximum relative raise of a limit in a steady load, so that it can be reverted without a noticeable effect.
 const STEADY_STEP: f64 = 0.19;
-/// Seconds that must show room before limits are raised. With 0.4, 203 of 240 drawn cases were kept, with 0.8, 207.
+/// Seconds of evidence for room before limits are raised. With 0.4, 203 of 240 random cases kept the guarantee, with 0.8, 207.
 const HOLD: f64 = 0.8;
-/// Time after which a level that broke the promise may be approached again.
+/// Time after which a level that broke the guarantee may be approached again.
 const FORGET: Nanos = Nanos::from_millis(30_000);
-/// The first cut for neighbours of which nothing is known goes this much further than the late requests say, …
+/// Factor on the first cut for unknown neighbours, which thus goes further than late requests suggest; …
 const FIRST_CUT: f64 = 0.3;
-/// … and to a part in this range: limits rise from there in quick steps.
+/// … to a fraction in this range: limits rise from there in quick steps.
 const FIRST: (f64, f64) = (0.03, 0.3);
-/// A step down is at most to this part.
+/// Lower limit of the factor of any other cut.
 const LARGEST_CUT: f64 = 0.15;
-/// Neighbours with less of the device's time than this are not the cause.
+/// Share of the device's time below which neighbours are not the cause.
 const HARMLESS: f64 = 0.01;
-/// Neighbours make use of their limits if one of them moves this part of what it may.
+/// Neighbours utilise their limits if one of them moves at least this fraction of what it may.
 const USED: f64 = 0.5;
-/// A cut begins at this part of their limits at least.
+/// A cut starts from at least this fraction of their limits.
 const LEAST_USED: f64 = 0.1;
-/// Neighbours' device time that is not cut further.
+/// Minimum device time of the neighbours: it is not cut further.
 const LEAST: f64 = 1e-4;
-/// Time with all neighbours at their floors after which a promise cannot be kept, if most seconds break it.
+/// Time with all neighbours at their floors after which a guarantee counts as infeasible, if most steps break it.
 const AT_FLOOR: Nanos = Nanos::from_millis(10_000);
-/// Time without limits, draining included, after which it shows whether they were of use: …
+/// Time without limits, draining included, after which their benefit is judged: …
 const WITHOUT: Nanos = Nanos::from_millis(4_000);
-/// … the promise is broken this many times as badly without them.
+/// … they were useful if the violation is this many times as severe without them.
 const USEFUL: f64 = 2.0;
-/// Time after which it is tried again.
+/// Time after which limits are tried again.
 const RETRY: Nanos = Nanos::from_millis(60_000);
-/// Requests that are queued already when limits change go on; the limits have their effect when as many are done, or after this
-/// time.
+/// Requests already queued when limits change are not affected. The limits take effect once that many have completed, or after this time.
 const DRAIN: Nanos = Nanos::from_millis(20_000);
-/// Time for which neighbours have no more than their floors after the load changed, unless what was queued is done before.
+/// Maximum time for which neighbours are held at their floors after a change of the load, to drain the queue.
 const DIP: Nanos = Nanos::from_millis(1_000);
-/// Sets of neighbours whose limits are remembered.
+/// Maximum number of sets of neighbours whose levels are remembered.
 const REMEMBERED: usize = 64;
 
-/// What is known about the neighbours' device time with which a promise is kept, for one set of neighbours.
+/// The state of the search for the neighbours' device time, for one set of neighbours.
 #[derive(Clone, Copy, Debug)]
 struct Level {
-    /// Seconds of device time per second that all neighbours together may have; infinite: no limit.
+    /// Seconds of device time per second that all neighbours together may have; infinite without a limit.
     time: f64,
-    /// The most with which the promise was kept, and the least with which it was broken.
+    /// Highest value that kept the guarantee, and lowest value that broke it.
     kept: f64,
     broken: f64,
     broken_at: Nanos,
@@ -69,7 +68,7 @@ impl Default for Level {
     }
 }
 
-/// Whether a promise is broken with all neighbours at their floors.
+/// Statistics on a guarantee while all neighbours are at their floors.
 #[derive(Clone, Copy, Debug, Default)]
 struct AtFloor {
     since: Option<Nanos>,
@@ -80,8 +79,8 @@ struct AtFloor {
 }
 
 impl AtFloor {
-    /// Takes note of a step. Returns how badly the promise was broken, on average, if most steps of a long time broke it with all neighbours
-    /// at their floors; as long as it is kept now and then, the limits are not in vain.
+    /// Adds a step. Returns the mean severity if most steps over [`AT_FLOOR`] broke the guarantee with all neighbours at their floors; as
+    /// long as the guarantee is kept now and then, the limits are worthwhile.
     fn hopeless(&mut self, now: Nanos, is_at_floor: bool, second: &Verdict) -> Option<f64> {
         if !is_at_floor {
             *self = AtFloor::default();
@@ -98,59 +97,59 @@ impl AtFloor {
     }
 }
 
-/// A promise that is broken even with all neighbours at their floors, so that their limits were given back.
+/// A guarantee that was broken even with all neighbours at their floors, so that their limits were lifted.
 #[derive(Clone, Copy, Debug)]
 struct GivenUp {
     since: Nanos,
-    /// How badly it was broken with limits, and how badly it has been without, as a sum over steps.
+    /// Mean severity with limits, and the sum of the severity without, over the steps.
     with: f64,
     without: f64,
     steps: u32,
 }
 
 impl GivenUp {
-    /// Takes note of a step without limits. Whether the limits were some use after all.
+    /// Adds a step without limits. Returns whether the limits were useful after all.
     fn were_useful(&mut self, now: Nanos, second: &Verdict) -> bool {
         (self.without, self.steps) = (self.without + second.severity, self.steps + 1);
         now - self.since >= WITHOUT && self.without >= USEFUL * self.with * f64::from(self.steps)
     }
 }
 
-/// A promised unit's side of the control.
+/// The control loop of one guaranteed unit.
 #[derive(Debug)]
 pub(super) struct Guard {
     pub unit: usize,
     pub watch: Watch,
-    /// Device time of each unit while this one had requests or calls outstanding, its own among them, of the last seconds.
+    /// Recent device time of each unit, including this one, while this one had requests or calls outstanding.
     pub behind: Vec<f64>,
     state: State,
     is_idle: bool,
     neighbours: Vec<usize>,
     level: Level,
-    /// By set of neighbours, and when it was last in use.
+    /// Levels by set of neighbours, with the time of last use.
     memory: BTreeMap<Vec<usize>, (Nanos, Level)>,
-    /// When the load changed: it, or a neighbour, came.
+    /// Time of the last change of the load: this unit or a neighbour appeared or left.
     began: Nanos,
     changed: Nanos,
-    /// The limits have had their effect.
+    /// Whether the limits have taken effect.
     is_settled: bool,
-    /// Limits were raised a little in a steady load, and have not shown yet that they keep the promise.
+    /// Whether limits were raised in a steady load, without evidence so far that they keep the guarantee.
     is_tried: bool,
-    /// Neighbours' requests that were queued when the limits changed and are not done.
+    /// Number of neighbours' requests queued at the change of the limits that have not completed.
     to_drain: u32,
-    /// Until then neighbours have no more than their floors, so that what was queued without limits is done sooner.
+    /// Time until which neighbours are held at their floors, so that the queue drains sooner.
     floors_until: Nanos,
     is_at_floors: bool,
-    /// By unit, the device time that it had when it was last active; infinite: no limit.
+    /// Device time of each unit when it was last active; infinite without a limit.
     left: Vec<f64>,
-    /// The device time that neighbours may have since the last step; infinite: no limit.
+    /// Device time of the neighbours since the last step; infinite without a limit.
     applied: f64,
-    /// Device time of the neighbours in the span, and the length of the span.
+    /// Device time used by the neighbours in the span, and the length of the span, in seconds.
     used: f64,
     span: f64,
     at_floor: AtFloor,
     gave_up: Option<GivenUp>,
-    /// The promise is broken with all neighbours at their floors, but worse without.
+    /// Whether the guarantee is broken with all neighbours at their floors, but more severely without limits.
     is_hopeless: bool,
     pub about: String,
 }
@@ -184,7 +183,7 @@ impl Guard {
         }
     }
 
-    /// One more unit, numbered after the others.
+    /// Adds a unit, numbered after the others.
     pub fn add_unit(&mut self) {
         self.behind.push(0.0);
         self.left.push(f64::INFINITY);
@@ -195,8 +194,8 @@ impl Guard {
         !self.is_idle && self.gave_up.is_none() && self.level.time.is_finite()
     }
 
-    /// The device time that a unit may have. One that asks for nothing keeps what it had, so that it does not fill the queue when it comes
-    /// back.
+    /// The device time that a unit may have per second; `None` without a limit. A unit without requests keeps its last value, so that it
+    /// does not fill the queue when it returns.
     pub fn cap_of(&self, unit: usize, meters: &[Meter]) -> Option<f64> {
         if self.is_limiting() && self.neighbours.contains(&unit) {
             return Some(self.cap(meters));
@@ -204,13 +203,13 @@ impl Guard {
         (!self.is_idle && self.gave_up.is_none() && self.left[unit].is_finite()).then_some(self.left[unit])
     }
 
-    /// The device time that a neighbour may have.
+    /// The device time that a neighbour may have per second.
     fn cap(&self, meters: &[Meter]) -> f64 {
         if self.is_at_floors { 0.0 } else { self.shares(meters).0 }
     }
 
-    /// The device time that each neighbour may have that wants at least as much, and the number of these: those that want less than an equal
-    /// part leave the rest to the others.
+    /// Max-min fair division: the device time of each neighbour that demands at least that much, and the number of these. Neighbours that
+    /// demand less leave the rest to the others.
     fn shares(&self, meters: &[Meter]) -> (f64, f64) {
         let mut demands: Vec<f64> = self.neighbours.iter().map(|&unit| meters[unit].demand.unwrap_or(1.0).max(1e-3)).collect();
         demands.sort_by(f64::total_cmp);
@@ -222,7 +221,7 @@ impl Guard {
             left -= demand;
             count -= 1.0;
         }
-        // All want less than there is: what is left is room for each.
+        // All demands are met: the rest is headroom for each.
         if count < 1.0 { (self.level.time, 1.0) } else { (left / count, count) }
     }
 
@@ -234,7 +233,7 @@ impl Guard {
         let outstanding: u32 = neighbours.iter().map(|&unit| meters[unit].outstanding).sum();
         let is_alone = neighbours.is_empty() && outstanding == 0;
         let time = neighbours.iter().map(|&unit| meters[unit].recent.seconds).sum::<f64>();
-        // Limits that are not made use of show no room.
+        // Limits that are not utilised are no evidence of room.
         let is_used = self.level.time.is_infinite() || neighbours.iter().any(|&unit| present[unit] && meters[unit].used >= USED);
         let is_undisturbed =
             (0..units.len()).all(|unit| unit == self.unit || (meters[unit].recent.seconds == 0.0 && meters[unit].outstanding == 0));
@@ -368,10 +367,10 @@ impl Guard {
             return;
         }
         if verdict.is_far && !is_seeking {
-            // The load is another one.
+            // The load has changed.
             self.began = now;
         }
-        // What a device's cache takes costs less of its time than when it was measured, so that what they make use of counts in bytes.
+        // Writes into the device's cache cost less device time than when they were measured, so utilisation is measured in bytes.
         let used_part = self.neighbours.iter().map(|&unit| meters[unit].used).fold(LEAST_USED, f64::max).min(1.0);
         let from = if self.level.time.is_infinite() { used.max(1e-3) } else { self.level.time * used_part };
         let is_first = self.level.broken.is_infinite() && !was_raised;
@@ -409,7 +408,7 @@ impl Guard {
         self.set(now, if time >= 1.0 { f64::INFINITY } else { time }, outstanding);
     }
 
-    /// How the promise stands.
+    /// The state of the guarantee.
     pub fn standing(&self) -> Standing {
         let all: f64 = self.behind.iter().sum();
         let mut blame: Vec<Blame> = self

@@ -1,22 +1,21 @@
-//! Limits of units: from device time, and on the way to none.
+//! Translates device time to limits, and lifts limits gradually.
 
 use block::Nanos;
 
 use super::meter::{Flow, Meter};
 use super::{Limit, Unit};
 
-/// Write-back may go on as fast as it is done, so that this many seconds of it are queued; a larger or smaller queue is corrected within as
-/// many seconds as the second says.
+/// Write-back may continue at its measured rate with a queue of this many seconds; deviations of the queue are corrected within the second
+/// number of seconds.
 const QUEUED: (f64, f64) = (0.5, 0.5);
-/// Bytes and writes that may be queued whatever the pace, so that it can begin: a large write, or some small ones.
+/// Bytes and writes that may be queued at any rate, so that write-back can start: a large write, or some small ones.
 const LEAST_QUEUED: (f64, f64) = (1e6, 4.0);
-/// Corrections by a smaller factor are no use.
+/// Minimum factor of a correction.
 const CORRECTED: f64 = 1.5;
-/// A unit that used write-back within this time may have some piled up in front of its limit: the flusher writes what has expired every
-/// five seconds.
+/// A unit that used write-back within this time may have dirty data behind its limit: the flusher writes expired data every five seconds.
 const PILED: Nanos = Nanos::from_millis(10_000);
 
-/// Whether limits differ by more than can be ignored.
+/// Whether limits differ significantly.
 pub(super) fn differs(one: &Limit, other: &Limit) -> bool {
     let pairs = [
         (one.read_bytes_per_s, other.read_bytes_per_s),
@@ -30,8 +29,8 @@ pub(super) fn differs(one: &Limit, other: &Limit) -> bool {
     })
 }
 
-/// The bytes per second that a unit may move, by its mean requests, and twice the time between two requests at that rate; `None` without a
-/// limit.
+/// Throughput in bytes per second that a limit allows, given the unit's mean request size, and twice the interval between requests at that
+/// rate; `None` without a limit.
 pub(super) fn allowed(meter: &Meter, limit: &Limit) -> Option<(f64, Nanos)> {
     let speed = meter.speed.as_ref()?;
     let of = |flow: &Flow, bytes: Option<u64>, requests: Option<u64>| {
@@ -44,8 +43,8 @@ pub(super) fn allowed(meter: &Meter, limit: &Limit) -> Option<(f64, Nanos)> {
     both.reduce(|one, other| (one.0 + other.0, one.1.max(other.1))).map(|(rate, time)| (rate, Nanos::from_secs_f64(time)))
 }
 
-/// The limit with which a unit takes at most `cap` seconds of device time per second: of each direction that it uses, in bytes, or in
-/// requests where these are small and scattered.
+/// The limit under which a unit uses at most `cap` seconds of device time per second: for each direction that it uses, in bytes, or in
+/// requests if these are small and random.
 pub(super) fn translate(unit: &Unit, meter: &Meter, cap: f64) -> Limit {
     let mut limit = Limit::default();
     let Some(speed) = &meter.speed else { return limit };
@@ -67,16 +66,16 @@ pub(super) fn translate(unit: &Unit, meter: &Meter, cap: f64) -> Limit {
     limit
 }
 
-/// Whether a unit is limited to its floor by this device time.
+/// Whether this device time limits a unit to its floor.
 pub(super) fn is_at_floor(unit: &Unit, meter: &Meter, cap: f64) -> bool {
     let speed = meter.speed.map_or(0.0, |speed| (speed.flows[0].bytes + speed.flows[1].bytes) / speed.seconds.max(1e-9));
     cap * speed <= unit.floor_bytes_per_s as f64
 }
 
-/// The limit of a unit on the way to none, if none is wanted.
+/// The limit of a unit while it is being lifted; `wanted` if that has a limit or there was no recent write-back.
 ///
-/// While writes are limited, write-back piles up in front of the limit. If all of it were let go it would be queued at once, out of
-/// reach of the limits that are wanted when the promised unit comes back. So it goes at the pace of the device, until it is gone.
+/// While writes are limited, dirty data accumulates. If the limit were removed at once, all of it would be queued, out of reach of the
+/// limits that apply when the guaranteed unit returns. So write-back continues at the device's rate until the dirty data is written.
 pub(super) fn lifted(meter: &Meter, now: Nanos, before: &Limit, wanted: Limit) -> Limit {
     if !meter.has_write_back(now, PILED) {
         return wanted;

@@ -1,20 +1,20 @@
-//! What a unit does: its requests, the device time that they take, and its speed.
+//! Measures the load of a unit: requests, device time, and bytes per device time.
 
 use block::{Nanos, Op, Request, SEQUENTIAL_GAP};
 
 /// Time constant of the averages of a unit's load.
 const MEMORY: Nanos = Nanos::from_millis(1_000);
-/// Time constant of the pace of write-back, three steps: it shows when a queue is full.
+/// Time constant of the write-back rate, three steps: it shows when a queue is full.
 const PACE: Nanos = Nanos::from_millis(300);
-/// Time constant of the use of limits.
+/// Time constant of the utilisation of limits.
 const USE: Nanos = Nanos::from_millis(2_000);
-/// A unit's speed is known from this much device time on: a few requests of a disk.
+/// Minimum device time in seconds for a known speed: a few requests of a disk.
 const KNOWN: f64 = 0.03;
-/// Requests are limited by number rather than bytes if they are smaller than this and do not follow each other: a disk's arm moves longer
-/// than it transfers (128 KiB take 1 ms at 128 MB/s).
+/// Mean size below which random requests are limited by number rather than by bytes: the seeks of a disk then take longer than the
+/// transfers (128 KiB take 1 ms at 128 MB/s).
 const SMALL: f64 = 131_072.0;
 
-/// Requests of a direction.
+/// Amounts in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
     pub requests: f64,
@@ -33,18 +33,18 @@ impl Flow {
         self.sequential += other.sequential;
     }
 
-    /// Whether its requests are small and scattered.
+    /// Whether its requests are small and random.
     pub fn is_by_requests(&self) -> bool {
         self.bytes < SMALL * self.requests && self.sequential < 0.5 * self.requests
     }
 
-    /// Bytes of a request, on average; at least a sector.
+    /// Mean size of a request in bytes; at least a sector.
     pub fn mean_bytes(&self) -> f64 {
         (self.bytes / self.requests.max(1e-9)).max(512.0)
     }
 }
 
-/// Requests and the device time that they took: reads, writes, seconds.
+/// Amounts of reads and of writes, and their device time in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Work {
     pub flows: [Flow; 2],
@@ -67,36 +67,36 @@ fn is_written_back(request: &Request) -> bool {
     request.op.is_write() && !request.sync
 }
 
-/// A unit's load.
+/// Measurements of a unit's load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meter {
     /// Requests queued or at the device.
     pub outstanding: u32,
-    /// Of these, writes that no process waits for, and their bytes.
+    /// Outstanding write-back requests, and their bytes.
     written_back: u32,
     written_back_bytes: u64,
-    /// When the last of them was queued.
+    /// Arrival of the last write-back request.
     last_written_back: Option<Nanos>,
-    /// The same, done: since the last step, and of a second as an average over [`PACE`].
+    /// Completed write-back: since the last step, and per second as an average over [`PACE`].
     recent_written_back: Flow,
     write_back_pace: Flow,
-    /// Calls in progress.
+    /// Number of calls in progress.
     pub calls: u32,
-    /// Its last event.
+    /// Time of its last event.
     pub last: Option<Nanos>,
-    /// Since the last step.
+    /// Amounts since the last step.
     pub recent: Work,
-    /// Averages over [`MEMORY`].
+    /// Amounts averaged over [`MEMORY`].
     average: Work,
-    /// Its averages when it was last unlimited, or the first ones: what a second of device time is worth to it.
+    /// The averages when it was last unlimited, or the first ones: the amounts per device time. `None` before any request.
     pub speed: Option<Work>,
-    /// Time for which it has worked without limits.
+    /// Time since it was last limited or idle.
     free: Nanos,
-    /// Part of the device's time that it took when it had worked without limits for [`MEMORY`]; `None`: it never did.
+    /// Share of the device's time that it took after [`MEMORY`] without limits; `None` if that never happened.
     pub demand: Option<f64>,
-    /// The part of its limit that it makes use of, averaged over [`USE`], or longer where requests are rarer; 1 without a limit.
+    /// Utilisation of its limit, averaged over [`USE`], or longer if requests are rarer; 1 without a limit.
     pub used: f64,
-    /// Ends of its last requests.
+    /// End sectors of its last read and its last write.
     ends: [u64; 2],
 }
 
@@ -130,19 +130,19 @@ impl Meter {
         self.ends[direction] = request.end();
     }
 
-    /// Which requests and calls are outstanding is not known any more.
+    /// Notes that the outstanding requests and calls are unknown.
     pub fn lost(&mut self) {
         (self.outstanding, self.written_back, self.written_back_bytes, self.calls) = (0, 0, 0, 0);
     }
 
-    /// Whether it had an event within this time.
+    /// Whether it has requests or calls outstanding, or had an event within this time.
     pub fn is_active(&self, now: Nanos, within: Nanos) -> bool {
         self.outstanding > 0 || self.calls > 0 || self.last.is_some_and(|last| now - last <= within)
     }
 
-    /// Ends a period; a unit's speed is learned while it is not limited.
+    /// Ends a period. The speed of a unit is measured while it is not limited.
     ///
-    /// `limit`: the bytes per second that it may move, and the time in which that is one request or more.
+    /// `limit`: the bytes per second that its limit allows, and the time for a request or more at that rate; `None` without a limit.
     pub fn close(&mut self, period: Nanos, limit: Option<(f64, Nanos)>) {
         let is_limited = limit.is_some();
         self.used = limit.map_or(1.0, |(bytes_per_s, time)| {
@@ -156,7 +156,7 @@ impl Meter {
         self.write_back_pace.scale((-period.as_secs_f64() / PACE.as_secs_f64()).exp());
         self.recent_written_back.scale(1.0 / PACE.as_secs_f64());
         self.write_back_pace.add(&std::mem::take(&mut self.recent_written_back));
-        // Limited, a unit's speed is not what it was: it is taken once, and again as long as little is known.
+        // The speed under a limit is not the original one: it is used only if none is known, or the known one has little evidence.
         let is_known = self.speed.is_some_and(|speed| speed.seconds >= KNOWN || self.average.seconds < 2.0 * speed.seconds);
         if self.recent.seconds > 0.0 && (!is_known || (!is_limited && self.average.seconds >= KNOWN)) {
             self.speed = Some(self.average);
@@ -169,18 +169,18 @@ impl Meter {
         self.recent = Work::default();
     }
 
-    /// Whether it made use of write-back within this time.
+    /// Whether it had write-back within this time.
     pub fn has_write_back(&self, now: Nanos, within: Nanos) -> bool {
         self.last_written_back.is_some_and(|last| now - last <= within)
     }
 
-    /// Bytes and requests of write-back: done per second, and queued.
+    /// Write-back in bytes and in requests: per second, and queued.
     pub fn write_back(&self) -> [(f64, f64); 2] {
         let pace = &self.write_back_pace;
         [(pace.bytes, self.written_back_bytes as f64), (pace.requests, f64::from(self.written_back))]
     }
 
-    /// Requests done since the last step.
+    /// Number of requests completed since the last step.
     pub fn recent_requests(&self) -> u32 {
         (self.recent.flows[0].requests + self.recent.flows[1].requests) as u32
     }

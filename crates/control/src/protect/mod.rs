@@ -1,10 +1,10 @@
-//! A controller that keeps promises to units (cgroups: services, containers) by limiting their neighbours (`io.max`).
+//! A controller that enforces guarantees of units (cgroups: services, containers) by limiting their neighbours (`io.max`).
 //!
 //! ```text
 //! observe::Event of each unit ──▶ Protector ──every 100 ms──▶ Change (a unit's limit, and why)
-//!                                     └────────────────────▶ Standing of each promise
+//!                                     └────────────────────▶ Standing of each guarantee
 //! ```
-//! It knows no kernel, simulator or clock: its host passes in events with their times, calls [`Protector::step`] every [`PERIOD`], and
+//! It depends on no kernel, simulator or clock: its host passes in timestamped events, calls [`Protector::step`] every [`PERIOD`], and
 //! applies the changes.
 
 mod admission;
@@ -26,31 +26,31 @@ pub use reference::Reference;
 /// Time between two calls of [`Protector::step`].
 pub const PERIOD: Nanos = Nanos::from_millis(100);
 
-/// Kinds of response times: of reads, of writes that are waited for, of flushes.
+/// Number of kinds of response times: reads, synchronous writes, flushes.
 pub const KINDS: usize = 3;
-/// Rates: requests, bytes, seconds of device time, seconds of a reference disk's service.
+/// Number of kinds of rates: requests, bytes, seconds of device time, seconds of a reference disk's service.
 pub const RATES: usize = 4;
 
-/// What a unit is promised. Every field that is `None` promises nothing.
+/// The guarantees of a unit. A field that is `None` guarantees nothing.
 ///
-/// A promise holds for each second in which the unit has requests: at most 1% of its requests take longer than the p99, and it completes at
-/// least as many requests and bytes per second of the time in which it has some outstanding. In that time, the device works for it at least
-/// for its share, and it is served as by the reference disk.
+/// They hold for each second in which the unit has requests: at most 1% of its requests take longer than the p99, and it completes at least
+/// this many requests and bytes per second of the time in which it has some outstanding. In that time it also gets at least its share of
+/// the device, and service as from the reference disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Promise {
-    /// Largest 99th percentile of the response times of reads.
+    /// Maximum p99 response time of reads.
     pub read_p99: Option<Nanos>,
-    /// The same for writes that a process waits for; write-back has no response time.
+    /// Maximum p99 response time of synchronous writes; write-back has no response time.
     pub write_p99: Option<Nanos>,
-    /// The same for calls of fsync, or flushes where calls cannot be observed.
+    /// Maximum p99 of calls of fsync, or of flushes where calls cannot be observed.
     pub flush_p99: Option<Nanos>,
-    /// Requests per second, at least.
+    /// Minimum number of requests per second.
     pub least_iops: Option<f64>,
-    /// Bytes per second, at least.
+    /// Minimum throughput in bytes per second.
     pub least_bytes_per_s: Option<f64>,
-    /// Part of the device's time, at least.
+    /// Minimum share of the device's time, from 0 to 1.
     pub share: Option<f64>,
-    /// A disk that serves it no better.
+    /// A reference disk: the device must serve the unit at least as well.
     pub reference: Option<Reference>,
 }
 
@@ -59,11 +59,11 @@ pub struct Promise {
 pub struct Unit {
     /// Its name, for [`Change::why`].
     pub name: String,
-    /// What it is promised; `None`: it is only a neighbour.
+    /// Its guarantees; `None` if it is only a neighbour.
     pub promise: Option<Promise>,
     /// Whether it may be limited.
     pub is_limitable: bool,
-    /// It is never limited to less than this.
+    /// Lowest limit of this unit, in bytes per second.
     pub floor_bytes_per_s: u64,
 }
 
@@ -90,7 +90,7 @@ impl Limit {
 /// A limit to be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Number of the unit.
+    /// Index of the unit.
     pub unit: usize,
     /// Its limits from now on.
     pub limit: Limit,
@@ -98,80 +98,81 @@ pub struct Change {
     pub why: String,
 }
 
-/// How a promise stands.
+/// The state of a guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The unit asks for nothing, so that it is owed nothing.
+    /// The unit has no requests, so nothing is due.
     Idle,
-    /// The promise is kept.
+    /// The guarantee is kept.
     Kept,
-    /// It is not, and limits on neighbours are being sought with which it is.
+    /// It is broken, and limits on neighbours that keep it are being searched.
     NotKept,
-    /// It is not kept even with its neighbours at their floors, or they are not the cause. Their limits were given back, unless it is broken at
+    /// It is broken even with the neighbours at their floors, or these are not the cause. Their limits were lifted, unless it is broken at
     /// least twice as badly without them.
     CannotBeKept,
-    /// The device cannot keep it even with nothing else there, or not beside other promises: nothing is limited for it.
+    /// The device cannot keep it even for the unit alone, or not together with other guarantees: nothing is limited for it.
     Refused,
 }
 
-/// The part of a unit's waiting that was behind another unit's requests.
+/// The share of a unit's waiting time that was spent behind another unit's requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Blame {
-    /// Number of the other unit.
+    /// Index of the other unit.
     pub unit: usize,
-    /// From 0 to 1.
+    /// Share from 0 to 1.
     pub share: f64,
 }
 
-/// How the promise of a unit stands, with what was measured.
+/// The state of a unit's guarantees, with measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Standing {
-    /// Number of the unit.
+    /// Index of the unit.
     pub unit: usize,
-    /// In a word.
+    /// The state.
     pub state: State,
-    /// Figures, for people.
+    /// Measurements, for display.
     pub measured: String,
-    /// The units behind whose requests it waited, the worst first.
+    /// The units behind whose requests it waited, the largest share first.
     pub blame: Vec<Blame>,
-    /// Whether it was accepted, and why.
+    /// Whether the guarantees were admitted, and why.
     pub admission: Admission,
 }
 
 /// Time after its last event during which a neighbour counts as active.
 const ACTIVE: Nanos = Nanos::from_millis(2_000);
-/// A neighbour that asks for nothing for this long, or for twice the time between two requests that its limit allows, leaves room that says
-/// nothing about limits.
+/// A neighbour without requests for this long, or for twice the interval between requests that its limit allows, leaves room that is no
+/// evidence about limits.
 const PAUSE: Nanos = Nanos::from_millis(200);
-/// How often it is decided which promises are accepted.
+/// Interval between decisions on admission.
 const DECIDED: Nanos = Nanos::from_millis(1_000);
 
-/// The controller.
+/// Enforces the guarantees of units.
 ///
-/// Each promise has one controlled quantity: the device time per second that all neighbours together may have. It is divided among them so
-/// that those that want less than an equal part get what they want, and translated to a limit by what each moved in a second of device time
-/// when it was not limited. While the promise is broken the time is cut, in proportion to how far; while it is kept with room to spare, it is
-/// raised towards the least that broke it. What worked is remembered for each set of neighbours.
+/// Each guarantee has one controlled quantity: the device time per second that all neighbours together may have. It is divided among them
+/// max-min fairly: neighbours that demand less than an equal part get their demand. A neighbour's part is translated to a limit by what it
+/// moved per second of device time while it was unlimited. While the guarantee is broken the time is cut in proportion to the violation;
+/// while it is kept with room to spare, the time is raised towards the lowest value that broke it. Working values are remembered for each
+/// set of neighbours.
 ///
-/// A neighbour that asks for nothing keeps its limit while the promised unit asks: without one it would fill the queue within a period when it
-/// comes back. While the promised unit asks for nothing there are no limits, but for write-back that has piled up in front of one.
+/// A neighbour without requests keeps its limit while the guaranteed unit has some: unlimited, it would fill the queue within a period when
+/// it returns. While the guaranteed unit has no requests there are no limits, except on write-back that has accumulated behind one.
 #[derive(Debug)]
 pub struct Protector {
     units: Vec<Unit>,
     meters: Vec<Meter>,
     guards: Vec<Guard>,
-    /// By unit, the guard of its promise.
+    /// Index of the guard of each unit's guarantee; `None` without one.
     guard_of: Vec<Option<usize>>,
     limits: Vec<Limit>,
-    /// The last completion of any unit: device time is counted from there.
+    /// The last completion of any unit: the next device time is counted from there.
     last_completion: Nanos,
     stepped: Nanos,
-    /// When it was last decided which promises are accepted.
+    /// Time of the last decision on admission.
     decided: Nanos,
 }
 
 impl Protector {
-    /// A controller of these units, which are numbered in their order. None is limited at first.
+    /// A controller of these units, numbered in their order. None is limited at first.
     pub fn new(units: Vec<Unit>) -> Protector {
         let mut protector = Protector {
             units: Vec::new(),
@@ -187,7 +188,7 @@ impl Protector {
         protector
     }
 
-    /// Adds a unit, numbered after all others. What is known of these is kept, and so are their limits.
+    /// Adds a unit, numbered after all others. State and limits of the others are kept.
     pub fn add(&mut self, unit: Unit) {
         let number = self.units.len();
         self.guard_of.push(unit.promise.as_ref().map(|_| self.guards.len()));
@@ -206,7 +207,7 @@ impl Protector {
         self.units[unit].is_limitable = is_limitable;
     }
 
-    /// Takes note of an event of a unit. Events come in order of time.
+    /// Processes an event of a unit. Events must be in order of time.
     ///
     /// # Panics
     /// There is no such unit.
@@ -239,13 +240,14 @@ impl Protector {
         }
     }
 
-    /// Events were lost: which requests and calls are outstanding is not known any more. Those that complete later count all the same.
+    /// Notes that events were lost: the number of outstanding requests and calls is unknown and restarts at 0. Later completions still
+    /// count.
     pub fn lost(&mut self) {
         self.meters.iter_mut().for_each(Meter::lost);
         self.guards.iter_mut().for_each(|guard| guard.watch.lost());
     }
 
-    /// The device worked for a unit; who has requests or calls outstanding waited behind it.
+    /// Charges device time to a unit. Units with requests or calls outstanding waited behind it.
     fn charge(&mut self, unit: usize, at: Nanos, charge: Nanos) {
         self.last_completion = self.last_completion.max(at);
         for guard in &mut self.guards {
@@ -259,14 +261,14 @@ impl Protector {
         }
     }
 
-    /// Decides, every [`PERIOD`]. Returns the limits that change.
+    /// Must be called every [`PERIOD`]. Returns the limits that change.
     pub fn step(&mut self, now: Nanos) -> Vec<Change> {
         let period = now - self.stepped;
         self.stepped = now;
         let allowed: Vec<Option<(f64, Nanos)>> =
             self.meters.iter().zip(&self.limits).map(|(meter, limit)| limits::allowed(meter, limit)).collect();
         let gap = |unit: usize| allowed[unit].map_or(Nanos::ZERO, |(_, time)| time);
-        // A limited unit may have nothing but requests that wait for its limit, which are not seen.
+        // A limited unit may only have requests that are held back by its limit, which are not observed.
         let longest = |unit: usize| if self.limits[unit].is_none() { ACTIVE } else { gap(unit).max(Nanos(3 * ACTIVE.0)) };
         let units = 0..self.units.len();
         let active: Vec<bool> = units.clone().map(|unit| self.meters[unit].is_active(now, longest(unit))).collect();
@@ -294,7 +296,7 @@ impl Protector {
         changes
     }
 
-    /// The limit of a unit: the lowest that a promise needs, and the number of that promise's guard.
+    /// The limit of a unit: the lowest that any guarantee needs, and the index of that guarantee's guard.
     fn limit_of(&self, unit: usize) -> (Limit, Option<usize>) {
         let mut least = (f64::INFINITY, None);
         if !self.units[unit].is_limitable {
@@ -320,19 +322,19 @@ impl Protector {
         }
     }
 
-    /// Takes a forecast of what a unit gets with nothing else there: its promise is refused if that is less, until it is measured.
+    /// Adds a forecast of the service of a unit alone on the device. Guarantees beyond it are refused, until there are measurements.
     pub fn forecast(&mut self, unit: usize, alone: Alone) {
         if let Some(Some(guard)) = self.guard_of.get(unit) {
             self.guards[*guard].watch.trial.forecast(alone);
         }
     }
 
-    /// What was measured of a unit with a promise while nothing else used the device; `None` as long as that is too little.
+    /// The measured service of a guaranteed unit while it was alone on the device; `None` with too few measurements.
     pub fn alone(&self, unit: usize) -> Option<Alone> {
         self.guards[(*self.guard_of.get(unit)?)?].watch.trial.measured()
     }
 
-    /// How each promise stands, in the order of units.
+    /// The state of each guarantee, in the order of units.
     pub fn standings(&self) -> Vec<Standing> {
         self.guards.iter().map(Guard::standing).collect()
     }

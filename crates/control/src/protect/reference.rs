@@ -1,11 +1,11 @@
-//! A disk that a unit is served at least as well as, request by request.
+//! A reference disk: a unit must be served at least as well as by it, request by request.
 //!
 //! ```text
 //! the unit's requests   ├──1──┤├──2──┤      idle      ├──3──┤      with outstanding requests: 1, 2, 3
 //! the reference disk    ├─1─┤├──2─┤         idle      ├───3───┤    its service of these: less than they took, or more
 //! ```
-//! The disk has a clock of its own, which runs while it serves and idles for as long as the unit does. A unit is served as on that disk if,
-//! in each second in which it has requests, those that complete are a second of the disk's service.
+//! The disk has its own clock, which runs while it serves and stands still while the unit is idle. The guarantee is kept if, in each second
+//! in which the unit has requests, the completed ones amount to a second of the disk's service.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use block::tenants::{ServiceModel, ServiceTime};
 use block::{Nanos, Request};
 
-/// Requests whose completion was not seen are forgotten from this number on.
+/// Maximum number of tracked requests: beyond it the oldest, whose completion was probably lost, are dropped.
 const MAX_UNDER_WAY: usize = 1 << 14;
 
-/// A reference disk. Two of one name are the same.
+/// A reference disk. Equal if the names are.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    /// As it was named, such as `sata7200`.
+    /// Its name in the configuration, for example `sata7200`.
     pub name: String,
     /// Its service times.
     pub model: Arc<dyn ServiceModel>,
@@ -32,14 +32,14 @@ impl PartialEq for Reference {
     }
 }
 
-/// A reference disk that serves a unit's requests.
+/// The simulation of a reference disk under a unit's requests.
 pub(super) struct Shadow {
     disk: Box<dyn ServiceTime>,
-    /// By its own clock, when all requests so far are done.
+    /// Completion of all requests so far, by its own clock.
     end: Nanos,
-    /// Since when the unit has had no request.
+    /// Start of the unit's idle time.
     idle_since: Nanos,
-    /// Service times of the requests that have not completed, in the order of arrival. Their sum is what counts, not which is which.
+    /// Service times of outstanding requests, in order of arrival. Only their sum matters, so completions may be matched in any order.
     under_way: VecDeque<Nanos>,
 }
 
@@ -54,7 +54,7 @@ impl Shadow {
         Shadow { disk: reference.model.begin(), end: Nanos::ZERO, idle_since: Nanos::ZERO, under_way: VecDeque::new() }
     }
 
-    /// A request arrives.
+    /// Adds a request.
     pub fn queued(&mut self, request: &Request) {
         if self.under_way.is_empty() {
             self.end += request.arrival - self.idle_since.min(request.arrival);
@@ -68,12 +68,12 @@ impl Shadow {
         self.under_way.push_back(service);
     }
 
-    /// Which requests have not completed is not known any more.
+    /// Notes that the outstanding requests are unknown.
     pub fn lost(&mut self) {
         self.under_way.clear();
     }
 
-    /// A request completes. Returns what the reference disk needs for it.
+    /// Notes a completion. Returns the reference disk's service time for a request.
     pub fn completed(&mut self, at: Nanos) -> Nanos {
         self.idle_since = at;
         self.under_way.pop_front().unwrap_or(Nanos::ZERO)

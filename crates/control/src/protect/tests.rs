@@ -17,7 +17,7 @@ struct Load {
     bytes: u64,
     depth: u32,
     service: Nanos,
-    /// Milliseconds from and to which it asks.
+    /// Intervals in milliseconds during which it issues requests.
     awake: Vec<(u64, u64)>,
     is_sequential: bool,
 }
@@ -34,7 +34,7 @@ fn flood(awake: &[(u64, u64)]) -> Load {
     Load { op, bytes, depth: 16, service, awake: awake.to_vec(), is_sequential: true }
 }
 
-/// One request at a time, first come first served; a token bucket for each unit.
+/// Serves one request at a time, first come first served, with a token bucket per unit.
 struct Disk {
     now: Nanos,
     loads: Vec<Load>,
@@ -66,7 +66,7 @@ impl Disk {
         }
     }
 
-    /// Seconds that a limit takes for a request.
+    /// Seconds of delay that a limit imposes per request.
     fn cost(load: &Load, limit: &Limit) -> f64 {
         let (bytes, iops) = match load.op {
             Op::Read => (limit.read_bytes_per_s, limit.read_iops),
@@ -76,7 +76,7 @@ impl Disk {
         seconds[0].max(seconds[1])
     }
 
-    /// What was owed under another limit is owed under this one, as in `tg_update_carryover` of the kernel.
+    /// A debt under the old limit is carried over to the new one, as in `tg_update_carryover` of the kernel.
     fn limit(&mut self, unit: usize, limit: Limit) {
         let [before, now] = [self.limits[unit], limit].map(|limit| Self::cost(&self.loads[unit], &limit));
         self.tokens[unit] *= if before > 0.0 { now / before } else { 0.0 };
@@ -90,7 +90,7 @@ impl Disk {
             return false;
         }
         let cost = Self::cost(load, &self.limits[unit]);
-        // Tokens are seconds of the rate.
+        // Tokens are seconds at the limit's rate.
         let pays = cost == 0.0 || self.tokens[unit] >= 0.0;
         if pays && cost > 0.0 {
             self.tokens[unit] -= cost;
@@ -138,7 +138,7 @@ impl Disk {
         }
     }
 
-    /// Completions of a unit between these milliseconds, and those that took longer than a limit.
+    /// Number of completions of a unit between these milliseconds, and of those that took longer than a limit.
     fn counts(&self, unit: usize, (from, to): (u64, u64), limit: Nanos) -> (usize, usize) {
         let within = |at: Nanos| (from..to).contains(&(at.0 / 1_000_000));
         let all = self.done.iter().filter(|(of, _, at)| *of == unit && within(*at));
@@ -146,7 +146,7 @@ impl Disk {
     }
 }
 
-/// A write of 1 MiB that no process waits for, of the second unit.
+/// A write-back request of 1 MiB of the second unit.
 fn written_back(ms: u64) -> Request {
     let (priority, arrival, lba) = (Priority::DEFAULT, Nanos::from_millis(ms), 2_048 * ms);
     Request { id: 0, stream: 1, op: Op::Write, sync: false, priority, sectors: 2_048, lba, arrival }
@@ -297,7 +297,7 @@ fn write_back_that_piled_up_in_front_of_a_limit_is_not_let_go_at_once() {
     let mut meter = meter::Meter::default();
     let at = |ms: u64| Nanos::from_millis(ms);
     let mut limit = Limit { write_bytes_per_s: Some(1 << 20), ..Limit::default() };
-    // The device writes 10 MiB a second. What the limit lets go is queued at once.
+    // The device writes 10 MiB per second. Whatever the limit releases is queued at once.
     meter.queued(&written_back(0));
     let (mut queued, mut let_go, mut most) = (1_u64, 0.0, 0);
     for ms in 0..20_000_u64 {
@@ -329,7 +329,7 @@ fn write_back_that_piled_up_in_front_of_a_limit_is_not_let_go_at_once() {
 
 #[test]
 fn a_promise_that_no_limit_keeps_leaves_neighbours_unlimited() {
-    // A read takes 8 ms, which does not show as long as the neighbour writes in each part of a second.
+    // A read takes 8 ms, which is not measured as long as the neighbour writes in every step.
     let mut all = units(read_p99(5), 1);
     all[1].floor_bytes_per_s = 40 << 20;
     let mut protector = Protector::new(all);
@@ -340,7 +340,7 @@ fn a_promise_that_no_limit_keeps_leaves_neighbours_unlimited() {
     let standing = &protector.standings()[0];
     assert!(standing.measured.contains("reads"), "{}", standing.measured);
     assert_eq!(standing.blame[0].unit, 1);
-    // It waits for at most 16 writes of 7 ms, for fewer while limits were sought, and for its own read of 8 ms.
+    // It waits for at most 16 writes of 7 ms, fewer during the search for limits, and for its own read of 8 ms.
     assert!((0.85..=112.0 / 120.0).contains(&standing.blame[0].share), "{}", standing.blame[0].share);
 }
 
@@ -377,7 +377,7 @@ fn of_promises_that_need_more_than_the_device_the_later_is_refused() {
     let mut all = units(rate.clone(), 1);
     all[1].promise = Some(rate);
     let mut protector = Protector::new(all);
-    // 125 reads a second alone: each promise needs 56% of the device's time, measured for three seconds.
+    // 125 reads per second alone: each guarantee needs 56% of the device's time, measured for three seconds.
     let mut disk = Disk::new(vec![reader(&[(0, 4_000), (8_000, 20_000)]), reader(&[(4_000, 20_000)])]);
     disk.run(&mut protector, 20_000);
     let [one, other] = &protector.standings()[..] else { panic!() };
@@ -488,7 +488,7 @@ fn units_are_added_and_released_while_others_stay_limited() {
     disk.run(&mut protector, 20_000);
     let limited = disk.limits[1];
     assert!(!limited.is_none());
-    // Another neighbour, and another promise.
+    // Another neighbour, and another guarantee.
     units(read_p99(40), 1).into_iter().rev().for_each(|unit| protector.add(unit));
     for load in [flood(&[(25_000, 60_000)]), reader(&[(40_000, 60_000)])] {
         disk.loads.push(load);

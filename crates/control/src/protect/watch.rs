@@ -1,4 +1,4 @@
-//! How a promised unit is served: late requests, and requests and bytes per second of the time in which it asks.
+//! Measures the service of a guaranteed unit: late requests, and rates over the time in which it has requests.
 
 use std::collections::VecDeque;
 
@@ -10,39 +10,39 @@ use super::chance::{bearable_mean, tail};
 use super::reference::Shadow;
 use super::{KINDS, Promise, RATES};
 
-/// The part of requests that a p99 allows to be late.
+/// Share of requests that may be late under a p99.
 pub(super) const LATE: f64 = 0.01;
-/// Requests per second from which a p99 allows one of them to be late; below, none.
+/// Requests per second from which one of them may be late under a p99; with fewer, none may.
 pub(super) const FEW: f64 = 20.0;
-/// Standard deviations between the mean rate and the promised one, so that 97% of seconds have it; half as much again, as the parts of a
-/// second that they are taken from depend on each other where the device or the page cache writes in bursts; …
+/// Margin of the mean rate above the guaranteed one in standard deviations, so that 97% of seconds keep it: 1.9, and half as much again
+/// because the steps of a second are correlated where the device or the page cache writes in bursts; …
 const RATE_MARGIN: f64 = 2.8;
-/// … and at least this part above it, for bursts that are rarer than a span.
+/// … and at least this relative margin, for bursts that are rarer than a span.
 const RATE_RESERVE: f64 = 0.05;
-/// Probability below which more late requests than bearable are no chance. Every step asks, so that limits end below what is just
-/// bearable.
+/// Significance level for more late requests than tolerable. It is tested at every step, so limits end up below the level that is just
+/// tolerable.
 const CHANCE: f64 = 0.1;
-/// The part of seconds that may break the promise: well below the 5% that are allowed, as the ones in which limits are sought count, too.
-/// With 3%, 8 of 20 drawn cases kept the promise, with 1.5% 12.
+/// Share of seconds that may break the guarantee: well below the 5% that are allowed, as seconds during the search for limits count, too.
+/// With 3%, 8 of 20 random cases kept the guarantee, with 1.5% 12.
 const BROKEN: f64 = 0.015;
-/// Probability of so few late requests below which there is room for more.
+/// If so few late requests have a probability below this, limits may be raised.
 const ROOM: f64 = 0.3;
-/// A cut aims at this part of the late requests that are bearable.
+/// A cut aims at this fraction of the tolerable late requests.
 const AIM: f64 = 0.5;
-/// Number of requests, and the part of the limit below which all of them show that there is room.
+/// There is also room if at least this many requests all took less than this fraction of the limit.
 const FAR: (f64, f64) = (100.0, 0.6);
 
-/// Requests of a kind with a promised p99.
+/// A kind of requests with a guaranteed p99.
 #[derive(Clone, Debug)]
 struct Kind {
     name: &'static str,
     limit: Nanos,
-    /// Arrivals of those that are not done, in order.
+    /// Arrivals of outstanding requests, in order.
     pending: VecDeque<Nanos>,
 }
 
 impl Kind {
-    /// One that arrived then is done.
+    /// Removes a request that has completed.
     fn remove(&mut self, arrival: Nanos) {
         let place = self.pending.partition_point(|other| *other < arrival);
         if self.pending.get(place) == Some(&arrival) {
@@ -50,105 +50,105 @@ impl Kind {
         }
     }
 
-    /// Those that have waited for longer than promised from then on: they are late already, whenever they came.
+    /// Number of outstanding requests that have waited beyond the limit, counted from `from` at the earliest: they are already late.
     fn overdue(&self, now: Nanos, from: Nanos) -> usize {
         self.pending.iter().take_while(|arrival| now - from.max(**arrival) > self.limit).count()
     }
 }
 
-/// Counts of a kind over a span.
+/// Counters of one kind over a span.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     done: f64,
     late: f64,
-    /// The longest response time by the limit.
+    /// The longest response time, relative to the limit.
     longest: f64,
 }
 
-/// Counts over a span.
+/// Counters over a span of time.
 #[derive(Clone, Debug, Default)]
 struct Span {
     kinds: [Count; KINDS],
-    /// The same of requests that came after the limits had their effect.
+    /// Counters of requests that arrived after the limits took effect.
     fresh: [Count; KINDS],
-    /// Seconds in all.
+    /// Length in seconds.
     wall: f64,
     /// Seconds with requests or calls outstanding.
     wanted: f64,
-    /// Seconds with requests or flushes outstanding: the device's time is asked for. And with requests alone.
+    /// Seconds with requests or flushes outstanding, so that device time is demanded; and seconds with requests outstanding.
     asked: f64,
     requested: f64,
     rates: [Done; RATES],
-    /// Whole seconds in which the promise was broken.
+    /// Number of whole seconds that broke the guarantee.
     broken: f64,
 }
 
-/// What was done of a quantity whose rate may be promised.
+/// Amount of a quantity with a rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     sum: f64,
-    /// Of the parts of a second (steps) in which it was wanted: the sum of squares of their rates, and their number.
+    /// Over the steps in which it was demanded: the sum of squares of their rates, and their number.
     squares: f64,
     slots: f64,
 }
 
-/// A rate that is promised.
+/// A guaranteed rate.
 struct Rate {
     promised: f64,
     done: Done,
-    /// Seconds in which it was wanted.
+    /// Seconds in which it was demanded.
     wanted: f64,
-    /// Without neighbours; 0 as long as not known.
+    /// Rate without neighbours; 0 if unknown.
     alone: f64,
 }
 
-/// How the promise is kept over a span.
+/// The state of the guarantee over a span.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict {
-    /// It is broken, and not by chance.
+    /// Whether it is broken, beyond chance.
     pub is_broken: bool,
-    /// It is broken far beyond what chance or the limits' own precision could do.
+    /// Whether it is broken far beyond chance and the precision of limits.
     pub is_far: bool,
-    /// Neighbours may have more, as far as the span is long enough to say so.
+    /// Whether neighbours may have more, as far as a span of this length can show.
     pub has_room: bool,
-    /// How badly it is broken: the part of requests that are late by the part that may be, or the promised rate by the rate; the larger one.
+    /// The larger of the share of late requests relative to the tolerable one, and the guaranteed rate relative to the measured one.
     pub severity: f64,
-    /// By what neighbours' device time should be multiplied where the promise is broken, …
+    /// Factor for the device time of neighbours if the guarantee is broken, …
     pub cut: f64,
-    /// … and where there is room.
+    /// … and if there is room.
     pub raise: f64,
-    /// With figures.
+    /// Measurements, for display.
     pub about: String,
 }
 
-/// A unit with a promise.
+/// The measurements of a unit with guarantees.
 #[derive(Debug)]
 pub(super) struct Watch {
     promise: Promise,
     kinds: [Option<Kind>; KINDS],
     least: [Option<f64>; RATES],
-    /// Requests and calls.
+    /// Outstanding requests and calls; and since when this number is accounted.
     outstanding: u32,
     since: Nanos,
-    /// Requests alone.
+    /// Outstanding requests; and since when this number is accounted.
     requests: u32,
     asked_since: Nanos,
-    /// Since the last step.
+    /// Counters since the last step.
     slot: Span,
-    /// Since the limits changed.
+    /// Counters since the limits took effect.
     span: Span,
-    /// The last second, by steps.
+    /// Counters of the steps of the last second.
     second: VecDeque<Span>,
-    /// Rates without neighbours; 0 as long as not known.
+    /// Rates without neighbours; 0 if unknown.
     alone: [f64; RATES],
     has_calls: bool,
-    /// Requests that came before do not show what the limits do.
+    /// Requests that arrived earlier do not show the effect of the limits.
     fresh_from: Nanos,
-    /// Steps until the next whole second of the span is over.
+    /// Number of steps until the current whole second of the span ends.
     until_second: usize,
-    /// The reference disk.
+    /// Simulates the reference disk; `None` without one.
     shadow: Option<Shadow>,
-    /// Whether the promise can be kept at all.
+    /// Admission of the guarantee.
     pub trial: Trial,
 }
 
@@ -163,7 +163,7 @@ impl Count {
 const READ: usize = 0;
 const WRITE: usize = 1;
 const FLUSH: usize = 2;
-/// Steps of a second.
+/// Number of steps per second.
 const STEPS: usize = 10;
 
 impl Watch {
@@ -189,7 +189,7 @@ impl Watch {
         }
     }
 
-    /// The kind of a request that has a response time: write-back has none.
+    /// The kind of a request; `None` for write-back, which has no response time.
     fn kind_of(request: &Request) -> Option<usize> {
         match request.op.is_write() {
             false => Some(READ),
@@ -205,7 +205,7 @@ impl Watch {
         self.outstanding = if more { self.outstanding + 1 } else { self.outstanding.saturating_sub(1) };
     }
 
-    /// The same of requests alone.
+    /// Accounts requests alone, without calls.
     fn is_asking(&mut self, now: Nanos, more: bool) {
         if self.requests > 0 {
             self.slot.is_asking((now - self.asked_since).as_secs_f64());
@@ -214,7 +214,7 @@ impl Watch {
         self.requests = if more { self.requests + 1 } else { self.requests.saturating_sub(1) };
     }
 
-    /// The device worked for this unit.
+    /// Adds device time that was spent on this unit.
     pub fn worked(&mut self, time: Nanos) {
         self.slot.rates[DEVICE_TIME].sum += time.as_secs_f64();
     }
@@ -229,7 +229,7 @@ impl Watch {
         }
     }
 
-    /// What is outstanding is not known any more.
+    /// Notes that the outstanding requests are unknown.
     pub fn lost(&mut self) {
         (self.outstanding, self.requests) = (0, 0);
         self.kinds.iter_mut().flatten().for_each(|kind| kind.pending.clear());
@@ -278,7 +278,7 @@ impl Watch {
             Event::Called { at, .. } => {
                 self.has_calls = true;
                 self.is_wanting(*at, true);
-                // What is called shows when it returns; until then it may be an fsync, which may wait for longer than anything else.
+                // A call's type is known only when it returns; until then it may be an fsync, which may wait longest.
                 if let Some(kind) = &mut self.kinds[FLUSH] {
                     kind.pending.push_back(*at);
                 }
@@ -295,8 +295,8 @@ impl Watch {
         }
     }
 
-    /// Ends a slot, which began at `from`. `is_settled`: the limits have had their effect, so that it counts for the span. `is_alone`: no
-    /// neighbour was active. `is_undisturbed`: nothing else used the device.
+    /// Ends a step. `is_settled`: the limits have taken effect, so that it counts for the span. `is_alone`: no neighbour was active.
+    /// `is_undisturbed`: no other unit used the device.
     pub fn close(&mut self, (from, now): (Nanos, Nanos), is_settled: bool, is_alone: bool, is_undisturbed: bool) {
         if self.outstanding > 0 {
             self.slot.wanted += (now - self.since).as_secs_f64();
@@ -333,13 +333,13 @@ impl Watch {
         }
     }
 
-    /// Whether a second broke the promise, by chance or not.
+    /// Whether this second broke the guarantee, by chance or not.
     fn is_broken(&self, second: &Span, now: Nanos) -> bool {
         let overdue = |kind: &Kind| kind.overdue(now, self.fresh_from) as f64;
         let is_late = |kind: &Kind, count: &Count| count.late + overdue(kind) > allowed(count.done);
         let late = self.kinds.iter().zip(&second.fresh).any(|(kind, count)| kind.as_ref().is_some_and(|kind| is_late(kind, count)));
         let mut done = self.least.iter().zip(second.rates.iter().zip(second.times()));
-        // Less by a request is not less.
+        // A rate that is lower by less than one request does not count.
         let one = |done: &Done| done.sum / second.rates[0].sum.max(1.0);
         late || done.any(|(least, (done, time))| least.is_some_and(|least| done.sum + one(done) < least * time))
     }
@@ -350,22 +350,22 @@ impl Watch {
         sum
     }
 
-    /// Begins another span: the limits have had their effect.
+    /// Starts a new span: the limits have taken effect.
     pub fn begin_span(&mut self, now: Nanos) {
         (self.span, self.fresh_from, self.until_second) = (Span::default(), now, STEPS);
     }
 
-    /// Seconds of the span.
+    /// Length of the span, in seconds.
     pub fn wall(&self) -> f64 {
         self.span.wall
     }
 
-    /// The promise over the span since the limits changed.
+    /// The state of the guarantee over the current span.
     pub fn verdict(&self, now: Nanos) -> Verdict {
         self.judge(&self.span, &self.span.fresh, (now, self.fresh_from))
     }
 
-    /// The promise over the last second, whatever the limits were.
+    /// The state of the guarantee over the last second, under any limits.
     pub fn verdict_of_second(&self, now: Nanos) -> Verdict {
         let second = self.last_second();
         self.judge(&second, &second.kinds, (now, Nanos::ZERO))
@@ -379,7 +379,7 @@ impl Watch {
                 late(kind, count, seconds, (now, from), &mut verdict);
             }
         }
-        // Late requests come in groups, and rates fall for longer than a part of a second: broken seconds count by themselves.
+        // Late requests come in groups, and rates fall for longer than a step, so broken seconds are counted separately.
         let expected = BROKEN * seconds;
         if span.broken > 0.0 && tail(span.broken, expected) < CHANCE {
             verdict.is_broken = true;
@@ -419,7 +419,7 @@ impl Span {
         }
     }
 
-    /// By rate, the seconds in which it was wanted.
+    /// Seconds in which each rate was demanded.
     fn times(&self) -> [f64; RATES] {
         [self.wanted, self.wanted, self.asked, self.requested]
     }
@@ -430,7 +430,7 @@ impl Span {
     }
 }
 
-/// Late requests that a p99 allows in a second with this number of requests.
+/// Number of late requests that a p99 tolerates in a second with this many requests.
 fn allowed(requests: f64) -> f64 {
     if requests < FEW { 0.0 } else { (LATE * requests).floor().max(1.0) }
 }
@@ -444,11 +444,11 @@ fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), v
         .map_or(0.0, |arrival| (now - from.max(*arrival)).0 as f64 / kind.limit.0.max(1) as f64);
     let (late, longest) = (count.late + overdue, count.longest.max(oldest));
     let rate = count.done / seconds;
-    // Late requests per second with which nearly all seconds keep the promise.
+    // Mean number of late requests per second with which nearly all seconds keep the guarantee.
     let bearable = bearable_mean(allowed(rate));
     let expected = bearable * seconds;
     verdict.severity = verdict.severity.max(late / (count.done + overdue).max(1.0) / LATE);
-    // A promise is of seconds: one late request at the beginning of a span says little.
+    // The guarantee is per second: one late request at the start of a span proves little.
     let chance = tail(late, bearable * seconds.max(1.0));
     if late > 0.0 && chance < CHANCE {
         verdict.is_broken = true;
@@ -456,7 +456,7 @@ fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), v
     }
     let is_far_below = count.done >= FAR.0 && longest < FAR.1;
     verdict.has_room &= is_far_below || 1.0 - tail(late + 1.0, expected) < ROOM;
-    // Without late requests, the longest response says how far they are.
+    // Without late requests, the longest response shows the distance to the limit.
     let raise = if late > 0.0 { (expected + 0.5) / (late + 0.5) } else { (1.0 / longest.max(0.1)).powi(2).clamp(1.2, 4.0) };
     verdict.cut = verdict.cut.min((AIM * expected + 0.5) / (late + 0.5));
     verdict.raise = verdict.raise.min(raise);
@@ -470,7 +470,7 @@ fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), v
 }
 
 impl Rate {
-    /// Judges it, and returns what it is; `None` if it was not wanted for long enough.
+    /// Judges the rate, and returns the measured one; `None` if it was demanded for too short a time.
     fn judge(&self, verdict: &mut Verdict) -> Option<f64> {
         let Rate { promised, done, wanted, alone } = *self;
         if wanted < 0.05 {
@@ -480,7 +480,7 @@ impl Rate {
         let mean = done.sum / wanted;
         verdict.severity = verdict.severity.max(promised / mean.max(LATE * promised));
         let variance = if done.slots >= 3.0 { (done.squares / done.slots - mean * mean).max(0.0) } else { (0.3 * mean).powi(2) };
-        // Of a second, which has ten slots, and of the whole span.
+        // Standard deviations of the mean over a second of ten steps, and over the span.
         let of_second = (variance / STEPS as f64).sqrt();
         let of_span = (variance / done.slots.max(1.0)).sqrt();
         let target = promised * (1.0 + (RATE_MARGIN * of_second / promised.max(1e-9)).clamp(RATE_RESERVE, 0.2));

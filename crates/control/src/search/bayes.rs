@@ -1,8 +1,8 @@
 //! Bayesian optimisation: a Gaussian process over the trials predicts scores and their uncertainty.
 //!
 //! Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, algorithm 2.1; Srinivas and others, "Gaussian Process
-//! Optimization in the Bandit Setting", ICML 2010: what is tried next has the highest upper confidence bound. Spaces are mixed: a
-//! tunable of a scheduler counts only between two settings of that scheduler ([`Space::distance`]).
+//! Optimization in the Bandit Setting", ICML 2010: the next genome has the highest upper confidence bound. The space is mixed: a
+//! scheduler's tunables only count between two settings of that scheduler ([`Space::distance`]).
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -11,19 +11,19 @@ use super::{Genome, Search, Space, Start};
 use observe::performance::TrialScore;
 use observe::preference::Preference;
 
-/// Number of genomes that are drawn, and again near the best, to find the one with the highest bound.
+/// Number of random genomes, and of genomes near the best, among which the one with the highest bound is selected.
 const DRAWN: usize = 256;
 /// Standard errors above the mean of the upper confidence bound.
 const CONFIDENCE: f64 = 2.0;
-/// Length scales and shares of noise among which the likeliest are taken.
+/// Length scales and noise shares, of which the likeliest are used.
 const LENGTHS: [f64; 4] = [0.15, 0.3, 0.6, 1.2];
 const NOISES: [f64; 3] = [0.01, 0.1, 0.4];
-/// Draws after the seeds, before the first model.
+/// Number of random genomes after the seeds, before the first model.
 const INITIAL_DRAWS: usize = 4;
-/// Probability that a genome near the best differs in a gene.
+/// Probability that a genome near the best differs in a given gene.
 const NEAR: f64 = 0.2;
 
-/// The trials, from which a Gaussian process chooses the next.
+/// A Gaussian process over the trials, which selects the next one.
 #[derive(Clone, Debug)]
 pub struct Bayes {
     space: Space,
@@ -35,7 +35,7 @@ pub struct Bayes {
 }
 
 impl Bayes {
-    /// Starts with the seeds and a few draws.
+    /// Starts with the seeds and some random genomes.
     pub fn new(start: Start) -> Bayes {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(start.seed);
         let mut seeds = start.seeds;
@@ -44,8 +44,7 @@ impl Bayes {
         Bayes { space, preference, random, seeds, asked: Vec::new(), tried: Vec::new() }
     }
 
-    /// Receives the last batch's scores, in order, by any measure of which more is better; `None` of a genome without one, which counts
-    /// as the worst.
+    /// Receives the scores of the last batch, in order; larger is better, in any unit. `None` counts as the worst score.
     pub fn learn(&mut self, scores: &[Option<f64>]) {
         let worst = self.worst(scores.iter().flatten().copied());
         for (genome, score) in std::mem::take(&mut self.asked).into_iter().zip(scores) {
@@ -56,13 +55,13 @@ impl Bayes {
         }
     }
 
-    /// The least of the scores so far and of these that is a number.
+    /// The lowest finite score among these and those so far.
     fn worst(&self, scores: impl Iterator<Item = f64>) -> f64 {
         let known = self.tried.iter().map(|(_, score)| *score);
         known.chain(scores).filter(|score| score.is_finite()).fold(f64::INFINITY, f64::min)
     }
 
-    /// The genomes among which the next one is looked for.
+    /// The genomes from which the next one is selected.
     fn places(&mut self) -> Vec<Genome> {
         let best = self.tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(genome, _)| genome.clone());
         let Bayes { space, random, .. } = self;
@@ -96,7 +95,7 @@ impl Search for Bayes {
 
     fn tell(&mut self, rated: &[Option<TrialScore>]) {
         let scores: Vec<Option<f64>> = rated.iter().map(|rated| rated.map(|rated| rated.score(&self.preference))).collect();
-        // One that starves counts as the worst that does not: a larger penalty would distort the model of its neighbours.
+        // A starving genome counts as the worst that does not starve: a larger penalty would distort the model nearby.
         let fed = rated.iter().flatten().filter(|rated| !rated.starves()).map(|rated| rated.score(&self.preference));
         let worst = self.worst(fed);
         let scores: Vec<Option<f64>> = scores.into_iter().map(|score| Some(score.unwrap_or(worst).max(worst))).collect();
@@ -119,15 +118,15 @@ struct Process {
     mean: f64,
     deviation: f64,
     at: Vec<Genome>,
-    /// The lower triangle of the covariances' Cholesky factor, row by row.
+    /// The lower triangle of the covariance matrix's Cholesky factor, by rows.
     factor: Vec<Vec<f64>>,
-    /// The inverse covariances times the scores.
+    /// The inverse covariance matrix times the scores.
     weights: Vec<f64>,
     likelihood: f64,
 }
 
 impl Process {
-    /// The process with the most likely length and noise; `None` of fewer than two trials.
+    /// The process with the likeliest length and noise; `None` with fewer than two trials.
     fn likeliest(space: &Space, tried: &[(Genome, f64)]) -> Option<Process> {
         let kinds = LENGTHS.iter().flat_map(|length| NOISES.iter().map(move |noise| (*length, *noise)));
         let processes = kinds.filter_map(|(length, noise)| Process::new(space, tried, length, noise));
@@ -156,7 +155,7 @@ impl Process {
         Some(Process { length, noise, mean, deviation, factor, weights, likelihood: -0.5 * fit - volume, at })
     }
 
-    /// The upper confidence bound of the score at a place.
+    /// The upper confidence bound of the score of a genome.
     fn bound(&self, space: &Space, place: &Genome) -> f64 {
         let near: Vec<f64> =
             self.at.iter().map(|at| (1.0 - self.noise) * covariance(space.distance(at, place), self.length)).collect();
@@ -167,7 +166,7 @@ impl Process {
     }
 }
 
-/// Matérn's with 5/2 degrees, of a squared distance.
+/// Matérn covariance with parameter 5/2, given the squared distance.
 fn covariance(squared: f64, length: f64) -> f64 {
     let apart = (5.0 * squared).sqrt() / length;
     (1.0 + apart + apart * apart / 3.0) * (-apart).exp()

@@ -9,25 +9,25 @@ use observe::description::{describe, names};
 use observe::event::Event;
 use observe::similarity::{Columns, Point};
 
-/// Least number of calls of a fingerprint: with fewer, the share of reads varies as much by chance as between loads.
+/// Minimum number of calls of a fingerprint: with fewer, the share of reads varies as much by chance as between loads.
 const MIN_CALLS: u64 = 50;
 
-/// The same for the share of reads in order; applies to reads of the device and to calls that read, since a large call is many reads.
+/// Minimum number of reads for the share of sequential reads; both for requests and for calls, since a large call issues many requests.
 const MIN_READS: f64 = 50.0;
 
-/// Weight of the latest reads. The contents of the page cache split runs for a while.
+/// Weight of the latest reads. The page cache splits runs for a while.
 const LATEST: f64 = 1.0 / 3.0;
 
-/// A window's description by [`names`], and its position.
+/// A window's description by [`names`], and its position among loads.
 #[derive(Clone, Debug)]
 pub(super) struct Fingerprint {
     pub row: Vec<f64>,
     pub point: Point,
 }
 
-/// Collects the calls of processes, where the target observes them: of buffered writes the block layer sees only write-back, at times that the
-/// host chooses. The share of reads in order is that of the processes' reads that reach the device; the host's own, such as swapping, depend on
-/// the setting.
+/// Collects the calls of processes, if the target observes them: of buffered writes the block layer only sees write-back, timed by the
+/// host. The share of sequential reads is that of the processes' reads that reach the device; the host's own requests, such as swapping,
+/// depend on the setting.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     reads: u64,
@@ -37,17 +37,17 @@ pub(super) struct Calls {
     in_order: InOrder,
 }
 
-/// The share of reads in order, over as many windows as needed.
+/// The share of sequential reads, over as many windows as needed.
 #[derive(Clone, Debug, Default)]
 struct InOrder {
     /// The share over enough reads, weighted towards the latest.
     known: Option<f64>,
-    /// Reads since then, and the number of them in order.
+    /// Reads since then, and the number of sequential ones.
     reads: f64,
     of_them: f64,
-    /// Calls that read since then.
+    /// Read calls since then.
     calls: u64,
-    /// The processes that made calls, and the end of the last read of each.
+    /// The processes that made calls, with the end of the last read of each.
     ends: BTreeMap<StreamId, u64>,
 }
 
@@ -62,7 +62,7 @@ impl InOrder {
 
     fn returned(&mut self, stream: StreamId, op: Op) {
         self.calls += u64::from(op == Op::Read);
-        // Nothing ends there, so that the next read is not in order.
+        // No run ends there, so the next read does not count as sequential.
         self.ends.entry(stream).or_insert(u64::MAX);
     }
 
@@ -82,7 +82,7 @@ impl InOrder {
         }
     }
 
-    /// The share; of the first few reads as long as there are no more, and `None` without reads.
+    /// The share; with too few reads that of these, and `None` without reads.
     fn share(&self) -> Option<f64> {
         let of_few = || (self.reads > 0.0).then(|| self.of_them / self.reads);
         self.known.or_else(of_few)
@@ -104,7 +104,7 @@ impl Calls {
         }
     }
 
-    /// Ends a window and returns its fingerprint; `None` if there are calls, but too few: they count in the next window.
+    /// Ends a window and returns its fingerprint; `None` if there are too few calls, which then count in the next window.
     pub fn close(&mut self, window: &Window) -> Option<Fingerprint> {
         self.in_order.window(window);
         if window.outcome.calls.is_some() && self.done < MIN_CALLS {

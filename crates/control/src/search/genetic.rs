@@ -10,12 +10,12 @@
 //!        └── better half, some of them mutated ◀────┤ fairness: …
 //!                                                   └ all three: scheduler, and what moves none of them clearly
 //! ```
-//! * *Phenotypes.* A child may be among the best for latency and among the worst for throughput: then its genes of throughput are replaced
-//!   and those of latency are not. The library has a table of which genes belong to which phenotype. Here a gene belongs to the one whose
-//!   fitness correlates with it most, by rank over the generation; so the genes of any scheduler have their place without a table.
-//! * *Mutation.* The rate goes up when a generation does worse than the one before, and down when it does better; at most 45%.
-//! * *The first child* is always the original setting, with which the others are compared and which shows whether the load is still the
-//!   same. So no generation is worse than the original setting, at the cost of one child in each.
+//! * *Phenotypes.* A child may be among the best for latency and among the worst for throughput: then its throughput genes are replaced and
+//!   its latency genes are not. The library has a table of the genes of each phenotype. Here a gene belongs to the phenotype whose fitness
+//!   has the highest rank correlation with it over the generation, so genes of any scheduler are assigned without a table.
+//! * *Mutation.* The rate rises when a generation does worse than the one before, and falls when it does better; at most 45%.
+//! * *The first child* is always the original setting, the reference for the others, which also shows whether the load has changed. So no
+//!   generation is worse than the original setting, at the cost of one child in each.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -31,19 +31,19 @@ const MIN_MUTATION: f64 = 0.05;
 const FIRST_MUTATION: f64 = 0.15;
 /// Change of the rate in each generation.
 const MUTATION_STEP: f64 = 0.05;
-/// Standard errors from which on a rank correlation is significant, over the children that express the gene.
+/// Standard errors above which a rank correlation is significant, over the children that express the gene.
 const CLEAR: f64 = 2.0;
-/// Least number of children for a correlation.
+/// Minimum number of children for a correlation.
 const MIN_CHILDREN: usize = 5;
 
 /// A criterion by which children are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phenotype {
-    /// Bytes a second.
+    /// Throughput in bytes per second.
     Throughput,
-    /// Response time.
+    /// Mean response time.
     Latency,
-    /// Jain's index.
+    /// Fairness (Jain's index).
     Fairness,
     /// The user's preference over all three.
     All,
@@ -56,7 +56,7 @@ const PHENOTYPES: [(Phenotype, &str); 4] = [
     (Phenotype::All, "all three"),
 ];
 
-/// A generation of children.
+/// A population of settings.
 #[derive(Clone, Debug)]
 pub struct Genetic {
     space: Space,
@@ -65,14 +65,14 @@ pub struct Genetic {
     children: Vec<Genome>,
     generation: u32,
     mutation: f64,
-    /// The mean score of the generation before.
+    /// Mean score of the previous generation.
     before: Option<f64>,
-    /// The phenotype of each gene, as of the last generation.
+    /// Phenotype of each gene, from the last generation.
     owners: Vec<Phenotype>,
 }
 
 impl Genetic {
-    /// Generations of this many children, at least four: the seeds, then draws.
+    /// Generations of this many children, at least four: the seeds, then random ones.
     pub fn new(start: Start, children: usize) -> Genetic {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(start.seed);
         let (space, preference) = (start.space.clone(), start.preference);
@@ -97,7 +97,7 @@ impl Genetic {
         }
     }
 
-    /// The phenotype whose fitness correlates most with the gene.
+    /// The phenotype whose fitness correlates most with the gene; [`Phenotype::All`] if none does significantly.
     fn owner(&self, gene: usize, fitness: &[(Phenotype, Vec<f64>)]) -> Phenotype {
         if self.space.is_scheduler(gene) {
             return Phenotype::All;
@@ -124,7 +124,7 @@ impl Genetic {
         let mut order: Vec<usize> = (0..self.children.len()).collect();
         order.sort_by(|&a, &b| fitness[b].total_cmp(&fitness[a]));
         let (better, worse) = order.split_at(self.children.len().div_ceil(2));
-        // The original setting stays.
+        // The original setting is never replaced.
         for &child in worse.iter().filter(|&&child| child > 0) {
             let parents = [0; 2].map(|_| better.choose(&mut self.random).copied().unwrap_or(child));
             for &gene in &genes {
@@ -181,7 +181,7 @@ impl Search for Genetic {
     }
 }
 
-/// Spearman's; 0 where one of them does not vary.
+/// Spearman's rank correlation; 0 if one of them is constant.
 fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
     let (a, b) = (ranks(a), ranks(b));
     let mean = (a.len() as f64 - 1.0) / 2.0;
@@ -194,7 +194,7 @@ fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
     if of_a > 0.0 && of_b > 0.0 { both / (of_a * of_b).sqrt() } else { 0.0 }
 }
 
-/// The rank of each value from 0 on; equal values share the mean of theirs.
+/// The rank of each value from 0; equal values share their mean rank.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let below = |value: &f64| values.iter().filter(|other| other.total_cmp(value).is_lt()).count() as f64;
     let equal = |value: &f64| values.iter().filter(|other| other.total_cmp(value).is_eq()).count() as f64;

@@ -9,8 +9,8 @@
 //!                                     ▼
 //!                      A/B test of the best against the original setting; the better one is kept
 //! ```
-//! A search knows no target, clock or twin: it proposes genomes and receives their scores. So one algorithm runs on a live device, where a
-//! trial costs a window, and in the twin, where it costs simulated requests.
+//! A search depends on no target, clock or twin: it proposes genomes and receives their scores. So one algorithm runs on a live device,
+//! where a trial costs a window, and in the twin, where it costs simulated requests.
 
 mod bayes;
 mod fingerprint;
@@ -59,7 +59,7 @@ pub trait Search: Send {
     /// The genomes to try next, at least one. They do not depend on each other's scores.
     fn ask(&mut self) -> Vec<Genome>;
 
-    /// Receives the scores of the last batch, in order; `None` of a genome that was refused or under which no request completed.
+    /// Receives the scores of the last batch, in order; `None` for a genome that was refused, or under which no request completed.
     fn tell(&mut self, rated: &[Option<TrialScore>]);
 
     /// The state of the search for display, as names and values.
@@ -72,17 +72,17 @@ pub trait Search: Send {
 pub struct Start<'a> {
     /// The space of settings.
     pub space: &'a Space,
-    /// Genomes to begin with, the most promising first. The first is the original setting, with which every other is compared.
+    /// Initial genomes, the most promising first. The first is the original setting, the reference for all others.
     pub seeds: Vec<Genome>,
     /// The user's preference.
     pub preference: Preference,
-    /// The load's pattern of access under the original setting.
+    /// The access pattern of the load under the original setting.
     pub pattern: ioperf::Pattern,
     /// Seed of its random numbers.
     pub seed: u64,
 }
 
-/// Simulates settings instead of applying them: the twin.
+/// Simulates settings instead of applying them, for example in the twin.
 ///
 /// ```
 /// use block::Nanos;
@@ -113,15 +113,15 @@ pub trait Rehearsal: Send {
     /// Adds an event of the target.
     fn event(&mut self, event: &Event);
 
-    /// Infers the load of this span under the active setting, for [`rate`](Rehearsal::rate). Returns what it inferred, for display.
+    /// Infers the load in this span under the active setting, for [`rate`](Rehearsal::rate). Returns facts about it, for display.
     ///
     /// # Errors
-    /// There are too few events, or they cannot be reproduced: the reason, for display.
+    /// There are too few events, or the load cannot be reproduced: the reason, for display.
     fn prepare(&mut self, span: (Nanos, Nanos), active: &Setting, target: &dyn Target) -> Result<Vec<(String, String)>, String>;
 
-    /// Scores each setting under that load; `None` of one that cannot be simulated. Independent of the number of threads.
+    /// Scores each setting under that load; `None` for one that cannot be simulated. Independent of the number of threads.
     fn rate(&mut self, settings: &[Setting]) -> Vec<Option<TrialScore>>;
 
-    /// Whether it can simulate this tunable of the host.
+    /// Whether it can simulate this host tunable.
     fn can_try(&self, host_tunable: &str) -> bool;
 }

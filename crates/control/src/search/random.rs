@@ -11,7 +11,7 @@ use observe::performance::TrialScore;
 /// Size of a batch.
 const BATCH: usize = 8;
 
-/// The seeds, then random draws.
+/// The seeds, then random genomes.
 #[derive(Clone, Debug)]
 pub struct Random {
     space: Space,

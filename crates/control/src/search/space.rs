@@ -1,6 +1,6 @@
 //! The genes of a target: one for the scheduler, one for each tunable of each scheduler, one for each tunable of the host.
 //!
-//! Names, ranges and scales are those of the declarations ([`block::Tunable`]); there is no second list of them.
+//! Names, ranges and scales come from the declarations ([`block::Tunable`]); there is no second list of them.
 
 use block::{Scale, SchedulerSpec, Tunable};
 use rand::Rng;
@@ -9,10 +9,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::setting::Setting;
 use crate::target::Target;
 
-/// A place in a space: for each gene a number from 0 to 1, on the scale of its tunable.
+/// A point in a space: for each gene a number from 0 to 1, on the scale of its tunable.
 pub type Genome = Vec<f64>;
 
-/// Probability that a gene of a drawn genome has its default: defaults are chosen with care, and settings that differ from all of them are
+/// Probability that a gene of a random genome has its default: defaults are chosen with care, and settings that differ from all of them are
 /// rarely good.
 const DEFAULT: f64 = 0.5;
 /// Probability that a mutated gene is redrawn; otherwise it moves by up to [`STEP`].
@@ -22,9 +22,9 @@ const STEP: f64 = 0.15;
 /// The effect of a gene.
 #[derive(Clone, Copy, Debug)]
 enum Gene {
-    /// Which scheduler.
+    /// Selects the scheduler.
     Scheduler,
-    /// A tunable of this number, of the scheduler of this number.
+    /// Indices of a scheduler and of a tunable of it.
     Of(usize, usize),
     /// A tunable of the host.
     Host(&'static Tunable),
@@ -35,7 +35,7 @@ enum Gene {
 pub struct Space {
     schedulers: Vec<&'static SchedulerSpec>,
     genes: Vec<Gene>,
-    /// The tunable of each gene but the scheduler's, with the range that is searched.
+    /// The tunable of each gene with the range to search; `None` for the scheduler's gene.
     tunables: Vec<Option<Tunable>>,
 }
 
@@ -71,8 +71,8 @@ impl Space {
         Space { schedulers, genes, tunables }
     }
 
-    /// The same with only those tunables for which `range` returns the least and the largest value to try, given the scheduler's name
-    /// (`None`: the host's) and the tunable's. A range is cut to that of the declaration.
+    /// Keeps only the tunables for which `range` returns the minimum and maximum to try, given the scheduler's name (`None` for the host)
+    /// and the tunable's name. Ranges are clamped to the declared ones.
     #[must_use]
     pub fn narrowed(self, range: impl Fn(Option<&str>, &str) -> Option<(i64, i64)>) -> Space {
         let narrow = |(gene, tunable): (Gene, Option<Tunable>)| {
@@ -111,7 +111,7 @@ impl Space {
         matches!(self.genes[gene], Gene::Scheduler)
     }
 
-    /// The host's tunable that a gene sets; `None` of another gene.
+    /// The host tunable of a gene; `None` for other genes.
     pub fn host(&self, gene: usize) -> Option<&'static Tunable> {
         if let Gene::Host(tunable) = self.genes[gene] { Some(tunable) } else { None }
     }
@@ -192,7 +192,7 @@ impl Space {
         (0..self.len()).map(&mut place).collect()
     }
 
-    /// A gene's place after a mutation: near the old one, or anywhere.
+    /// The value of a gene after a mutation: near the old one, or random.
     pub fn mutated(&self, gene: usize, place: f64, random: &mut Xoshiro256PlusPlus) -> f64 {
         let is_redrawn = self.is_scheduler(gene) || random.random::<f64>() < REDRAWN;
         let drawn = random.random::<f64>();
@@ -213,7 +213,7 @@ fn cell(place: f64, count: usize) -> usize {
     ((place * count as f64) as usize).min(count.saturating_sub(1))
 }
 
-/// Added to the values of a logarithmic tunable, so that all of them have a logarithm.
+/// Offset for the values of a logarithmic tunable, so that all have a logarithm.
 fn shift(tunable: &Tunable) -> f64 {
     (1.0 - tunable.min as f64).max(0.0)
 }
@@ -231,7 +231,7 @@ pub(super) fn value_at(tunable: &Tunable, place: f64) -> i64 {
     (value as i64).clamp(tunable.min, tunable.max)
 }
 
-/// The middle of the places of a value.
+/// The center of the interval of places that map to a value.
 pub(super) fn place_of(tunable: &Tunable, value: i64) -> f64 {
     let (min, max, value) = (tunable.min as f64, tunable.max as f64, value as f64);
     let place = match tunable.scale {

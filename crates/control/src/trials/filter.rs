@@ -1,42 +1,42 @@
-//! Levels of settings from the scores of windows, by Kalman filters.
+//! Estimates the levels of settings from the scores of windows, by Kalman filters.
 
 use super::{Observation, UNKNOWN};
 use crate::ab_test::Estimate;
 
-/// Standard deviations of the noise of a second, and of the drift in a second, that are considered. Among the windows of the training and the
-/// validation world the noise is between 0.01 (reads at random) and 1 (write-back in bursts).
+/// Grid of the standard deviations of the noise of one second, and of the drift in one second. In the windows of the training and the
+/// validation world the noise is between 0.01 (random reads) and 1 (write-back in bursts).
 const NOISE: [f64; 6] = [0.01, 0.03, 0.08, 0.2, 0.5, 1.2];
 const DRIFT: [f64; 3] = [0.002, 0.02, 0.15];
-/// Where the level stands in the state of a filter: first.
+/// Index of the level in the state of a filter.
 const LEVEL: usize = 0;
-/// The variance of the level at first: nothing is known of it.
+/// Initial variance of the level: it is unknown.
 const UNKNOWN_LEVEL: f64 = 1e4;
-/// Degrees of freedom of the noise: Student's t, whose tails are as heavy as those of a load that stalls now and then. A window that is far
-/// from what was expected pulls less.
+/// Degrees of freedom of the noise: Student's t has tails as heavy as a load that stalls now and then, so outlying windows have less
+/// influence.
 const FREEDOM: f64 = 4.0;
 
-/// The probability that what was expected of the gains is wrong, so that they may be anything ([`UNKNOWN`]): of 220 forecasts of less than 3%
-/// on drawn loads and devices of the validation world, 16 were off by more than 10%.
+/// Probability that the prior of a gain is wrong altogether, so that [`UNKNOWN`] applies: of 220 forecasts of less than 3% on random loads
+/// and devices of the validation world, 16 were off by more than 10%.
 const WRONG: f64 = 0.07;
 
-/// An expected gain with the error to state: it may be wrong altogether.
+/// An expected gain with its error including the probability that it is wrong altogether.
 pub fn stated(expected: &Estimate) -> Estimate {
     Estimate { mean: expected.mean, error: expected.error.hypot(WRONG.sqrt() * UNKNOWN.error) }
 }
 
-/// One filter: the level of the reference, and the gain over it of each arm that was observed.
+/// A Kalman filter: the level of the reference, and the gain over it of each observed arm.
 #[derive(Clone, Debug)]
 struct Filter {
     noise: f64,
     drift: f64,
-    /// The level, and the gain of each observed arm.
+    /// State: the level, and the gain of each observed arm.
     mean: Vec<f64>,
-    /// Their covariance, row by row.
+    /// Covariance of the state, by rows.
     covariance: Vec<f64>,
-    /// The logarithm of the likelihood of what was observed.
+    /// Log-likelihood of the observations.
     likelihood: f64,
     at_s: f64,
-    /// The covariance of everything with the score of the window at hand: room that every window uses again.
+    /// Scratch space: the covariance of the state with the score of the current window.
     column: Vec<f64>,
 }
 
@@ -52,7 +52,7 @@ impl Filter {
         Filter { noise, drift, mean, covariance, likelihood: probability.ln(), at_s: f64::NAN, column: vec![0.0; size] }
     }
 
-    /// Takes in a window of the arm whose gain stands at this place of the state; `None` of the reference.
+    /// Updates the state by a window of the arm with this index in the state; `None` for the reference.
     fn observe(&mut self, observed: &Observation, place: Option<usize>) {
         let size = self.mean.len();
         let elapsed_s = if self.at_s.is_nan() { 0.0 } else { (observed.at_s - self.at_s).max(0.0) };
@@ -76,7 +76,7 @@ impl Filter {
         }
     }
 
-    /// `mean[a] + sign * mean[b]`, with its variance; what has no place in the state is 0.
+    /// `mean[a] + sign * mean[b]` and its variance; an index of `None` stands for 0.
     fn sum(&self, a: Option<usize>, b: Option<usize>, sign: f64) -> (f64, f64) {
         let mean = |place: Option<usize>| place.map_or(0.0, |place| self.mean[place]);
         let at = |row: Option<usize>, column: Option<usize>| {
@@ -86,32 +86,32 @@ impl Filter {
     }
 }
 
-/// What is known of the settings.
+/// The estimates of the settings.
 #[derive(Clone, Debug)]
 pub struct Posterior {
-    /// The expected gain of each arm over the reference, before any window.
+    /// Prior of the gain of each arm over the reference.
     expected: Vec<Estimate>,
     is_observed: Vec<bool>,
-    /// Where the gain of each arm stands in the state of the filters; `None` of the reference, and of arms that were not observed: of those
-    /// what was expected is all that is known.
+    /// Index of each arm's gain in the state of the filters; `None` for the reference, and for arms without observations, of which only the
+    /// prior is known.
     places: Vec<Option<usize>>,
-    /// Each filter with its weight.
+    /// The filters with their weights.
     filters: Vec<(f64, Filter)>,
 }
 
-/// One possibility of what an arm gains over another.
+/// A component of the distribution of an arm's gain over another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Possibility {
-    /// How probable it is.
+    /// Its probability.
     pub weight: f64,
     /// The gain.
     pub gain: Estimate,
-    /// The standard error with which a trial would show it.
+    /// Standard error of a trial's result.
     pub trial_error: f64,
 }
 
 impl Posterior {
-    /// From what is expected of each arm, and these windows in their order.
+    /// The estimates from these priors and these windows in order.
     pub(super) fn of<'a>(
         expected: Vec<Estimate>,
         reference: usize,
@@ -123,7 +123,7 @@ impl Posterior {
         let with_state: Vec<usize> = (0..expected.len()).filter(|&arm| arm != reference && is_observed[arm]).collect();
         with_state.iter().enumerate().for_each(|(number, &arm)| places[arm] = Some(number + 1));
         let as_expected: Vec<Estimate> = with_state.iter().map(|&arm| expected[arm]).collect();
-        // What was expected of an observed arm may be wrong, of one of them at a time.
+        // At most one prior of the observed arms is assumed to be wrong.
         let probability = WRONG / (as_expected.len() + 1) as f64;
         let one_wrong = (0..as_expected.len()).map(|place| {
             let mut expected = as_expected.clone();
@@ -143,7 +143,7 @@ impl Posterior {
         posterior
     }
 
-    /// What was expected, for [`Posterior::of`].
+    /// The priors, for [`Posterior::of`].
     pub(super) fn expected(&self) -> &[Estimate] {
         &self.expected
     }
@@ -152,12 +152,12 @@ impl Posterior {
         self.is_observed[arm]
     }
 
-    /// Changes what is expected of an arm that was not observed.
+    /// Changes the prior of an arm without observations.
     pub(super) fn expect(&mut self, arm: usize, gain: Estimate) {
         self.expected[arm] = gain;
     }
 
-    /// Adds a window of an arm that was observed before.
+    /// Adds a window of an arm with earlier observations.
     pub(super) fn observe(&mut self, observed: &Observation) {
         self.take_in(observed);
         self.weigh();
@@ -168,7 +168,7 @@ impl Posterior {
         self.filters.iter_mut().for_each(|(_, filter)| filter.observe(observed, place));
     }
 
-    /// Weighs the filters by their likelihoods.
+    /// Sets the weights of the filters from their likelihoods.
     fn weigh(&mut self) {
         let most = self.filters.iter().map(|(_, filter)| filter.likelihood).fold(f64::NEG_INFINITY, f64::max);
         self.filters.iter_mut().for_each(|(weight, filter)| *weight = (filter.likelihood - most).exp());
@@ -176,12 +176,12 @@ impl Posterior {
         self.filters.iter_mut().for_each(|(weight, _)| *weight /= whole);
     }
 
-    /// The gain of an arm of which nothing was observed, with its variance; 0 of others, whose gain is in the filters.
+    /// Prior mean and variance of the gain of an arm without observations; 0 for others, whose gain is in the filters.
     fn unobserved(&self, arm: usize) -> (f64, f64) {
         if self.is_observed[arm] { (0.0, 0.0) } else { (self.expected[arm].mean, self.expected[arm].error.powi(2)) }
     }
 
-    /// By one filter the gain of one arm over another, with its variance.
+    /// The gain of one arm over another by one filter, with its variance.
     fn gain_by(&self, filter: &Filter, arm: usize, over: usize) -> (f64, f64) {
         if arm == over {
             return (0.0, 0.0);
@@ -191,7 +191,7 @@ impl Posterior {
         (mean + of_arm.0 - of_over.0, variance + of_arm.1 + of_over.1)
     }
 
-    /// What an arm may gain over another, and what a trial of this many seconds beside as many of the other would show.
+    /// The distribution of an arm's gain over another, with the error of a trial that measures each for this many seconds.
     pub(super) fn possibilities(&self, arm: usize, over: usize, seconds: f64) -> impl Iterator<Item = Possibility> {
         let wrong = if self.is_observed[arm] && self.is_observed[over] { 0.0 } else { WRONG };
         self.filters.iter().flat_map(move |(weight, filter)| {
@@ -217,7 +217,7 @@ impl Posterior {
         self.mixed(|filter| self.gain_by(filter, arm, over))
     }
 
-    /// The score that a window of an arm of this many seconds is expected to have, with its noise.
+    /// The expected score of a window of this many seconds, with the error including its noise.
     pub fn level(&self, arm: usize, seconds: f64) -> Estimate {
         let (expected, uncertain) = self.unobserved(arm);
         self.mixed(|filter| {
@@ -237,12 +237,12 @@ mod tests {
     use super::super::{Trials, UNKNOWN};
     use super::*;
 
-    /// A normal deviate, as a sum of uniform ones.
+    /// A standard normal variate, as a sum of uniform ones.
     fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
         (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0
     }
 
-    /// Windows of two arms in turns of three seconds, with this gain, noise and drift.
+    /// The gain estimated from windows of two arms in turns of three seconds, with this gain, noise and drift.
     fn observed(gain: f64, noise: f64, drift: f64, seconds: usize, seed: u64) -> Estimate {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (mut trials, mut level) = (Trials::new(2, 0), 5.0);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_stated_error_of_a_gain_is_the_error_that_it_has() {
-        // Of 200 loads with drawn gains, noise and drift, nine in ten lie within the stated 90%.
+        // Of 200 loads with random gains, noise and drift, nine in ten must be within the stated 90% interval.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let mut within = 0;
         for seed in 0..200 {

@@ -1,12 +1,12 @@
-//! Trials on the target: which setting to try next, whether that is worth its cost, and what a trial has shown.
+//! Trials on the target: which setting to try next, whether that is worth its cost, and the result of a trial.
 //!
 //! *Model.* The log merit of a window is the level of its setting, plus a drift that all settings share, plus noise. The drift is a random
-//! walk, the noise is independent from window to window, and how large both are is learned from the windows themselves: a grid of pairs is
-//! weighted by how well each predicted them (Bayesian model averaging over Kalman filters). So a load whose windows differ much needs many
-//! trials, or none that pays, and a change of the load in the middle of a trial is not taken for a gain.
+//! walk, the noise is independent between windows, and the magnitudes of both are learned from the windows: a grid of pairs is weighted by
+//! how well each predicted them (Bayesian model averaging over Kalman filters). So a load whose windows vary much needs many trials, or
+//! none is worth its cost, and a change of the load during a trial does not count as a gain.
 //!
-//! *Worth.* The knowledge gradient (Frazier, Powell, Dayanik: A Knowledge-Gradient Policy for Sequential Information Collection, 2008): what a
-//! setting is expected to gain in the time that the load goes on if trials of it make its gain sure, less what the trials are expected to lose.
+//! *Value.* The knowledge gradient (Frazier, Powell, Dayanik: A Knowledge-Gradient Policy for Sequential Information Collection, 2008): the
+//! expected gain over the remaining time of the load if trials make it certain, less the expected loss during the trials.
 //!
 //! ```
 //! use block::Nanos;
@@ -35,37 +35,37 @@ use crate::ab_test::Estimate;
 pub use filter::{Posterior, stated};
 pub use worth::{Cost, is_adopted, worth};
 
-/// Observations that are kept: eight minutes of units of two seconds.
+/// Maximum number of observations kept: eight minutes of units of two seconds.
 const MAX_OBSERVATIONS: usize = 240;
 
 /// The score of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// The setting that was active.
+    /// Index of the active setting.
     pub arm: usize,
-    /// When the window ended, in seconds.
+    /// End of the window, in seconds.
     pub at_s: f64,
-    /// Its length.
+    /// Length in seconds.
     pub seconds: f64,
-    /// Its score ([`observe::merit`]); a number.
+    /// The score ([`observe::merit`]).
     pub score: f64,
 }
 
-/// What is known of the settings under one load.
+/// Estimates of the settings under one load.
 #[derive(Clone, Debug)]
 pub struct Trials {
     reference: usize,
-    /// The latest windows: what is known is worked out from them again where something else is expected, or an arm is observed first.
+    /// The latest windows: the posterior is recomputed from them if a prior changes, or on the first observation of an arm.
     observations: VecDeque<Observation>,
     posterior: Posterior,
 }
 
-/// What is expected of a setting of which nothing is known: measured over the training and the validation world (`seekwise-lab twin`), where
+/// Prior of the gain of a setting without information: measured over the training and the validation world (`seekwise-lab twin`), where
 /// gains of the kernel's schedulers over the default have a mean of -0.01 and a standard deviation of 0.22.
 pub const UNKNOWN: Estimate = Estimate { mean: -0.01, error: 0.22 };
 
 impl Trials {
-    /// This number of settings, of which nothing is known. Gains are over the setting `reference`.
+    /// Estimates for this number of settings, with the prior [`UNKNOWN`]. Gains are over the setting `reference`.
     pub fn new(arms: usize, reference: usize) -> Trials {
         let mut expected = vec![UNKNOWN; arms];
         if let Some(own) = expected.get_mut(reference) {
@@ -74,7 +74,7 @@ impl Trials {
         Trials { reference, observations: VecDeque::new(), posterior: Posterior::of(expected, reference, std::iter::empty()) }
     }
 
-    /// What is expected of arms before any window: the gain of each over the reference.
+    /// Sets the priors of arms: the expected gain of each over the reference, before any window.
     pub fn expect(&mut self, gains: impl IntoIterator<Item = (usize, Estimate)>) {
         let mut is_observed = false;
         for (arm, gain) in gains.into_iter().filter(|(arm, _)| *arm != self.reference) {
@@ -86,7 +86,7 @@ impl Trials {
         }
     }
 
-    /// Adds a window.
+    /// Adds a window. One without a finite score is ignored.
     pub fn observe(&mut self, observation: Observation) {
         if !observation.score.is_finite() {
             return;
@@ -102,18 +102,18 @@ impl Trials {
         }
     }
 
-    /// Forgets the windows: they are of another load.
+    /// Discards the windows, which belong to another load.
     pub fn restart(&mut self) {
         self.observations.clear();
         self.work_out();
     }
 
-    /// What is known now.
+    /// The current estimates.
     pub fn posterior(&self) -> &Posterior {
         &self.posterior
     }
 
-    /// What the latest window says that its arm gains over another; `None` without a window.
+    /// The gain of the arm of the latest window over another, from that window alone; `None` without a window, or if it was of that arm.
     pub fn last_gain_over(&self, arm: usize) -> Option<f64> {
         let last = self.observations.back().filter(|last| last.arm != arm)?;
         Some(last.score - self.posterior.level(arm, last.seconds).mean)

@@ -1,4 +1,4 @@
-//! What a trial is worth, and when its arm is adopted.
+//! The value of a trial, and the condition for adopting its arm.
 
 use super::Posterior;
 use super::filter::Possibility;
@@ -6,30 +6,30 @@ use observe::merit::TOLERANCE;
 
 use crate::ab_test::Estimate;
 
-/// The part of the probability that an adopted arm is better: of ten changes at most one may be worse than what was before.
+/// Minimum probability that an adopted arm is better: at most one change in ten may be for the worse.
 const SURE: f64 = 0.9;
-/// The same in standard errors: of a normal variable, nine in ten are above its mean less this many.
+/// The quantile of the normal distribution for that, in standard errors.
 const SURE_DEVIATIONS: f64 = 1.281_55;
-/// Loss that is risked counts this many times as much as gain: people notice harm before they notice gain.
+/// Weight of expected losses relative to gains: users notice harm before gain.
 const RISK_AVERSION: f64 = 2.0;
 
-/// What a trial takes.
+/// Cost of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Seconds in which the arm is measured.
+    /// Time in which the arm is measured, in seconds.
     pub measured_s: f64,
-    /// Seconds in which it serves and is not measured, while it settles.
+    /// Time in which the arm serves without being measured, while it settles, in seconds.
     pub settling_s: f64,
-    /// What both switches cost, in seconds of the active setting's service: they stop the device.
+    /// Cost of both switches, in seconds of the active setting's service: the device stops.
     pub switching_s: f64,
 }
 
-/// Turns of a trial that are considered: where one shows little, several may show enough.
+/// Numbers of turns that are considered: several turns may show what one cannot.
 const TURNS: [f64; 3] = [2.0, 4.0, 8.0];
 
-/// What trying `arm` instead of `active` is worth, in seconds of the active setting's service: what it brings in the time that the load goes on
-/// if it is then adopted, less what the trial is expected to cost. Not worth it if negative. The best number of turns counts (Frazier and Powell:
-/// Paradoxes in Learning and the Marginal Value of Information, 2010).
+/// The value of trying `arm` instead of `active`, in seconds of the active setting's service: the expected gain in the remaining `lasts_s`
+/// seconds of the load if the arm is then adopted, less the expected cost of the trial. Negative if the trial is not worth it. The best
+/// number of turns counts (Frazier and Powell: Paradoxes in Learning and the Marginal Value of Information, 2010).
 pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cost: &Cost) -> f64 {
     let takes_s = cost.measured_s + cost.settling_s;
     let (mut gains, mut loses, mut goes_on) = ([0.0; TURNS.len()], 0.0, 0.0);
@@ -37,7 +37,7 @@ pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cos
         let after = |turns: f64| {
             let trial_error = trial_error / turns.sqrt();
             let both = gain.error.hypot(trial_error).max(f64::MIN_POSITIVE);
-            // By how much the estimate will move, and the error that is left.
+            // The standard deviation of the change of the estimate, and the remaining error.
             (gain.error.powi(2) / both, gain.error * trial_error / both)
         };
         for (gains, turns) in gains.iter_mut().zip(TURNS) {
@@ -48,14 +48,14 @@ pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cos
         goes_on += weight * normal_cumulative(gain.mean / after(1.0).0.max(f64::MIN_POSITIVE));
     }
     let of_turns = gains.into_iter().zip(TURNS).map(|(gains, turns)| {
-        // Turns after the first follow only where that looked well. Between them the active setting serves, without the gain.
+        // Later turns follow only if the first one looked good. Between them the active setting serves, without the gain.
         let tried = 1.0 + (turns - 1.0) * goes_on;
         gains * (lasts_s - (turns - 1.0) * takes_s).max(0.0) - tried * (RISK_AVERSION * loses * takes_s + cost.switching_s)
     });
     of_turns.fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Whether a gain is sure and large enough for its arm to stay.
+/// Whether a gain is certain and large enough for its arm to be adopted.
 pub fn is_adopted(gain: &Estimate) -> bool {
     gain.mean > TOLERANCE && probability_positive(gain) >= SURE
 }
@@ -97,7 +97,7 @@ mod tests {
 
     const COST: Cost = Cost { measured_s: 2.0, settling_s: 1.0, switching_s: 0.01 };
 
-    /// A reference that was watched for ten seconds with this noise from second to second, and an arm of which this is expected.
+    /// A reference observed for ten seconds with this noise, and an arm with this prior.
     fn watched(expected: Estimate, noise: f64) -> Posterior {
         let mut trials = Trials::new(2, 0);
         trials.expect([(1, expected)]);

@@ -1,4 +1,4 @@
-//! Advice about a device whose requests may not be seen.
+//! Advice about a device whose requests cannot be observed.
 
 use std::time::Duration;
 
@@ -20,14 +20,14 @@ use crate::target;
 use crate::topology::Device;
 use applier::sysfs::Sysfs;
 
-/// How long is slept between looks: a key that is pressed should end it soon.
+/// Sleep time between samples; short, so that an interrupt takes effect soon.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Looks at a device's counters for so long, as any user, and judges what they tell. `why` its requests cannot be seen; `given` is what the
-/// user calls it.
+/// Samples a device's counters for this time, as any user, and derives advice. `why`: the reason that its requests cannot be observed;
+/// `given`: the user's name for the device.
 ///
 /// # Errors
-/// It has no queue or no counters, was asked nothing, or the work was interrupted.
+/// The device has no queue or no counters, had no requests, or the work was interrupted.
 pub fn of_counters(
     (sysfs, device): (&Sysfs, &Device),
     given: &str,

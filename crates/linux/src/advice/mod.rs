@@ -1,4 +1,4 @@
-//! Advice about a device that is watched for a while: by its requests as root, by its counters as any user.
+//! Advice about a device after observing it for a while: by its requests as root, by its counters as any user.
 
 mod counted;
 mod rule;

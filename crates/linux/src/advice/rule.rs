@@ -1,22 +1,22 @@
-//! Advice as a rule of udev for one device.
+//! Advice as a udev rule for one device.
 
 use applier::sysfs::Sysfs;
 
 use crate::topology::wwid;
 
-/// What stands for the device in the rules of advice about a load.
+/// The placeholder for the device in the rules of advice.
 const ANY: &str = "KERNEL==\"sdX\"";
 
-/// The condition of a rule for a device: by its world-wide name, which stays when the kernel's names change from one boot to the next;
-/// without one by its name.
+/// The condition of a udev rule for a device: its world-wide name, which does not change between boots as kernel names may; without one,
+/// its kernel name.
 pub fn condition(device: &str, wwid: Option<&str>) -> String {
     let Some(wwid) = wwid else { return format!("KERNEL==\"{}\"", quoted(device)) };
-    // A virtual disk has a serial number of its own; for the others the name is at the device or at what it belongs to.
+    // A virtual disk has a serial number; for others the world-wide name is an attribute of the device or of a parent.
     let attribute = if device.starts_with("vd") { "ATTR{serial}" } else { "ATTRS{wwid}" };
     format!("KERNEL==\"{}*\", {attribute}==\"{}\"", letters(device), quoted(wwid))
 }
 
-/// Has the lines of a rule in advice name the device that it is about.
+/// Replaces the placeholder in the lines of a rule by this device.
 pub(super) fn name_device(sysfs: &Sysfs, device: &str, rule: &mut [String]) {
     let condition = condition(device, wwid(sysfs, device).as_deref());
     for line in rule {
@@ -24,12 +24,12 @@ pub(super) fn name_device(sysfs: &Sysfs, device: &str, rule: &mut [String]) {
     }
 }
 
-/// A text in a rule: udev takes `*`, `?` and brackets for patterns and ends it at a quotation mark.
+/// Text for a udev rule: pattern characters and quotation marks are replaced by `?`.
 fn quoted(text: &str) -> String {
     text.chars().map(|c| if matches!(c, '"' | '*' | '?' | '[' | ']' | '\\' | '|') { '?' } else { c }).collect()
 }
 
-/// The part of a kernel's name that says what kind it is: `sd` of `sda`, `nvme` of `nvme0n1`.
+/// The driver's part of a kernel name: `sd` of `sda`, `nvme` of `nvme0n1`.
 fn letters(device: &str) -> &str {
     let end = device.find(|c: char| c.is_ascii_digit()).unwrap_or(device.len());
     if device.starts_with("sd") || device.starts_with("vd") { &device[..2] } else { &device[..end] }

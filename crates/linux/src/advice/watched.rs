@@ -1,4 +1,4 @@
-//! A device that is watched for advice.
+//! Watches a device in order to give advice.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -19,19 +19,20 @@ use crate::target;
 use crate::topology::Device;
 use applier::sysfs::Sysfs;
 
-/// What a device was asked for a while.
+/// A recording of a device's requests.
 pub struct LoadTracker {
-    /// In a trace that is gone with this.
+    /// The trace, a temporary file.
     pub file: tempfile::NamedTempFile,
-    /// How the recording went.
+    /// Result of the recording.
     pub recorded: Recorded,
     lasts: Nanos,
 }
 
 impl LoadTracker {
-    /// Watches it for so long, as root. `given` is what the user calls it, and `program` who records.
+    /// Records the device for this time; requires root. `given`: the user's name for the device; `program`: the name of the recording
+    /// program.
     ///
-    /// # Errors
+    /// The device has no queue, or cannot be observed.
     /// It has no queue, or cannot be observed.
     pub fn of(
         (sysfs, device): (&Sysfs, &Device),
@@ -49,10 +50,10 @@ impl LoadTracker {
         Ok(LoadTracker { file, recorded, lasts })
     }
 
-    /// Whether there is something to judge.
+    /// Checks that there is something to judge.
     ///
     /// # Errors
-    /// The device was asked nothing, or it was interrupted.
+    /// There were no requests, or the work was interrupted.
     pub fn expect_requests(&self, given: &str, monitor: &dyn Monitor) -> anyhow::Result<()> {
         monitor.check()?;
         if self.recorded.trace.requests == 0 {
@@ -62,7 +63,8 @@ impl LoadTracker {
         Ok(())
     }
 
-    /// Says of the advice what it is about. `unless` is when the agent would not leave a device alone that it leaves alone.
+    /// Adds the device and caveats to the advice. `unless`: the condition under which the agent would tune a device that it leaves alone by
+    /// default.
     pub fn describe(&self, (sysfs, device): (&Sysfs, &Device), unless: &str, advice: &mut Advice) {
         rule::name_device(sysfs, &device.name, &mut advice.udev);
         let Device { name, left_alone, .. } = device;
@@ -76,10 +78,10 @@ impl LoadTracker {
     }
 }
 
-/// Whether requests wait there.
+/// Checks that the device has a queue.
 ///
 /// # Errors
-/// They do not.
+/// It has none.
 pub fn expect_queue(device: &Device, given: &str) -> anyhow::Result<()> {
     if !device.has_queue {
         let below = if device.below.is_empty() { String::new() } else { format!("; it stands on {}", device.below.join(", ")) };
@@ -88,7 +90,7 @@ pub fn expect_queue(device: &Device, given: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why a device's requests cannot be seen; `None` if they can.
+/// Why a device's requests cannot be observed; `None` if they can.
 pub fn unseen(sysfs: &Sysfs, device: &Device) -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some(format!("the kernel tells only root what {} is asked", device.name));
@@ -96,7 +98,7 @@ pub fn unseen(sysfs: &Sysfs, device: &Device) -> Option<String> {
     Tracepoints::open(sysfs, device).err().map(|error| error.to_string())
 }
 
-/// Begins our own store of a device's requests, which `program` records.
+/// Starts a trace of a device's requests in our own format. `program`: the name of the recording program.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -105,10 +107,10 @@ pub fn to_store(out: File, (sysfs, device): (&Sysfs, &Device), program: &str) ->
     begin(format, Box::new(BufWriter::new(out)), (sysfs, device), program)
 }
 
-/// Begins a trace of a device's requests, which `program` records.
+/// Starts a trace of a device's requests in this format. `program`: the name of the recording program.
 ///
 /// # Errors
-/// It cannot be written.
+/// The trace cannot be written.
 pub fn begin(
     format: &'static OutputFormat,
     out: Out,
@@ -119,7 +121,7 @@ pub fn begin(
     Capture::begin(format, out, &about, &device.name).context("cannot write the trace")
 }
 
-/// What such a trace says of itself.
+/// The metadata of such a trace.
 fn about(sysfs: &Sysfs, device: &Device, program: &str) -> About {
     let name = &device.name;
     let recorded = RecordedDevice {
@@ -130,7 +132,7 @@ fn about(sysfs: &Sysfs, device: &Device, program: &str) -> About {
     About { program: program.to_owned(), source: format!("/dev/{name}"), device: Some(recorded) }
 }
 
-/// Captures what a device is asked until then, as root; with `units`, streams are named by them.
+/// Records a device's requests; requires root. With `units`, streams have the names of their units.
 ///
 /// # Errors
 /// The user is not root, or the device cannot be observed.

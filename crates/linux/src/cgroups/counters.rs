@@ -1,25 +1,25 @@
-//! What the kernel counts for units, also of requests that it sends itself.
+//! Kernel counters of units, which include requests that the kernel issues on their behalf.
 //!
-//! With the `io` controller `io.stat` of a cgroup counts all that is transferred on its behalf: by its processes, by the kernel for pages
+//! With the `io` controller, `io.stat` of a cgroup counts everything transferred on its behalf: by its processes, by write-back of pages
 //! that they dirtied (cgroup write-back, which ext4, XFS, btrfs and f2fs support with the `memory` controller), and by the kernel when
-//! `io.max` lets through what it held back. What it counts beyond the requests of a unit's own processes was sent for it.
+//! `io.max` releases requests. The excess over the requests of a unit's own processes was issued by the kernel for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use super::{Cgroups, Unit};
 
-/// Bytes since some moment.
+/// Bytes transferred in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transferred {
-    /// Read.
+    /// Bytes read.
     pub read: u64,
-    /// Written.
+    /// Bytes written.
     pub written: u64,
 }
 
 impl Transferred {
-    /// Of a device (`8:0`), from the text of `io.stat`; `None` if it has none of it.
+    /// The counters of a device (`8:0`) in the text of `io.stat`; `None` if it is missing.
     pub fn of(text: &str, device: &str) -> Option<Transferred> {
         let line = text.lines().find_map(|line| line.strip_prefix(device)?.strip_prefix(' '))?;
         let number = |key: &str| line.split(' ').find_map(|word| word.strip_prefix(key)?.parse().ok());
@@ -30,24 +30,24 @@ impl Transferred {
 /// Counters of all units on one device.
 pub struct UnitCounters {
     cgroups: Cgroups,
-    /// As `io.stat` names the device: `8:0`.
+    /// The device in the format of `io.stat`: `8:0`.
     device: String,
     last: BTreeMap<String, Transferred>,
 }
 
 impl UnitCounters {
-    /// Of the device of this major and minor number, from now on.
+    /// Counters for the device with this major and minor number, starting now.
     pub fn new(cgroups: Cgroups, (major, minor): (u32, u32)) -> UnitCounters {
         let mut counters = UnitCounters { cgroups, device: format!("{major}:{minor}"), last: BTreeMap::new() };
         counters.last = counters.read();
         counters
     }
 
-    /// What was transferred for each unit since the last call; units without traffic are left out. Empty without the `io` controller.
+    /// The bytes transferred for each unit since the last call, without units that have no traffic. Empty without the `io` controller.
     pub fn since(&mut self) -> Vec<(Unit, Transferred)> {
         let now = self.read();
         let last = std::mem::take(&mut self.last);
-        // A unit that came in between has transferred nothing before; counters of one that was made again begin at 0.
+        // A new unit starts at 0, as do the counters of one that was recreated.
         let since = |path: &String, now: &Transferred| {
             let last = last.get(path).copied().unwrap_or_default();
             let (read, written) = (now.read.saturating_sub(last.read), now.written.saturating_sub(last.written));
@@ -60,7 +60,7 @@ impl UnitCounters {
 
     fn read(&self) -> BTreeMap<String, Transferred> {
         let all = self.cgroups.all().unwrap_or_default();
-        // Processes are in cgroups that have none below; their units are what has rows.
+        // Processes are in leaf cgroups; their units are counted.
         let mut innermost: BTreeSet<&str> = all.iter().map(String::as_str).collect();
         for (above, _) in all.iter().filter_map(|path| path.rsplit_once('/')) {
             innermost.remove(above);

@@ -1,4 +1,4 @@
-//! The cgroup that a person means.
+//! Finds a cgroup by a name or path given by the user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use super::unit::container_id;
 use super::{CgroupError, Cgroups, Unit};
 
-/// Digits of a container's id that name it at least: fewer are more likely to be part of a word.
+/// Minimum number of digits of a container id: fewer are likely to be part of a word.
 const LEAST_DIGITS: usize = 4;
-/// How many cgroups an error names at most.
+/// Maximum number of cgroups listed in an error.
 const NAMED: usize = 5;
 
 impl Cgroups {
-    /// The unit that is meant by
+    /// Finds a unit by
     ///
     /// - an absolute path below the root of the hierarchy, as in `/system.slice/postgresql.service`;
     /// - a systemd unit, wherever it is: `postgresql.service`, or `postgresql` for short; `backup.slice`;
@@ -20,7 +20,7 @@ impl Cgroups {
     ///   `docker-4f2a.scope`.
     ///
     /// # Errors
-    /// There is none, or there are several; the error names them.
+    /// No unit matches, or several do; the error lists them.
     pub fn find(&self, given: &str) -> Result<Unit, CgroupError> {
         if given.starts_with('/') {
             let trimmed = given.trim_end_matches('/');
@@ -46,18 +46,18 @@ impl Cgroups {
         }
     }
 
-    /// The unit with exactly this path, also if it is a slice or inside of another one.
+    /// The unit with exactly this path, even if it is a slice or inside another unit.
     fn unit(&self, path: &str) -> Unit {
         let unit = Unit::of(path);
         if unit.path == path { unit } else { Unit { name: path.to_owned(), path: path.to_owned(), slice: unit.slice } }
     }
 
-    /// The folder of a cgroup in the file system.
+    /// The folder of a cgroup in the filesystem.
     pub fn folder(&self, path: &str) -> PathBuf {
         self.mount.join(path.trim_start_matches('/'))
     }
 
-    /// The paths of all cgroups, those above before those below them, else by name.
+    /// The paths of all cgroups, parents before children, otherwise by name.
     ///
     /// # Errors
     /// The hierarchy cannot be read.
@@ -68,7 +68,7 @@ impl Cgroups {
             let folder = self.folder(&path);
             let entries = match fs::read_dir(&folder) {
                 Ok(entries) => entries,
-                // One that was removed meanwhile.
+                // It was removed meanwhile.
                 Err(_) if !path.is_empty() => continue,
                 Err(source) => return Err(CgroupError::Io { path: folder, source }),
             };
@@ -95,7 +95,7 @@ impl Cgroups {
     }
 }
 
-/// Whether a cgroup of this name is the container that is meant.
+/// Whether the cgroup with this name is the container.
 fn is_container(name: &str, given: &str) -> bool {
     let Some((runtime, id)) = container_id(name) else { return false };
     let given = given.strip_suffix(".scope").unwrap_or(given);

@@ -1,8 +1,8 @@
-//! Which unit a request belongs to: systemd's services and scopes, containers, and other cgroups of version 2.
+//! Maps requests to units: systemd services and scopes, containers, and other cgroups of version 2.
 //!
 //! ```text
 //! request: process ─▶ Processes: /proc/PID/cgroup ─▶ Unit::of: postgresql.service, docker-4f2a1b2c3d4e, /batch
-//!          of the kernel ─▶ UnitCounters: io.stat ─▶ for whom it was
+//!          by the kernel ─▶ UnitCounters: io.stat ─▶ the unit on whose behalf
 //!          name: postgresql, 4f2a ─▶ Cgroups::find ─▶ /system.slice/postgresql.service
 //! ```
 //! This module only reads.
@@ -22,17 +22,17 @@ pub use counters::{Transferred, UnitCounters};
 pub use processes::{Processes, Role, Source};
 pub use unit::Unit;
 
-/// The hierarchy of cgroups of version 2.
+/// The cgroup hierarchy of version 2.
 #[derive(Clone, Debug)]
 pub struct Cgroups {
     mount: PathBuf,
 }
 
 impl Cgroups {
-    /// Where this machine has it mounted: `/sys/fs/cgroup`, or `/sys/fs/cgroup/unified` beside hierarchies of version 1.
+    /// The hierarchy where this machine has it mounted: `/sys/fs/cgroup`, or `/sys/fs/cgroup/unified` next to hierarchies of version 1.
     ///
     /// # Errors
-    /// It is mounted nowhere.
+    /// It is not mounted.
     pub fn mounted(sysfs: &Sysfs) -> Result<Cgroups, CgroupError> {
         let mounts = sysfs.proc().join("self/mounts");
         let text = fs::read_to_string(&mounts).map_err(|source| CgroupError::Io { path: mounts, source })?;
@@ -50,10 +50,10 @@ impl Cgroups {
     }
 }
 
-/// Why a cgroup is not known.
+/// Why a cgroup could not be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    /// Version 2 of cgroups is not mounted.
+    /// Cgroups of version 2 are not mounted.
     #[error("cgroups of version 2 are not mounted (mount -t cgroup2 none /sys/fs/cgroup)")]
     NoHierarchy,
     /// No cgroup has this name.
@@ -61,12 +61,12 @@ pub enum CgroupError {
     NotFound {
         /// The name.
         given: String,
-        /// Where it was looked for.
+        /// Mount point of the searched hierarchy.
         mount: PathBuf,
-        /// Paths of some whose names are similar.
+        /// Paths of cgroups with similar names.
         similar: Vec<String>,
     },
-    /// Several have it.
+    /// Several cgroups have this name.
     #[error("{given}: there are several{}; give the path of one", listed(": ", found))]
     Several {
         /// The name.
@@ -79,7 +79,7 @@ pub enum CgroupError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -134,7 +134,7 @@ mod tests {
         }
         let named = cgroups.find("4f2a").unwrap();
         assert_eq!((named.name.as_str(), named.slice.as_str()), ("docker-4f2a1b2c3d4e", "/system.slice"));
-        // Back: the name that a row has leads to the same unit.
+        // And back: the name in a row finds the same unit.
         for given in cgroups.all().unwrap() {
             let unit = Unit::of(&given);
             assert_eq!(cgroups.find(&unit.name).unwrap().path, unit.path, "{given}");
@@ -155,7 +155,7 @@ mod tests {
                 "postgresql.service: no such unit, container or cgroup below {place}; similar: /system.slice/postgresql@16.service"
             )
         );
-        // Too short for a container, of another runtime, outside of the hierarchy, nothing at all.
+        // Too short for a container, of another runtime, outside of the hierarchy, empty.
         for given in ["4f2", "libpod-4f2a", "/../etc", "/a/../b", "", ".service"] {
             assert!(error(given).starts_with(&format!("{given}: no such unit")), "{}", error(given));
         }

@@ -1,8 +1,8 @@
-//! The unit of each process that issues requests, by number.
+//! Maps processes that issue requests to units.
 //!
-//! A process is looked up when its first request is seen, and again when its program has another name, or 2 s later, because it may have
-//! moved, or another process may have its number. One that ended before it was looked up has no cgroup any more: it is counted as ended,
-//! under the name of its program. A process that ends later keeps its unit for what is still under way.
+//! A process is looked up at its first request, and again if its program has another name, or after 2 s: it may have moved, or its id may
+//! have been reused. If it ended before the first lookup its cgroup is unknown, and it is counted as ended, under the name of its program.
+//! If it ends later, its remaining requests are still counted for its unit.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,38 +14,38 @@ use observe::units::UnitId;
 
 use super::Unit;
 
-/// How long the unit of a process counts as known. Looking again takes some 10 µs, 0.05% of a core for 100 processes.
+/// Time for which a lookup remains valid. A lookup takes some 10 µs: 0.05% of a core for 100 processes.
 const KNOWN_FOR: Nanos = Nanos::from_millis(2_000);
-/// How many processes are remembered; then all are looked up again.
+/// Maximum number of known processes; beyond it all are looked up again.
 const MOST_PROCESSES: usize = 65_536;
-/// How many units are remembered: four times as many as an account tells apart, so that the names of all of them are known.
+/// Maximum number of known units: four times as many as an account distinguishes, so that all of these have names.
 const MOST_UNITS: usize = 1_024;
-/// What the kernel keeps of a program's name.
+/// Maximum length of a program's name in the kernel.
 const NAME: usize = 16;
 /// The flag of kernel threads in `/proc/PID/stat` (`PF_KTHREAD` in `include/linux/sched.h`).
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Whose requests a row counts.
+/// The source of requests that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// Those of the processes of a unit, or of all units of a slice.
+    /// Processes of a unit, or of all units of a slice.
     Unit(Unit),
-    /// Those that the kernel itself sends.
+    /// The kernel itself.
     Kernel(Role),
-    /// Those of programs of this name that ended before their unit was looked up.
+    /// Programs of this name that ended before their unit was looked up.
     Ended(String),
 }
 
-/// Why the kernel sends requests.
+/// Why the kernel issues requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Unbound workers write what processes wrote to the page cache. Encryption and the files behind loop devices use them as well.
+    /// Unbound workers: they write back the page cache. Encryption and loop devices use them as well.
     WriteBack,
-    /// Other workers: they send what `io.max` held back, among others.
+    /// Other workers: among others, they issue requests that `io.max` held back.
     Worker,
-    /// The file system's journal: `jbd2` of ext4, `xfsaild` and `xfs-` of XFS.
+    /// The filesystem's journal: `jbd2` of ext4, `xfsaild` and `xfs-` of XFS.
     Journal,
-    /// Pages are written to swap. Those that are read from swap are read by the process that needs them.
+    /// Pages written to swap. Reads from swap are issued by the process that needs the page.
     Swap,
     /// A thread of this name.
     Thread(String),
@@ -58,7 +58,7 @@ impl Role {
             _ if name.starts_with("kworker/") => Role::Worker,
             _ if ["jbd2/", "xfsaild/", "xfs-"].iter().any(|known| name.starts_with(known)) => Role::Journal,
             _ if name.starts_with("kswapd") => Role::Swap,
-            // `btrfs-transacti`, `f2fs_gc-8:1`, `dmcrypt_write/2`: without what tells one device or processor from another.
+            // For example `btrfs-transacti`, `f2fs_gc-8:1`, `dmcrypt_write/2`: without the suffix for the device or processor.
             _ => Role::Thread(
                 name.split(['/', ':']).next().unwrap_or_default().trim_end_matches(|c: char| c.is_ascii_digit()).to_owned(),
             ),
@@ -66,11 +66,11 @@ impl Role {
     }
 }
 
-/// Prefixes of the names of kernel threads, for those that ended.
+/// Prefixes of the names of kernel threads, to recognise those that ended.
 const KERNEL_NAMES: [&str; 8] = ["kworker/", "jbd2/", "xfsaild/", "xfs-", "kswapd", "btrfs-", "f2fs_", "ext4lazyinit"];
 
 impl Source {
-    /// The name of a row. Names in brackets are not units.
+    /// The name for display. Names in brackets are not units.
     pub fn name(&self) -> String {
         match self {
             Source::Unit(unit) => unit.name.clone(),
@@ -83,7 +83,7 @@ impl Source {
         }
     }
 
-    /// The path of the cgroup; `None` of what is no unit.
+    /// The path of the cgroup; `None` if it is not a unit.
     pub fn path(&self) -> Option<&str> {
         match self {
             Source::Unit(unit) => Some(&unit.path),
@@ -109,14 +109,14 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Of this machine; with `by_slice` all units of a slice are one.
+    /// The processes of this machine; with `by_slice`, the units of a slice are counted as one.
     pub fn new(sysfs: &Sysfs, by_slice: bool) -> Processes {
         let (proc, known) = (sysfs.proc(), HashMap::new());
         Processes { proc, by_slice, known, numbers: HashMap::new(), sources: HashMap::new(), next: 0 }
     }
 
-    /// The number of the unit that a process belongs to, or belonged to when it was last there. `name` is that of its program, as the
-    /// request has it.
+    /// The id of the unit of a process, or of its last known unit if it has ended. `name`: the name of its program, as reported with the
+    /// request.
     pub fn unit(&mut self, process: StreamId, name: Option<&str>, now: Nanos) -> UnitId {
         let name = name.unwrap_or_default();
         let mut short = [0; NAME];
@@ -138,7 +138,7 @@ impl Processes {
         unit
     }
 
-    /// The number of a unit.
+    /// The id of a source; assigned if it is new.
     pub fn number(&mut self, source: Source) -> UnitId {
         let source = match source {
             Source::Unit(unit) if self.by_slice => {
@@ -152,7 +152,7 @@ impl Processes {
             return *number;
         }
         if self.numbers.len() >= MOST_UNITS {
-            // Numbers are not used again, so an account never takes one unit for another.
+            // Ids are not reused, so that an account never confuses units.
             self.numbers.clear();
             self.sources.clear();
             self.known.clear();
@@ -164,12 +164,12 @@ impl Processes {
         number
     }
 
-    /// What has this number; `None` if it was too long ago.
+    /// The source with this id; `None` if it has been dropped.
     pub fn source(&self, unit: UnitId) -> Option<&Source> {
         self.sources.get(&unit)
     }
 
-    /// The number of what the kernel sends in this role, if it did.
+    /// The id of the kernel in this role; `None` if it has issued nothing in it.
     pub fn kernel(&self, role: Role) -> Option<UnitId> {
         self.numbers.get(&Source::Kernel(role)).copied()
     }
@@ -180,7 +180,7 @@ fn ended(name: &str) -> Source {
     if is_kernel { Source::Kernel(Role::of(name)) } else { Source::Ended(name.to_owned()) }
 }
 
-/// Whose requests those of a process are; `None` if there is none any more.
+/// The source of a process's requests; `None` if the process has ended.
 fn source(proc: &std::path::Path, process: StreamId, name: &str) -> Option<Source> {
     let folder = proc.join(process.to_string());
     let text = fs::read(folder.join("cgroup")).ok()?;
@@ -191,17 +191,18 @@ fn source(proc: &std::path::Path, process: StreamId, name: &str) -> Option<Sourc
     Some(Source::Unit(Unit::of(&path)))
 }
 
-/// The path in a file `/proc/PID/cgroup`: of version 2, and where that says nothing, as beside hierarchies of version 1, systemd's own or
-/// that of the controller of block devices.
+/// The path in a file `/proc/PID/cgroup`: that of version 2; if that is the root, as with hierarchies of version 1, systemd's or that of
+/// the block device controller.
 fn cgroup_path(text: &str) -> &str {
     let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let of = |wanted: &str| lines().find(|(names, _)| names.split(',').any(|name| name == wanted)).map(|(_, path)| path);
     ["", "name=systemd", "blkio"].into_iter().filter_map(of).find(|path| *path != "/").unwrap_or("/")
 }
 
-/// Whether a file `/proc/PID/stat` is that of a thread of the kernel.
+/// Whether a file `/proc/PID/stat` is that of a kernel thread.
 fn is_kernel_thread(stat: &str) -> bool {
-    // Behind the program's name in parentheses, which may hold anything: state, parent, group, session, terminal, its group, flags.
+    // The fields after the program's name in parentheses, which may contain anything: state, parent, group, session, terminal, its group,
+    // flags.
     let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
     flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
 }
@@ -277,7 +278,7 @@ mod tests {
             assert_eq!(name(&mut processes, process, program, 0), row);
         }
         assert!(processes.kernel(Role::WriteBack).is_some());
-        // A program may have any name: only the kernel's flag counts as long as it is there.
+        // A program may have any name: while it exists, only the kernel's flag counts.
         machine.begins(50, "0::/\n", 0x40);
         assert_eq!(name(&mut processes, 50, "kworker/u8:3", 0), "/");
         assert_eq!(name(&mut processes, 51, "kworker/u8:4", 0), "[write-back]", "it ended");
@@ -319,7 +320,7 @@ mod tests {
         }
         assert_eq!(processes.sources.len(), 1);
         for process in 0..200_000 {
-            // Names with line breaks, of bytes that are no characters when cut, and of nothing.
+            // Names with line breaks, truncated within a character, and empty.
             let program = ["a\nb".to_owned(), "ä".repeat(9), String::new(), format!("job{process}")][process as usize % 4].clone();
             processes.unit(process, Some(&program), Nanos(1));
         }

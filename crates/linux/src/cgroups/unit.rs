@@ -1,23 +1,23 @@
 //! The unit that a cgroup belongs to: a systemd service or scope, a container, or the cgroup itself.
 
-/// Length of a container's id in the names of cgroups, in hexadecimal digits.
+/// Length of a container id in the names of cgroups, in hexadecimal digits.
 const ID: usize = 64;
 /// Length of the short form of the id, as `docker ps` and `podman ps` print it.
 const SHORT_ID: usize = 12;
-/// The kinds of systemd's units that have processes of their own.
+/// Suffixes of systemd units that have processes of their own.
 const UNITS: [&str; 5] = [".service", ".scope", ".socket", ".mount", ".swap"];
-/// What the kernel puts behind the path of a cgroup that was removed.
+/// Suffix that the kernel adds to the path of a removed cgroup.
 const DELETED: &str = " (deleted)";
 
-/// A unit: whose requests are counted together.
+/// A unit of accounting: its requests are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Unit {
-    /// Name for people: `postgresql.service`, `docker-4f2a1b2c3d4e`, or the path of a cgroup that is neither unit nor container. It may hold
-    /// any character but `/` and a line break.
+    /// Name for display: `postgresql.service`, `docker-4f2a1b2c3d4e`, or the path of a cgroup that is neither a systemd unit nor a
+    /// container. It may contain any character except a line break, and `/` only in a path.
     pub name: String,
-    /// Path below the root of the hierarchy, beginning with `/`.
+    /// Path below the root of the hierarchy, starting with `/`.
     pub path: String,
-    /// Path of the slice it is in, or, outside of slices, of the cgroup above it.
+    /// Path of its slice, or, outside of slices, of the parent cgroup.
     pub slice: String,
 }
 
@@ -51,7 +51,7 @@ impl Unit {
     }
 }
 
-/// The innermost slice among the first `length` parts; without one what is above the last of them.
+/// The innermost slice among the first `length` parts; without one, their parent.
 fn slice_of(parts: &[&str], length: usize) -> String {
     let end = parts[..length].iter().rposition(|part| part.ends_with(".slice"));
     match end {
@@ -64,12 +64,12 @@ fn joined(parts: &[&str]) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// The name of the container whose cgroup the last part is; `None` if it is none.
+/// The name of the container with this cgroup; `None` if it is none.
 fn container_name(parts: &[&str]) -> Option<String> {
     let (last, above) = parts.split_last()?;
     let (runtime, id) = container_id(last)?;
     let runtime = match runtime {
-        // The runtime itself made the cgroup, and named what is above it.
+        // The runtime created the cgroup itself, and named its parent.
         "" if above.last() == Some(&"docker") => "docker",
         "" => "container",
         runtime => runtime,
@@ -77,7 +77,7 @@ fn container_name(parts: &[&str]) -> Option<String> {
     Some(format!("{runtime}-{}", &id[..SHORT_ID]))
 }
 
-/// The runtime, empty if the name does not have it, and the id of the container whose cgroup has this name.
+/// The runtime (empty if not in the name) and the container id of a cgroup with this name; `None` if it is no container.
 pub(super) fn container_id(name: &str) -> Option<(&str, &str)> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let (before, id) = name.split_at_checked(name.len().checked_sub(ID)?)?;
@@ -155,7 +155,7 @@ mod tests {
             let unit = Unit::of(path);
             assert_eq!((unit.name.as_str(), unit.path.as_str(), unit.slice.as_str()), (path, path, slice));
         }
-        // Almost the id of a container: too short, not hexadecimal, and cut within a character.
+        // Invalid container ids: too short, not hexadecimal, or split within a character.
         for name in ["0".repeat(ID - 1), "g".repeat(ID), format!("ä{}", "0".repeat(ID - 1)), format!("x{}", id())] {
             assert_eq!(Unit::of(&format!("/{name}")).name, format!("/{name}"));
         }

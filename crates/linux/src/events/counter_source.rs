@@ -1,4 +1,4 @@
-//! EventSource where single requests may not be seen: counters, and what sysfs says of the device.
+//! The event source without request events: samples of counters, and properties from sysfs.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -15,24 +15,24 @@ use crate::topology::{Device, Kind};
 use applier::attribute::{MAX_SECTORS, NR_REQUESTS, State};
 use applier::sysfs::{RealFiles, Sysfs};
 
-/// Why single requests are not seen where that was chosen.
+/// The reason if counters were chosen by the user.
 pub const ASKED_FOR: &str = "it is asked for counters alone";
-/// How often counters are read.
+/// Interval between samples.
 pub const SAMPLED: Nanos = Nanos(1_000_000_000);
-/// What counters do not tell, as the end of a sentence.
+/// The limits of counters, as the end of a sentence.
 pub const CANNOT_KNOW: &str =
     "counters tell neither streams, nor their order, nor the slowest requests, so advice rests on hypotheses that count alike";
 
-/// What there is in place of events.
+/// What is available without request events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CountersOnly {
-    /// Why there are none.
+    /// Why there are no events.
     pub why: String,
-    /// What is known of the device all the same.
+    /// Properties of the device from sysfs.
     pub known: Known,
 }
 
-/// Reads a device's counters, and sees no request.
+/// Samples a device's counters; has no request events.
 #[derive(Debug)]
 pub struct CounterSource {
     blind: CountersOnly,
@@ -42,10 +42,10 @@ pub struct CounterSource {
 }
 
 impl CounterSource {
-    /// Begins to look. `why` single requests cannot be seen.
+    /// Starts sampling. `why`: the reason that there are no request events.
     ///
     /// # Errors
-    /// Its counters cannot be read either.
+    /// The counters cannot be read.
     pub fn open(sysfs: &Sysfs, device: &Device, why: String) -> Result<CounterSource, ObserveError> {
         let at = monotonic();
         let counters = Counters::open(sysfs, &device.name, at)?;
@@ -86,7 +86,8 @@ impl EventSource for CounterSource {
     }
 }
 
-/// What sysfs says of a device. Of what stands before a device that sysfs does not know, as a file or a hypervisor, it says nothing.
+/// The properties of a device from sysfs. For devices in front of something unknown to sysfs, such as a file or a hypervisor, they are
+/// unknown.
 pub fn known(sysfs: &Sysfs, device: &Device) -> Known {
     let state = State::read(&RealFiles, sysfs, &device.name).unwrap_or_default();
     let merges = match state.number("nomerges") {
@@ -96,7 +97,7 @@ pub fn known(sysfs: &Sysfs, device: &Device) -> Known {
     };
     let says = |file: &str| fs::read_to_string(sysfs.block(&device.name).join(file)).ok().map(|text| text.trim().to_owned());
     let is_front = matches!(device.kind, Kind::Virtual | Kind::Remote | Kind::Loop);
-    // The flag is never set on flash, but is missing on many disks that rotate.
+    // The flag is never set on flash, but is missing on many rotational disks.
     let rotational =
         if is_front { device.rotational.then_some(true).filter(|_| device.kind == Kind::Loop) } else { Some(device.rotational) };
     let of_driver = says("device/queue_depth").and_then(|text| text.parse().ok());
@@ -106,7 +107,7 @@ pub fn known(sysfs: &Sysfs, device: &Device) -> Known {
             capacity_sectors: device.size_sectors,
             limits: Limits { max_sectors: state.count(MAX_SECTORS).map_or(Limits::default().max_sectors, |kib| 2 * kib), merges },
             nr_requests: state.count(NR_REQUESTS).unwrap_or(256),
-            // Counters do not tell what is read ahead.
+            // Counters do not show read-ahead.
             read_ahead_kib: None,
         },
         rotational,

@@ -1,4 +1,4 @@
-//! The kernel's counters of a device, for where events may not be had (Linux `Documentation/block/stat.rst`).
+//! The kernel's counters of a device, for use without events (Linux `Documentation/block/stat.rst`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Begins to observe a device, or a partition that is named as in `sda/sda1`.
+    /// Starts counting for a device, or for a partition such as `sda/sda1`.
     ///
     /// # Errors
-    /// There is no such device, or its counters were switched off.
+    /// There is no such device, or its counters are disabled.
     pub fn open(sysfs: &Sysfs, device: &str, now: Nanos) -> Result<Counters, ObserveError> {
         let folder = sysfs.block(device);
         let switch = folder.join("queue/iostats");
@@ -35,7 +35,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// What happened since the last call.
+    /// The rates since the last call.
     ///
     /// # Errors
     /// The device is gone.
@@ -44,7 +44,7 @@ impl Counters {
         Ok(sample.since(&std::mem::replace(&mut self.last, sample)))
     }
 
-    /// The counters as last read.
+    /// The latest sample.
     pub fn last(&self) -> &Sample {
         &self.last
     }
@@ -58,7 +58,7 @@ impl Counters {
         parsed(&text, now).ok_or_else(|| ObserveError::unknown(path, format!("is {}, not 11 numbers or more", text.trim())))
     }
 
-    /// The same numbers where sysfs is hidden: behind major, minor and name.
+    /// The same counters from `/proc/diskstats`, if sysfs is hidden: after major, minor and name. `None` if the device is missing.
     fn line_of_diskstats(&self) -> Result<Option<String>, ObserveError> {
         let path: &Path = &self.diskstats;
         let text = fs::read_to_string(path).map_err(|error| ObserveError::io(path, error))?;
@@ -70,7 +70,7 @@ impl Counters {
     }
 }
 
-/// Reads the numbers of a device's file `stat`; `None` if they are not that.
+/// Parses a device's file `stat`; `None` if it is malformed.
 fn parsed(text: &str, at: Nanos) -> Option<Sample> {
     let mut numbers = [0; 17];
     let mut found = 0;
@@ -91,7 +91,7 @@ fn parsed(text: &str, at: Nanos) -> Option<Sample> {
 mod tests {
     use super::*;
 
-    /// A machine with one disk whose counters are these.
+    /// A machine with one disk that has these counters.
     fn machine(stat: &str) -> (tempfile::TempDir, Sysfs) {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("sys/block/sda/queue")).unwrap();

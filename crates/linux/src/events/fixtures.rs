@@ -1,4 +1,4 @@
-//! Events as a kernel writes them, for tests: Linux 6.18's layout, from its own texts.
+//! Events in the kernel's format, for tests: the layouts of Linux 6.18.
 
 use super::page::writing::Page;
 use applier::trace::Formats;
@@ -50,11 +50,11 @@ const SYNC_COMMON: &str = "format:
 	field:dev_t dev;	offset:8;	size:4;	signed:0;
 	field:ino_t ino;	offset:16;	size:8;	signed:0;
 ";
-/// Events of fsync: name and number.
+/// Events of fsync: name and id.
 const SYNC_CALLED: (&str, u16) = ("ext4_sync_file_enter", 1232);
 const SYNC_RETURNED: (&str, u16) = ("ext4_sync_file_exit", 1231);
 
-/// An event: its name, its number, the rest of its text, where its letters and the program's name stand.
+/// An event: name, id, rest of its description, offset of the letters and of the program's name.
 type Layout = (&'static str, u16, &'static str, usize, Option<usize>);
 
 const QUEUED: Layout = ("block_bio_queue", 2097, QUEUE, 28, Some(38));
@@ -67,12 +67,12 @@ fn formats(layouts: &[Layout]) -> Formats {
     Formats { header_page: HEADER_PAGE.to_owned(), events: layouts.iter().map(event).collect() }
 }
 
-/// Of a disk with a queue.
+/// Formats for a disk with a queue.
 pub(super) fn of_requests() -> Formats {
     formats(&[QUEUED, ISSUED, COMPLETED])
 }
 
-/// Of a disk with an ext4.
+/// Formats for a disk with ext4.
 pub(super) fn with_fsync() -> Formats {
     let mut formats = of_requests();
     let sync = [SYNC_CALLED, SYNC_RETURNED].map(|(name, id)| (name.to_owned(), format!("name: {name}\nID: {id}\n{SYNC_COMMON}")));
@@ -80,23 +80,23 @@ pub(super) fn with_fsync() -> Formats {
     formats
 }
 
-/// Of a device without one.
+/// Formats for a device without a queue.
 pub(super) fn of_bios() -> Formats {
     formats(&[QUEUED, ANSWERED])
 }
 
 impl Page {
-    /// A process asks.
+    /// A process issues a request.
     pub(super) fn queued(self, at: u64, letters: &str, (lba, sectors): (u64, u32), (process, program): (u32, &str)) -> Page {
         self.event(at, &event(QUEUED, letters, (lba, sectors), process, program))
     }
 
-    /// A worker of the kernel sends something to the driver.
+    /// A kernel worker sends a request to the driver.
     pub(super) fn issued(self, at: u64, letters: &str, extent: (u64, u32)) -> Page {
         self.event(at, &event(ISSUED, letters, extent, 9, "kworker/0:1H"))
     }
 
-    /// The driver has done something.
+    /// The driver completes a request.
     pub(super) fn completed(self, at: u64, letters: &str, extent: (u64, u32)) -> Page {
         self.event(at, &event(COMPLETED, letters, extent, 14, ""))
     }
@@ -106,12 +106,12 @@ impl Page {
         self.event(at, &event((SYNC_CALLED.0, SYNC_CALLED.1, "", 28, None), "", (0, 0), process, ""))
     }
 
-    /// The call is over.
+    /// The call returns.
     pub(super) fn sync_returned(self, at: u64, process: u32) -> Page {
         self.event(at, &event((SYNC_RETURNED.0, SYNC_RETURNED.1, "", 28, None), "", (0, 0), process, ""))
     }
 
-    /// A device without a queue has done something.
+    /// A device without a queue completes a request.
     pub(super) fn answered(self, at: u64, letters: &str, extent: (u64, u32)) -> Page {
         self.event(at, &event(ANSWERED, letters, extent, 14, ""))
     }

@@ -1,4 +1,4 @@
-//! The layouts of the kernel's events, from what tracefs says of them.
+//! The layouts of the kernel's trace events, parsed from tracefs.
 
 use std::path::Path;
 
@@ -6,31 +6,31 @@ use applier::trace::Formats;
 
 use super::ObserveError;
 
-/// What an event tells.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// `block_bio_queue`: a request as it was asked reached the device's queue.
+    /// `block_bio_queue`: a request reached the device's queue.
     Queued,
-    /// `block_rq_issue`: what became of some of them by merging and splitting was sent to the driver.
+    /// `block_rq_issue`: a request, after merging and splitting, was sent to the driver.
     Issued,
-    /// `block_rq_complete`: the driver has done that, or some of it.
+    /// `block_rq_complete`: the driver has completed it, or a part of it.
     Completed,
-    /// `block_bio_complete`: a device without a queue of its own (a stack, memory) has done what was asked.
+    /// `block_bio_complete`: a device without a queue of its own (a stack, memory) has completed a request.
     Answered,
     /// `ext4_sync_file_enter`: a process called fsync.
     SyncCalled,
-    /// `ext4_sync_file_exit`: the call is over.
+    /// `ext4_sync_file_exit`: the call returned.
     SyncReturned,
 }
 
 impl What {
-    /// Whether it is about a call of a process, not about a request.
+    /// Whether it is about a system call rather than a request.
     pub(super) fn is_call(self) -> bool {
         matches!(self, What::SyncCalled | What::SyncReturned)
     }
 }
 
-/// What each of the events tells: [of requests](applier::trace::REQUEST_EVENTS), and [of fsync](applier::trace::SYNC_EVENTS).
+/// The types of events [of requests](applier::trace::REQUEST_EVENTS), and [of fsync](applier::trace::SYNC_EVENTS).
 const EVENTS: [(&str, What); 6] = [
     ("block_bio_queue", What::Queued),
     ("block_rq_issue", What::Issued),
@@ -40,7 +40,7 @@ const EVENTS: [(&str, What); 6] = [
     ("ext4_sync_file_exit", What::SyncReturned),
 ];
 
-/// Where a field is.
+/// The position of a field in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     pub(super) offset: usize,
@@ -48,12 +48,12 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// The field's bytes; none beyond the end.
+    /// The field's bytes; empty if it is beyond the end.
     pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
         bytes.get(self.offset..self.offset + self.size).unwrap_or_default()
     }
 
-    /// The number in it, of 1, 2, 4 or 8 bytes.
+    /// The number in the field; `None` unless it has 1, 2, 4 or 8 bytes.
     pub(super) fn number(self, bytes: &[u8]) -> Option<u64> {
         match *self.of(bytes) {
             [a] => Some(a.into()),
@@ -76,23 +76,23 @@ pub(super) struct PageLayout {
 /// The layout of one kind of event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventLayout {
-    /// What the field `common_type` holds.
+    /// Value of the field `common_type`.
     pub(super) id: u64,
     pub(super) what: What,
     pub(super) pid: Field,
-    /// `None` of a call.
+    /// `None` for a system call.
     pub(super) request: Option<RequestLayout>,
 }
 
-/// The layout of what an event tells about a request.
+/// The layout of an event's fields about a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestLayout {
     pub(super) sector: Field,
     pub(super) sectors: Field,
     pub(super) rwbs: Field,
-    /// The name of the program that asked: who sends its request to the driver may be another one.
+    /// The name of the program that issued it, which may differ from the one that sends it to the driver; `None` if the event has none.
     pub(super) comm: Option<Field>,
-    /// The I/O priority; kernels before 6.10 do not tell.
+    /// The I/O priority; `None` before Linux 6.10.
     pub(super) ioprio: Option<Field>,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Layouts {
 }
 
 impl Layouts {
-    /// Understands the kernel's texts.
+    /// Parses the kernel's descriptions.
     pub(super) fn parse(formats: &Formats) -> Result<Layouts, ObserveError> {
         let header = Text { file: "events/header_page".to_owned(), text: &formats.header_page };
         let page =
@@ -131,7 +131,7 @@ impl Layouts {
     }
 }
 
-/// The text of a file that describes fields.
+/// A file that describes fields.
 struct Text<'a> {
     file: String,
     text: &'a str,
@@ -142,7 +142,7 @@ impl Text<'_> {
         ObserveError::unknown(Path::new(&self.file), message)
     }
 
-    /// `ID: 2104`.
+    /// Parses `ID: 2104`.
     fn id(&self) -> Result<u64, ObserveError> {
         let id = self.text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
         id.ok_or_else(|| self.wrong("has no line such as ID: 2104".to_owned()))
@@ -158,7 +158,7 @@ impl Text<'_> {
         })
     }
 
-    /// `field:char rwbs[10]; offset:34; size:10; signed:0;`, with tabs between them.
+    /// Parses `field:char rwbs[10]; offset:34; size:10; signed:0;`, separated by tabs.
     fn field(&self, name: &str) -> Result<Field, ObserveError> {
         let found = self.text.lines().find_map(|line| {
             let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
@@ -174,7 +174,7 @@ impl Text<'_> {
         found.ok_or_else(|| self.wrong(format!("has no field {name}")))
     }
 
-    /// A field that holds a number.
+    /// Like [`field`](Self::field), for a numeric one.
     fn number(&self, name: &str) -> Result<Field, ObserveError> {
         let field = self.field(name)?;
         match field.size {

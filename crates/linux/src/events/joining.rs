@@ -3,8 +3,8 @@
 //! ```text
 //! FWFS 800+8 queued ─▶ FF issued ─▶ FF completed: flushed ─▶ W 800+8 issued, completed ─▶ FF issued ─▶ FF completed: flushed
 //! ```
-//! A write can ask for the write cache to be emptied before it, and to be on the media when it is done, for which Linux has the cache
-//! emptied after it where the device has no better way (`block/blk-flush.c`). One flush serves all who asked before it began.
+//! A write can request a flush of the write cache before it, and that it is on the media at completion, for which Linux flushes the cache
+//! after it if the device does not support FUA (`block/blk-flush.c`). One flush serves all requests for it from before its start.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,45 +15,45 @@ use observe::Event;
 use super::format::What;
 use super::raw::Raw;
 
-/// How many requests may be under way before the oldest is forgotten.
+/// Maximum number of requests in flight; beyond it the oldest is dropped.
 const MOST_UNDER_WAY: usize = 16_384;
-/// How long one may be under way: Linux itself gives up on a command after 30 s and a few retries.
+/// Maximum age of one: Linux itself gives up on a command after 30 s and a few retries.
 const PATIENCE: Nanos = Nanos::from_millis(300_000);
-/// How many processes may be in a call.
+/// Maximum number of processes in a call.
 const MOST_CALLS: usize = 16_384;
-/// How many may wait for a flush.
+/// Maximum number of requests for a flush.
 const MOST_FLUSHES: usize = 1024;
 
-/// A process that waits for a flush of the write cache.
+/// A request for a flush of the write cache.
 #[derive(Clone, Copy)]
 struct Ask {
     stream: StreamId,
     asked: Nanos,
 }
 
-/// What is known so far.
+/// The state of the join.
 #[derive(Default)]
 pub(super) struct Joining {
     under_way: InFlight,
     asks: VecDeque<Ask>,
-    /// When the flushes that are at the device were issued.
+    /// Issue times of the flushes at the device.
     flushes: VecDeque<Nanos>,
-    /// Whether a write is on the media without a flush after it, if it asks for that.
+    /// Whether the device supports FUA: a write can be on the media at completion without a flush after it.
     writes_through: bool,
-    /// Processes that are in a call of fsync, and since when.
+    /// Processes in a call of fsync, with the time of the call.
     calls: BTreeMap<StreamId, Nanos>,
 }
 
-/// What a request's number says: it is to be on the media when it is done.
+/// Id of a request that must be on the media at completion.
 const ON_MEDIA: u32 = 1;
 
 impl Joining {
-    /// For a device that writes through to the media if it is asked to, or one that has to be flushed for that.
+    /// A joiner for a device that supports FUA, or one that has to be flushed instead.
     pub(super) fn new(writes_through: bool) -> Joining {
         Joining { writes_through, ..Joining::default() }
     }
 
-    /// Takes the next event, in order of time.
+    /// Processes the next event, in order of time.
     pub(super) fn event(&mut self, raw: &Raw, out: &mut Vec<Event>) {
         match raw.what {
             What::Queued => self.queued(raw, out),
@@ -69,7 +69,7 @@ impl Joining {
             }
             What::Completed => self.completed(raw, out),
             What::Answered if raw.sectors == 0 && raw.kind.flush_before => {
-                // Without a queue it was passed on when it was asked, and is answered by itself.
+                // Without a queue it was passed on at once, and is completed separately.
                 if let Some(Ask { stream, asked }) = self.asks.pop_front() {
                     out.push(Event::Flushed { stream, asked, at: raw.at });
                 }
@@ -85,7 +85,7 @@ impl Joining {
     }
 
     fn called(&mut self, stream: StreamId, at: Nanos, out: &mut Vec<Event>) {
-        // That an earlier call returned was lost: it is over, and no call of fsync whose time is known.
+        // The return of an earlier call was lost: it is reported as a call other than fsync, because its duration is unknown.
         let over = |stream, called| Event::Returned { stream, op: Op::Read, bytes: 0, called, at };
         if self.calls.len() >= MOST_CALLS {
             out.extend(std::mem::take(&mut self.calls).into_iter().map(|(stream, called)| over(stream, called)));
@@ -94,7 +94,7 @@ impl Joining {
         out.push(Event::Called { stream, at });
     }
 
-    /// Events before this time were lost. What is under way since then may be done.
+    /// Notes that events before this time were lost. Requests in flight since then may have completed.
     pub(super) fn gap(&mut self, at: Nanos) {
         while self.under_way.oldest().is_some_and(|oldest| oldest.arrival < at) {
             self.under_way.forget_oldest();
@@ -133,11 +133,11 @@ impl Joining {
         });
     }
 
-    /// The write cache was emptied from `began` to `at`.
+    /// Handles a flush of the write cache from `began` to `at`.
     fn flushed(&mut self, began: Nanos, at: Nanos, out: &mut Vec<Event>) {
         while let Some(&Ask { stream, asked }) = self.asks.front().filter(|ask| ask.asked <= began) {
             self.asks.pop_front();
-            // What waited for that long was answered by other means.
+            // An older request must have been served in some other way.
             if at - asked <= PATIENCE {
                 out.push(Event::Flushed { stream, asked, at });
             }
@@ -145,7 +145,7 @@ impl Joining {
     }
 }
 
-/// Without ever growing beyond its bound.
+/// Appends an item; drops the oldest if the queue is full.
 fn push<T>(queue: &mut VecDeque<T>, last: T) {
     if queue.len() >= MOST_FLUSHES {
         queue.pop_front();

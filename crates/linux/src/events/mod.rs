@@ -1,11 +1,11 @@
-//! What a block device is asked and how it answers, as the simulator's records.
+//! Observes the requests and completions of a block device, as the same events as those of the simulator.
 //!
 //! ```text
 //! tracefs instance ─▶ pages of each processor ─▶ merged by time ─▶ joined: queued, issued, completed ─▶ observe::Event
 //!  (root opens it)     page, format                tracepoints       joining
-//! /sys/block/*/stat ─▶ counters: rates, queue, mean times, where events may not be had
+//! /sys/block/*/stat ─▶ counters: rates, queue, mean times, if events are not available
 //! ```
-//! Times are `CLOCK_MONOTONIC`. Sectors are the whole disk's: the kernel maps those of partitions before it tells of a request.
+//! Times are `CLOCK_MONOTONIC`. Sectors are those of the whole disk: the kernel maps those of partitions before it reports a request.
 
 pub mod counter_source;
 mod counters;
@@ -33,34 +33,34 @@ pub use counters::Counters;
 pub use recording::{Background, RecordError, Recorded, Until, record, wait};
 pub use tracepoints::Tracepoints;
 
-/// Something that sees each request of a device, or where that is not allowed its counters.
+/// A source of a device's request events, or of its counters if events are not permitted.
 pub trait EventSource: Send {
-    /// Appends what happened since the last call, in order of time. What happened in the last milliseconds may come with the next call.
+    /// Appends the events since the last call, in order of time. Those of the last milliseconds may come with the next call.
     ///
     /// # Errors
-    /// The device is [gone](ObserveError::Gone), or the kernel says what cannot be understood.
+    /// The device is [gone](ObserveError::Gone), or the kernel's data cannot be parsed.
     fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError>;
 
-    /// Has it also report calls of fsync ([`Event::Called`], [`Event::Returned`]) from now on, where the kernel has events of them: on ext4.
+    /// Also reports calls of fsync ([`Event::Called`], [`Event::Returned`]) from now on, where the kernel has events of them: on ext4.
     fn report_fsync(&mut self) {}
 
-    /// Events lost by the kernel so far, because they were not read in time. Where it rose, requests in flight are unknown: start
-    /// windows again.
+    /// Number of events lost by the kernel so far, because they were not read in time. If it rises, requests in flight are unknown, and
+    /// windows must be restarted.
     fn lost(&self) -> u64;
 
-    /// The name of the program behind a stream, if it was seen.
+    /// The name of the program behind a stream; `None` if it is unknown.
     fn name(&self, stream: StreamId) -> Option<&str>;
 
-    /// What becomes readable when there is much to read: for `poll`, with a timeout, because few events wake no reader.
+    /// File descriptors that become readable with much to read: for `poll` with a timeout, as a few events do not wake the reader.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Why it sees no requests but [samples](EventSource::samples) of counters, and what is known of the device all the same; `None` if it sees
-    /// requests.
+    /// Why it only has [samples](EventSource::samples) of counters, and the known properties of the device; `None` if it has request
+    /// events.
     fn counters_only(&self) -> Option<&CountersOnly> {
         None
     }
 
-    /// Appends the looks at the counters since the last call, where there are no events.
+    /// Appends the samples of the counters since the last call, if there are no events.
     fn samples(&mut self, out: &mut Vec<Sample>) {
         let _ = out;
     }
@@ -74,15 +74,15 @@ pub enum ObserveError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file of the kernel says what this program does not understand.
+    /// A file of the kernel has unexpected contents.
     #[error("{}: {message}", path.display())]
     Unknown {
         /// The file.
         path: PathBuf,
-        /// What is there, and what would be understood.
+        /// The contents, and what was expected.
         message: String,
     },
     /// The device is no longer there, or another one has its name.

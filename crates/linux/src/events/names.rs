@@ -1,18 +1,18 @@
-//! Streams' names.
+//! Names of streams.
 
 use std::collections::HashMap;
 
 use block::StreamId;
 
-/// How many are remembered: the machine's processes come and go for as long as it runs.
+/// Maximum number of remembered names: processes come and go for as long as the machine runs.
 const MOST: usize = 65_536;
 
-/// How many were heard of lately: the same few ask most of the time.
+/// Size of the cache of recent names: the same few streams issue most requests.
 const LATELY: usize = 64;
-/// Characters of a name, with zeroes behind it.
+/// Length of a name, padded with zeroes.
 const LENGTH: usize = 16;
 
-/// The programs behind streams.
+/// The program names of streams.
 pub(super) struct Names {
     by_stream: HashMap<StreamId, Box<str>>,
     lately: [(StreamId, [u8; LENGTH]); LATELY],
@@ -25,7 +25,7 @@ impl Default for Names {
 }
 
 impl Names {
-    /// A stream's program is called so.
+    /// Sets the name of a stream's program.
     pub(super) fn learn(&mut self, stream: StreamId, name: &[u8]) {
         let mut full = [0; LENGTH];
         let length = name.len().min(LENGTH);
@@ -44,12 +44,12 @@ impl Names {
         self.by_stream.insert(stream, String::from_utf8_lossy(name).into());
     }
 
-    /// A stream's name.
+    /// The name of a stream's program; `None` if it is unknown.
     pub(super) fn get(&self, stream: StreamId) -> Option<&str> {
         self.heard_lately(stream).or_else(|| self.by_stream.get(&stream).map(|name| &**name))
     }
 
-    /// Without a hash, for names are asked for with every request.
+    /// Looks up the cache without hashing, as names are needed for every request.
     fn heard_lately(&self, stream: StreamId) -> Option<&str> {
         let (other, full) = &self.lately[stream as usize % LATELY];
         if *other != stream {

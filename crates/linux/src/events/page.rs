@@ -1,4 +1,4 @@
-//! Reads pages of the kernel's ring buffer, as `trace_pipe_raw` gives them (Linux `kernel/trace/ring_buffer.c`,
+//! Parses pages of the kernel's ring buffer, as read from `trace_pipe_raw` (Linux `kernel/trace/ring_buffer.c`,
 //! `include/linux/ring_buffer.h`).
 //!
 //! ```text
@@ -7,30 +7,30 @@
 //!   0: length in the next 4 bytes, then data     30: the delta's upper bits follow
 //!  29: padding                                   31: the time itself, its upper bits follow
 //! ```
-//! A delta is from the event before, the first one from the page's time stamp.
+//! Deltas are relative to the previous event, the first one to the page's time stamp.
 
 use block::Nanos;
 
 use super::format::PageLayout;
 
-/// Some of what was written was overwritten before this page was read (`RB_MISSED_EVENTS`).
+/// Flag: events were overwritten before this page was read (`RB_MISSED_EVENTS`).
 const MISSED: u64 = 1 << 31;
-/// How much that was stands behind the data (`RB_MISSED_STORED`).
+/// Flag: their number is stored after the data (`RB_MISSED_STORED`).
 const MISSED_STORED: u64 = 1 << 30;
-/// The other bits of the field are the number of bytes.
+/// Mask of the number of bytes in the field.
 const COMMITTED: u64 = MISSED_STORED - 1;
 
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 const DELTA_BITS: u32 = 27;
-/// An absolute time has 59 bits, and its upper ones are those of the time before.
+/// An absolute time has 59 bits; the upper ones are taken from the previous time.
 const ABSOLUTE_BITS: u32 = DELTA_BITS + 32;
 
-/// Gives each event with its time to `event`, and returns how many were lost before this page.
+/// Calls `event` with each event and its time. Returns the number of events lost before this page.
 ///
 /// # Errors
-/// The page is not one of this layout.
+/// The page does not have this layout.
 pub(super) fn each_event(page: &[u8], layout: &PageLayout, mut event: impl FnMut(Nanos, &[u8])) -> Result<u64, &'static str> {
     let (Some(mut time), Some(commit)) = (layout.timestamp.number(page), layout.commit.number(page)) else {
         return Err("a page is shorter than its head");
@@ -44,7 +44,7 @@ pub(super) fn each_event(page: &[u8], layout: &PageLayout, mut event: impl FnMut
         let (data, length) = match type_len {
             // The rest of the page is empty.
             PADDING if delta == 0 => break,
-            // What was written and then discarded.
+            // A discarded event.
             PADDING => (None, 4 + follows()? as usize),
             TIME_EXTEND => {
                 time = time.wrapping_add(u64::from(follows()?) << DELTA_BITS);
@@ -64,7 +64,7 @@ pub(super) fn each_event(page: &[u8], layout: &PageLayout, mut event: impl FnMut
         if let Some(from) = data {
             event(Nanos(time), rest.get(from..length).ok_or("an event ends beyond its page")?);
         }
-        // The length of what is not aligned is rounded up.
+        // Lengths are rounded up to the alignment.
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     if commit & MISSED == 0 {
@@ -78,7 +78,7 @@ fn word(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?))
 }
 
-/// Writes pages as the kernel does, for tests.
+/// Writes pages in the kernel's format, for tests.
 #[cfg(test)]
 pub(super) mod writing {
     use super::super::format::{Field, PageLayout};
@@ -105,7 +105,7 @@ pub(super) mod writing {
             Page { began: time, time, data: Vec::new(), missed: None }
         }
 
-        /// Events were lost before it, and how many if that is known.
+        /// Events were lost before it; their number if known.
         pub(in super::super) fn missed(mut self, stored: Option<u64>) -> Page {
             self.missed = Some(stored);
             self
@@ -115,7 +115,7 @@ pub(super) mod writing {
             self.data.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
         }
 
-        /// An event at this time, which is not before the last one.
+        /// An event at this time, not before the previous one.
         pub(in super::super) fn event(mut self, time: u64, bytes: &[u8]) -> Page {
             let mut delta = time - self.time;
             if delta >> DELTA_BITS > 0 {
@@ -135,7 +135,7 @@ pub(super) mod writing {
             self
         }
 
-        /// The time is given in full, but for its upper 5 bits.
+        /// An absolute time stamp, without its upper 5 bits.
         pub(in super::super) fn stamp(mut self, time: u64) -> Page {
             let low = time & ((1 << 59) - 1);
             self.words(&[TIME_STAMP | ((low & ((1 << DELTA_BITS) - 1)) as u32) << 5, (low >> DELTA_BITS) as u32]);
@@ -143,7 +143,7 @@ pub(super) mod writing {
             self
         }
 
-        /// An entry of this many words was written and discarded.
+        /// A discarded event of this many words.
         pub(in super::super) fn discarded(mut self, time: u64, words: u32) -> Page {
             self.words(&[PADDING | ((time - self.time) as u32) << 5, 4 * (words + 1)]);
             self.data.resize(self.data.len() + 4 * words as usize, 0xaa);
@@ -151,7 +151,7 @@ pub(super) mod writing {
             self
         }
 
-        /// As it is read from a pipe.
+        /// The page as read from a pipe.
         pub(in super::super) fn bytes(self) -> Vec<u8> {
             let mut commit = self.data.len() as u64;
             let mut page = self.began.to_ne_bytes().to_vec();

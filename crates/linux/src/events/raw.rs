@@ -1,10 +1,10 @@
-//! An event as the kernel wrote it.
+//! A trace event in the kernel's format.
 
 use block::{Nanos, Op, Priority, PriorityClass};
 
 use super::format::{Layouts, RequestLayout, What};
 
-/// What an event says; of a call only when, what and by which process.
+/// The fields of an event; for a system call only time, type and process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raw {
     pub(super) at: Nanos,
@@ -16,18 +16,18 @@ pub(super) struct Raw {
     pub(super) priority: Priority,
 }
 
-/// What an event is about, from the letters that the kernel prints (`blk_fill_rwbs` in `kernel/trace/blktrace.c`).
+/// The kind of a request, from the letters that the kernel prints (`blk_fill_rwbs` in `kernel/trace/blktrace.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// `None`: a flush by itself, an erasure, a command about zones, something that is no business of the block layer's.
+    /// `None` for a flush by itself, a secure erase, a zone command, or a passthrough command.
     pub(super) op: Option<Op>,
-    /// It is synchronous (`op_is_sync` in `blk_types.h`) and no read-ahead (`REQ_RAHEAD`).
+    /// Whether it is synchronous (`op_is_sync` in `blk_types.h`) and no read-ahead (`REQ_RAHEAD`).
     pub(super) sync: bool,
-    /// The write cache is to be emptied before it.
+    /// Whether the write cache must be flushed before it.
     pub(super) flush_before: bool,
-    /// It is to be on the media when it is done.
+    /// Whether it must be on the media at completion (FUA).
     pub(super) on_media: bool,
-    /// The command that empties the write cache.
+    /// Whether it is the flush command itself.
     pub(super) is_flush: bool,
 }
 
@@ -37,7 +37,7 @@ impl Kind {
         let letters = if flush_before { &letters[1..] } else { letters };
         let op = match letters {
             [b'R', ..] => Some(Op::Read),
-            // The writing of zeroes and the erasure transfer nothing.
+            // Write-zeroes and secure erase transfer nothing.
             [b'W', b'Z', ..] | [b'D', b'E', ..] => None,
             [b'W', ..] => Some(Op::Write),
             [b'D', ..] => Some(Op::Discard),
@@ -46,14 +46,14 @@ impl Kind {
         let flags = letters.get(1..).unwrap_or_default();
         let on_media = op.is_some() && flags.contains(&b'F');
         let sync = op == Some(Op::Read) && !flags.contains(&b'A') || flush_before || on_media || flags.contains(&b'S');
-        // The command itself also has the flag before it, as in FF; older kernels print a single F.
+        // The flush command itself also has the preflush flag, as in FF; older kernels print a single F.
         let is_flush = op.is_none() && (letters.first() == Some(&b'F') || (flush_before && letters.is_empty()));
         Kind { op, sync, flush_before: flush_before && !is_flush, on_media, is_flush }
     }
 }
 
 impl Raw {
-    /// Reads an event's bytes. Also returns the name of the program that asked, up to its end. `None`: an event of another kind.
+    /// Parses an event. Also returns the name of the issuing program, without its terminating zero. `None` for other types of events.
     pub(super) fn read<'a>(layouts: &Layouts, at: Nanos, bytes: &'a [u8]) -> Option<(Raw, &'a [u8])> {
         let id = layouts.common_type.number(bytes)?;
         let event = layouts.events.iter().find(|event| event.id == id)?;
@@ -75,13 +75,13 @@ impl Raw {
     }
 }
 
-/// Up to the terminating zero.
+/// The text up to the terminating zero.
 fn text(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     &bytes[..end]
 }
 
-/// Linux's number (`include/uapi/linux/ioprio.h`): 3 bits of class, 13 of data, of which the lowest 3 are the level.
+/// Decodes Linux's priority (`include/uapi/linux/ioprio.h`): 3 bits of class, 13 of data, of which the lowest 3 are the level.
 fn priority(number: u64) -> Priority {
     let level = (number & 7) as u8;
     match number >> 13 & 7 {

@@ -18,30 +18,30 @@ use super::{EventSource as _, ObserveError, Tracepoints};
 use crate::cgroups::{Processes, Source};
 use crate::clock::monotonic;
 
-/// How often is read, unless there is much.
+/// Interval between reads, unless there is much to read.
 const READS_EVERY: Nanos = Nanos::from_millis(100);
-/// How long the last requests' answers are waited for.
+/// Time to wait for the completions of the last requests.
 const LINGERS: Nanos = Nanos::from_millis(1_000);
-/// Steps of a progress bar in a second.
+/// Steps of the progress bar per second.
 const STEPS_A_SECOND: f64 = 10.0;
 
-/// When a recording ends; it also does if the work is stopped.
+/// The end of a recording; it also ends if the work is stopped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Until {
-    /// After this time.
+    /// After this time; `None` for no limit.
     pub time: Option<Nanos>,
-    /// After this many requests.
+    /// After this many requests; `None` for no limit.
     pub requests: Option<u64>,
 }
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     /// The trace.
     pub trace: Captured,
-    /// Events that the kernel lost.
+    /// Number of events lost by the kernel.
     pub lost: u64,
-    /// The device went, and the recording ended with it.
+    /// Whether the recording ended because the device was removed.
     pub is_gone: bool,
 }
 
@@ -56,11 +56,11 @@ pub enum RecordError {
     Write(#[from] io::Error),
 }
 
-/// Records until then. When the work is stopped, what was recorded until then is kept. With `units`, streams are named by the unit of their
-/// process, else by its program.
+/// Records until then. If the work is stopped, the recording so far is kept. With `units`, streams have the names of their processes'
+/// units, otherwise of their programs.
 ///
 /// # Errors
-/// What happens cannot be understood, or the trace cannot be written.
+/// The kernel's data cannot be parsed, or the trace cannot be written.
 pub fn record(
     mut source: Tracepoints,
     mut capture: Capture,
@@ -102,7 +102,7 @@ pub fn record(
     Ok(Recorded { lost: source.lost(), is_gone, trace: capture.finish()? })
 }
 
-/// DeviceControl events on, without requests that come too late.
+/// Passes events to the capture, except requests after its end.
 fn take(
     events: &mut Vec<Event>,
     capture: &mut Capture,
@@ -128,10 +128,10 @@ fn take(
     Ok(())
 }
 
-/// Waits until there is much to read, or this time is over.
+/// Waits until there is much to read, for at most `longest`.
 ///
 /// # Errors
-/// The kernel refuses to.
+/// `poll` failed.
 pub fn wait(fds: &[BorrowedFd<'_>], longest: Nanos) -> io::Result<()> {
     let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     let second = 1_000_000_000;
@@ -142,7 +142,7 @@ pub fn wait(fds: &[BorrowedFd<'_>], longest: Nanos) -> io::Result<()> {
     }
 }
 
-/// A recording on a thread of its own, until it is stopped.
+/// A recording on a thread of its own, until it is ended.
 #[derive(Debug)]
 pub struct Background {
     monitor: Arc<Quiet>,
@@ -150,7 +150,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// Begins.
+    /// Starts recording.
     pub fn begin(source: Tracepoints, capture: Capture) -> Background {
         let monitor = Arc::new(Quiet::default());
         let of_thread = Arc::clone(&monitor);
@@ -158,10 +158,10 @@ impl Background {
         Background { monitor, thread }
     }
 
-    /// Ends, and says what was recorded.
+    /// Ends the recording, and returns its result.
     ///
     /// # Errors
-    /// As [`record`].
+    /// Those of [`record`].
     pub fn end(self) -> Result<Recorded, RecordError> {
         self.monitor.stop().store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

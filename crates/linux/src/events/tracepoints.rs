@@ -1,9 +1,9 @@
-//! Requests from the kernel's block tracepoints.
+//! Request events from the kernel's block tracepoints.
 //!
 //! ```text
 //! processor 0: page, page ─┐
 //! processor 1: page        ├▶ by time ─▶ joining ─▶ observe::Event
-//! processor 2: page, page ─┘   (but for the last millisecond, of which some processor may not have told yet)
+//! processor 2: page, page ─┘   (except the last millisecond, as some processors' events may still be missing)
 //! ```
 
 use std::fs;
@@ -26,16 +26,16 @@ use super::{EventSource, ObserveError};
 use crate::clock::monotonic;
 use crate::topology::Device;
 
-/// What happened so lately may not be in every processor's buffer yet: an event takes its time before it is written.
+/// Events from within this time may not be in every processor's buffer yet: writing an event takes some time.
 const UNSETTLED: Nanos = Nanos::from_millis(1);
-/// How many pages of one processor are read at a time, so that memory is bounded: some 14,000 events.
+/// Maximum number of pages read at a time per processor, to bound memory: some 14,000 events.
 const PAGES_AT_ONCE: usize = 256;
-/// How often is looked whether the device is still the same.
+/// Interval of checks that the device is still the same.
 const LOOKS_EVERY: Nanos = Nanos::from_millis(1_000);
 
-/// The requests of one device.
+/// The events of one device.
 pub struct Tracepoints {
-    // Closed before the instance goes, which otherwise stays until another is made.
+    // Must be closed before the instance is removed, which would otherwise stay until another one is created.
     lanes: Vec<Lane>,
     instance: Option<Instance>,
     reader: Reader,
@@ -44,11 +44,11 @@ pub struct Tracepoints {
     reports_fsync: bool,
 }
 
-/// A processor: its pipe, and what was read from it in order of time.
+/// A processor: its pipe, and the events read from it in order of time.
 struct Lane {
     pipe: OwnedFd,
     raw: Vec<Raw>,
-    /// How many of them were joined.
+    /// Number of events already joined.
     joined: usize,
 }
 
@@ -58,21 +58,21 @@ impl Lane {
     }
 }
 
-/// What is needed to read a page.
+/// State for reading pages.
 struct Reader {
     layouts: Layouts,
     page: Box<[u8]>,
     names: Names,
     lost: u64,
-    /// Times before which events were lost, until they are joined.
+    /// Times before which events were lost; kept until they are joined.
     gaps: Vec<Nanos>,
 }
 
 impl Tracepoints {
-    /// Opens them and begins: as root.
+    /// Creates a tracing instance and starts it; requires root.
     ///
     /// # Errors
-    /// The kernel forbids it, or its events cannot be understood.
+    /// The kernel forbids it, or its formats are unknown.
     pub fn open(sysfs: &Sysfs, device: &Device) -> Result<Tracepoints, ObserveError> {
         let instance = Instance::create(&Tracefs::find()?, device.number, device.has_queue)?;
         let mut tracepoints = Tracepoints::of_pipes(sysfs, device, instance.pipes()?, &instance.formats()?)?;
@@ -81,10 +81,11 @@ impl Tracepoints {
         Ok(tracepoints)
     }
 
-    /// Reads the records of an [`Instance`] made by another process: its [pipes](Instance::pipes) and [formats](Instance::formats).
+    /// Reads the events of an [`Instance`] that another process created, from its [pipes](Instance::pipes) and
+    /// [formats](Instance::formats).
     ///
     /// # Errors
-    /// The events cannot be understood.
+    /// The formats are unknown.
     pub fn of_pipes(sysfs: &Sysfs, device: &Device, pipes: Vec<OwnedFd>, formats: &Formats) -> Result<Tracepoints, ObserveError> {
         let layouts = Layouts::parse(formats)?;
         let page = vec![0; layouts.page.data.offset + layouts.page.data.size].into();
@@ -99,10 +100,10 @@ impl Tracepoints {
         })
     }
 
-    /// Stops, and appends the rest of what happened.
+    /// Stops tracing, and appends the remaining events.
     ///
     /// # Errors
-    /// What the kernel says cannot be understood.
+    /// The kernel's data cannot be parsed.
     pub fn finish(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError> {
         if let Some(instance) = &self.instance {
             instance.stop()?;
@@ -116,7 +117,8 @@ impl Tracepoints {
         }
     }
 
-    /// Reads what is there. Returns the time up to which all is known: `until`, unless there is more than is read at a time.
+    /// Reads available pages. Returns the time up to which all events are known: `until`, or earlier if there are more pages than are read
+    /// at a time.
     fn fill(&mut self, until: Nanos) -> Result<Nanos, ObserveError> {
         let mut known = until;
         for lane in &mut self.lanes {
@@ -132,7 +134,7 @@ impl Tracepoints {
         Ok(known)
     }
 
-    /// Joins what happened before this time.
+    /// Joins all events before this time.
     fn join(&mut self, until: Nanos, out: &mut Vec<Event>) {
         self.reader.gaps.sort_unstable();
         let mut gaps = self.reader.gaps.iter().peekable();
@@ -155,7 +157,7 @@ impl Tracepoints {
         }
     }
 
-    /// The processor whose next event is the earliest before `until`, and when the next one of another is.
+    /// The processor with the earliest event before `until`, and the time of the next event of any other; `None` without events.
     fn earliest(&self, until: Nanos) -> Option<(usize, Nanos)> {
         let (mut first, mut second) = (None, until);
         let mut at_first = until;
@@ -172,7 +174,7 @@ impl Tracepoints {
 }
 
 impl Reader {
-    /// Reads a page of a processor. Whether there was one.
+    /// Reads a page of a processor. Returns whether there was one.
     fn read_page(&mut self, lane: &mut Lane) -> Result<bool, ObserveError> {
         let length = loop {
             match rustix::io::read(&lane.pipe, &mut *self.page) {
@@ -198,7 +200,7 @@ impl Reader {
     }
 }
 
-/// What the kernel calls the files behind the pipes.
+/// The kernel's name of the files behind the pipes.
 const PIPE: &str = "trace_pipe_raw";
 
 impl EventSource for Tracepoints {
@@ -226,7 +228,7 @@ impl EventSource for Tracepoints {
     }
 }
 
-/// Whether the device is still the one it was.
+/// Checks that a device is still the same.
 struct SameDevice {
     device: String,
     folder: PathBuf,
@@ -245,7 +247,7 @@ impl SameDevice {
             return Ok(());
         }
         self.looked = now;
-        // Without a number, as before Linux 5.15, only whether there is one.
+        // Before Linux 5.15 there is no sequence number: only the existence of the device is checked.
         let sequence = fs::read_to_string(self.folder.join("diskseq")).ok().and_then(|text| text.trim().parse().ok());
         let is_same = sequence.unwrap_or(0) == self.sequence && self.folder.exists();
         if is_same { Ok(()) } else { Err(ObserveError::Gone { device: self.device.clone() }) }
@@ -265,7 +267,7 @@ mod tests {
     const TAR: (u32, &str) = (40, "tar");
     const FIO: (u32, &str) = (41, "fio");
 
-    /// A machine with one device, and source that read these pages of two processors.
+    /// A machine with one device, and a source with these pages of two processors.
     fn source(formats: &Formats, pages: [Vec<Page>; 2]) -> (tempfile::TempDir, Tracepoints) {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("sys/block/loop0");
@@ -287,7 +289,7 @@ mod tests {
         (root, source)
     }
 
-    /// All that is seen of these pages. A machine that has just begun would take what they say of later for the future.
+    /// All events of these pages. A machine that has just booted would take later times for the future.
     fn seen(formats: &Formats, pages: [Vec<Page>; 2]) -> Vec<Event> {
         let (_root, mut source) = source(formats, pages);
         let mut events = Vec::new();
@@ -366,7 +368,7 @@ mod tests {
     fn calls_of_fsync_are_reported_where_they_are_asked_for() {
         let pages = || {
             let first = Page::at(0).sync_returned(50, 40).sync_called(100, 40).queued(110, "FWFSM", (800, 2), (7, "jbd2/loop1-8"));
-            // The end of a call was lost: it is over, but how long it took is not known.
+            // The return of a call was lost: it has returned, but its duration is unknown.
             let second = Page::at(200).sync_called(200, 41).sync_called(900, 41).sync_returned(950, 40).sync_returned(970, 41);
             [vec![first], vec![second]]
         };

@@ -1,4 +1,4 @@
-//! Finds a device by the name that a person uses.
+//! Finds a device by a name or path given by the user.
 
 use std::fs;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::path::Path;
 use super::{Device, TopologyError, devices, stacks};
 use applier::sysfs::Sysfs;
 
-/// The whole disk that is meant by a path such as `/dev/sda`, `/dev/disk/by-id/…` or `/dev/mapper/home`, or a name such as `sda`; and the
-/// partition, if it is one that is meant.
+/// The whole disk for a path such as `/dev/sda`, `/dev/disk/by-id/…` or `/dev/mapper/home`, or a name such as `sda`; and the partition, if
+/// the path is one.
 ///
 /// # Errors
-/// There is none; the error names those there are.
+/// There is no such device; the error lists the existing ones.
 pub fn find(sysfs: &Sysfs, given: &str) -> Result<(Device, Option<String>), TopologyError> {
     let dev = sysfs.dev();
     let is_path = given.contains('/');
     let target = if is_path { fs::canonicalize(given).ok() } else { Some(dev.join(given)) };
-    // What stands in a folder of /dev has a ! for the / in sysfs, as in cciss!c0d0.
+    // Devices in subfolders of /dev have a ! in sysfs in place of the /, for example cciss!c0d0.
     let root = fs::canonicalize(&dev).unwrap_or_else(|_| dev.clone());
     let inside = |target: &Path| {
         let inner = target.strip_prefix(&root).or_else(|_| target.strip_prefix(&dev)).ok()?;

@@ -1,7 +1,7 @@
-//! Says when block devices come, go or change: the kernel's own messages, which everybody may listen to.
+//! Notices when block devices are added, removed or changed: the kernel's uevents, which any user may receive.
 //!
-//! Source: `lib/kobject_uevent.c`. A message is a head, as in `add@/devices/…/block/sda`, then lines such as `SUBSYSTEM=block`, each ended by
-//! a zero byte.
+//! Source: `lib/kobject_uevent.c`. A message consists of a header such as `add@/devices/…/block/sda`, then lines such as `SUBSYSTEM=block`,
+//! each terminated by a zero byte.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,19 +10,19 @@ use rustix::io::Errno;
 use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 
-/// The group that the kernel itself tells; what udev makes of it goes to another one.
+/// The multicast group of the kernel's messages; udev sends its own to another one.
 const KERNEL: u32 = 1;
-/// No message of the kernel's is longer (`UEVENT_BUFFER_SIZE`, and the head).
+/// Maximum length of a kernel message (`UEVENT_BUFFER_SIZE`, and the header).
 const LONGEST: usize = 4 << 10;
 
-/// Listens.
+/// A listener for uevents.
 #[derive(Debug)]
 pub struct HotPlug {
     socket: OwnedFd,
 }
 
 impl HotPlug {
-    /// From now on.
+    /// Starts listening.
     ///
     /// # Errors
     /// A sandbox forbids it.
@@ -33,7 +33,7 @@ impl HotPlug {
         Ok(HotPlug { socket })
     }
 
-    /// Whether something was said of a block device since the last time. Where more was said than fits, something may have been.
+    /// Whether there was a message about a block device since the last call; also `true` if messages were lost.
     pub fn is_told(&self) -> bool {
         let mut message = [0; LONGEST];
         let mut is_told = false;
@@ -47,7 +47,7 @@ impl HotPlug {
         }
     }
 
-    /// What becomes readable when something is said.
+    /// Becomes readable when there is a message.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,13 +1,13 @@
-//! Which block devices there are, how they stand on each other, and which of them is tuned.
+//! The block devices of a machine, how they are stacked, and which of them are tuned.
 //!
 //! ```text
-//!  vg-home  vg-root      top: the page cache reads ahead as the device says on which the filesystem is
+//!  vg-home  vg-root      top: the page cache takes the read-ahead of the device with the filesystem
 //!      \    /
-//!       md0              no queue of its own: what comes in is passed on at once
+//!       md0              no queue of its own: requests are passed on at once
 //!      /    \
-//!    sda    sdb          leaves with a queue: here requests wait, and a scheduler has a choice; all of one stack are treated alike
+//!    sda    sdb          leaves with a queue: requests wait here for a scheduler; all leaves of a stack have the same setting
 //! ```
-//! Linux names what stands on a device, or on a partition of it, in its folder `holders`, and what a device stands on in `slaves`.
+//! Linux lists the devices on top of a device, or of a partition of it, in its folder `holders`, and those below it in `slaves`.
 
 mod find;
 mod hotplug;
@@ -29,49 +29,49 @@ pub use stack::{Stack, stacks};
 /// A whole block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its name in `/sys/block`, as in `sda`.
+    /// Name in `/sys/block`, for example `sda`.
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// The kernel's count of media: another one under the same name and number has another count. 0 where the kernel (before 5.15) does
-    /// not count.
+    /// The kernel's sequence number of the disk: another device or medium under the same name and number has another one. 0 if the kernel
+    /// has none (before 5.15).
     pub sequence: u64,
-    /// What kind it is.
+    /// The kind of device.
     pub kind: Kind,
-    /// What its maker or owner calls it: a model, the name of a volume, the file behind a loop device.
+    /// The model, name of the volume, or file behind a loop device; `None` if there is none.
     pub model: Option<String>,
-    /// Its size in 512-byte sectors.
+    /// Capacity in 512-byte sectors.
     pub size_sectors: u64,
-    /// Whether the kernel takes it for a disk that turns.
+    /// Whether the kernel reports a rotational disk.
     pub rotational: bool,
-    /// Its partitions, in order of their sectors.
+    /// Partitions, in order of their sectors.
     pub partitions: Vec<Partition>,
-    /// Devices that stand on it or on one of its partitions.
+    /// Devices on top of it or of one of its partitions.
     pub holders: Vec<String>,
-    /// Devices that it stands on: whole disks, also where it is a partition of one.
+    /// Devices below it: the whole disks, even if it uses a partition.
     pub below: Vec<String>,
-    /// Whether requests queue here: what has no queue passes them on at once, and has no scheduler.
+    /// Whether requests queue here: a device without a queue passes them on at once, and has no scheduler.
     pub has_queue: bool,
-    /// Why it is left alone unless asked for, as a sentence about it: `is read-only`.
+    /// Why it is not tuned unless requested, as a predicate: `is read-only`. `None` if it is tuned.
     pub left_alone: Option<String>,
 }
 
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Its name, as in `sda1`.
+    /// Name, for example `sda1`.
     pub name: String,
     /// Major and minor number.
     pub number: (u32, u32),
-    /// Its first sector on the disk.
+    /// First sector on the disk.
     pub start: u64,
-    /// Its size in 512-byte sectors.
+    /// Size in 512-byte sectors.
     pub sectors: u64,
-    /// Devices that stand on it.
+    /// Devices on top of it.
     pub holders: Vec<String>,
 }
 
-/// What a device is, by its driver.
+/// The kind of a device, by its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// SCSI, SATA and USB disks (`sd`).
@@ -98,7 +98,7 @@ pub enum Kind {
     Other,
 }
 
-/// Why the block devices are not known.
+/// Why the block devices could not be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum TopologyError {
     /// A file of sysfs cannot be read.
@@ -106,39 +106,38 @@ pub enum TopologyError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file of sysfs says what this program does not understand.
+    /// A file of sysfs has an unexpected value.
     #[error("{}: is {value}, not {expected}", path.display())]
     Unknown {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The value.
         value: String,
-        /// What it should say.
+        /// The expected value.
         expected: &'static str,
     },
     /// There is no such block device.
     #[error("{given}: is no block device; there are {}", candidates.join(", "))]
     NoDevice {
-        /// What was given.
+        /// The name or path given.
         given: String,
-        /// The whole disks there are, as in `/dev/sda`, without those that hold nothing.
+        /// The whole disks of the machine as paths, for example `/dev/sda`, without empty ones.
         candidates: Vec<String>,
     },
 }
 
-/// All whole block devices, in order of their names. What comes or goes meanwhile may be among them or not.
+/// All whole block devices, in order of their names. Devices added or removed meanwhile may be missing or included.
 ///
 /// # Errors
-/// `/sys/block` cannot be read, or says what is not understood.
+/// `/sys/block` cannot be read, or has an unexpected value.
 pub fn devices(sysfs: &Sysfs) -> Result<Vec<Device>, TopologyError> {
     read::devices(sysfs)
 }
 
-/// What came and went from one look at the devices to the next: the names of those that are new, and of those that are gone. One that was
-/// replaced by another is both.
+/// The names of devices that were added, and of those that were removed, between two listings. A replaced device is in both.
 pub fn changes<'a>(before: &'a [Device], after: &'a [Device]) -> (Vec<&'a str>, Vec<&'a str>) {
     let lacks = |devices: &[Device], one: &Device| !devices.iter().any(|other| other.is_same(one));
     let names = |of: &'a [Device], but: &[Device]| of.iter().filter(|one| lacks(but, one)).map(|one| one.name.as_str()).collect();
@@ -146,7 +145,7 @@ pub fn changes<'a>(before: &'a [Device], after: &'a [Device]) -> (Vec<&'a str>, 
 }
 
 impl Device {
-    /// Whether this is the very same device, and not another one that has come under its name.
+    /// Whether this is the same device, and not another one under its name.
     pub fn is_same(&self, other: &Device) -> bool {
         (&self.name, self.number, self.sequence) == (&other.name, other.number, other.sequence)
     }

@@ -1,4 +1,4 @@
-//! Reads what sysfs says of block devices.
+//! Reads the properties of block devices from sysfs.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{Device, Kind, Partition, TopologyError};
 use applier::sysfs::Sysfs;
 
-/// Drivers' names of devices, up to their numbers.
+/// Prefixes of device names by driver.
 const KINDS: &[(&str, Kind)] = &[
     ("sd", Kind::Scsi),
     ("nvme", Kind::Nvme),
@@ -34,7 +34,7 @@ pub(super) fn devices(sysfs: &Sysfs) -> Result<Vec<Device>, TopologyError> {
     for name in names(&folder)? {
         match device(&sysfs.block(&name), name) {
             Ok(device) => found.push(device),
-            // It went while it was looked at.
+            // It was removed meanwhile.
             Err(TopologyError::Io { source, .. }) if matches!(source.kind(), io::ErrorKind::NotFound) => {}
             Err(TopologyError::Io { source, .. }) if source.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {}
             Err(error) => return Err(error),
@@ -90,14 +90,14 @@ fn device(folder: &Path, name: String) -> Result<Device, TopologyError> {
         partitions,
         holders,
         below: names(&folder.join("slaves"))?,
-        // The multi-queue layer's folder of hardware queues.
+        // The folder of hardware queues of the multi-queue layer.
         has_queue: folder.join("mq").is_dir(),
         left_alone: None,
         name,
     })
 }
 
-/// Why a device is not to be tuned.
+/// Why a device must not be tuned, as a predicate; `None` if it may.
 fn left_alone(sysfs: &Sysfs, device: &Device, multipaths: &[String]) -> Option<String> {
     let folder = sysfs.block(&device.name);
     let says = |name: &str| optional(&folder.join(name));
@@ -133,7 +133,7 @@ fn is_multipath(sysfs: &Sysfs, device: &Device) -> bool {
     optional(&sysfs.block(&device.name).join("dm/uuid")).is_some_and(|uuid| uuid.starts_with("mpath-"))
 }
 
-/// Whether a name is the prefix and then a number or letters, as in `sda`, `nvme0n1`, `dm-0`.
+/// Whether a name is this prefix followed by a number or letters: `sda`, `nvme0n1`, `dm-0`.
 fn is_named(name: &str, prefix: &str) -> bool {
     let letters = matches!(prefix, "sd" | "vd" | "xvd");
     name.strip_prefix(prefix).and_then(|rest| rest.chars().next()).is_some_and(|next| {
@@ -146,7 +146,7 @@ fn model(folder: &Path) -> Option<String> {
     files.iter().find_map(|file| optional(&folder.join(file)).filter(|text| !text.is_empty()))
 }
 
-/// The names in a folder, sorted; none if there is no such folder.
+/// The names in a folder, sorted; empty if there is no such folder.
 fn names(folder: &Path) -> Result<Vec<String>, TopologyError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -158,7 +158,7 @@ fn names(folder: &Path) -> Result<Vec<String>, TopologyError> {
     Ok(found)
 }
 
-/// In order, `sda10` behind `sda2`, and each once.
+/// Sorts names, with `sda10` after `sda2`, and removes duplicates.
 fn sort(names: &mut Vec<String>) {
     names.sort_by_key(|name| {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -173,7 +173,7 @@ fn text(path: &Path) -> Result<String, TopologyError> {
     Ok(text.trim().to_owned())
 }
 
-/// The text of a file that not every device has.
+/// The text of a file; `None` if the device does not have it.
 fn optional(path: &Path) -> Option<String> {
     text(path).ok()
 }
@@ -187,7 +187,7 @@ fn number(path: &Path) -> Result<u64, TopologyError> {
     text.parse().map_err(|_| unknown(path, text, "a number"))
 }
 
-/// `8:0`.
+/// Parses the file `dev`, for example `8:0`.
 fn dev(folder: &Path) -> Result<(u32, u32), TopologyError> {
     let path = folder.join("dev");
     let text = text(&path)?;
@@ -195,7 +195,7 @@ fn dev(folder: &Path) -> Result<(u32, u32), TopologyError> {
     parts.ok_or_else(|| unknown(&path, text, "major:minor"))
 }
 
-/// The world-wide name of a device, which it keeps when the kernel renames it; of a virtual disk its serial number.
+/// The world-wide name of a device, which is independent of its kernel name; for a virtual disk the serial number. `None` without either.
 pub fn wwid(sysfs: &Sysfs, device: &str) -> Option<String> {
     let texts = ["wwid", "device/wwid", "serial"].into_iter();
     let texts = texts.filter_map(|file| std::fs::read_to_string(sysfs.block(device).join(file)).ok());

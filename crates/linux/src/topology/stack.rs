@@ -1,24 +1,24 @@
-//! Devices that stand on each other, and which of them is tuned.
+//! Stacks of devices, and which devices of a stack are tuned.
 
 use super::{Device, Kind};
 
-/// What belongs together and is tuned as one.
+/// Devices that are stacked on each other and tuned together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     /// All its devices, the lowest first.
     pub devices: Vec<String>,
-    /// Where requests queue: the scheduler and its tunables are set here, and requests are observed here. All are treated alike.
+    /// The devices with queues: schedulers and tunables are set here, the same for all, and requests are observed here.
     pub queues: Vec<String>,
-    /// Where the page cache takes the read-ahead from: devices that nothing else stands on.
+    /// The top devices, from which the page cache takes the read-ahead.
     pub tops: Vec<String>,
-    /// Why all of it is left alone unless asked for, with the device's name: `sda is read-only`. A volume on it that is to be left
-    /// alone by itself is just not among the tops.
+    /// Why the whole stack is not tuned unless requested, with the device's name: `sda is read-only`. A single volume on it that must not
+    /// be tuned is merely missing among the tops. `None` if it is tuned.
     pub left_alone: Option<String>,
 }
 
-/// The stacks that these devices make, in the order of their first devices. A device that stands alone is a stack as well.
+/// The stacks of these devices, in the order of their first devices. A device that is not stacked is a stack, too.
 pub fn stacks(devices: &[Device]) -> Vec<Stack> {
-    // Each device's stack by the number of its first one.
+    // The stack of each device, as the index of its first device.
     let mut stack: Vec<usize> = (0..devices.len()).collect();
     let place = |name: &String| devices.iter().position(|device| device.name == *name);
     for (number, device) in devices.iter().enumerate() {
@@ -39,7 +39,7 @@ pub fn stacks(devices: &[Device]) -> Vec<Stack> {
     found
 }
 
-/// The longest way down from it. Linux lets no device stand on itself; a folder that says so is not followed for ever.
+/// The longest path down from it. Linux permits no cycles; the depth is limited in case a folder claims one.
 fn height(device: &Device, devices: &[Device], depth: usize) -> usize {
     if depth > devices.len() {
         return 0;
@@ -63,7 +63,7 @@ impl Stack {
     }
 }
 
-/// Whether something reads from it that is no block device: a filesystem, a program.
+/// Whether it is used by anything other than a block device: a filesystem, a program.
 fn is_top(device: &Device) -> bool {
     match device.partitions.as_slice() {
         [] => device.holders.is_empty(),

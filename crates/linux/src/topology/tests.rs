@@ -1,11 +1,11 @@
-//! Machines as their `/sys/block` shows them.
+//! Machines represented by their `/sys/block`.
 
 use std::fs;
 use std::path::Path;
 
 use super::*;
 
-/// A machine that is put together for a test.
+/// A machine built for a test.
 struct Machine {
     root: tempfile::TempDir,
 }
@@ -40,7 +40,7 @@ impl Machine {
         self
     }
 
-    /// A device of 1 GiB that has no queue.
+    /// A device of 1 GiB without a queue.
     fn plain(self, name: &str, dev: &str) -> Machine {
         let files =
             [("dev", dev), ("size", "2097152"), ("ro", "0"), ("hidden", "0"), ("queue/zoned", "none"), ("queue/rotational", "1")];
@@ -59,7 +59,7 @@ impl Machine {
         self.files(disk, &inside)
     }
 
-    /// `upper` stands on `lower`, which may be a partition such as `sda/sda1`.
+    /// Puts `upper` on top of `lower`, which may be a partition such as `sda/sda1`.
     fn on(self, upper: &str, lower: &str) -> Machine {
         let below = Path::new(lower).file_name().unwrap().to_str().unwrap();
         self.files(upper, &[(&format!("slaves/{below}/"), "")]).files(lower, &[(&format!("holders/{upper}/"), "")])
@@ -78,7 +78,7 @@ impl Machine {
     }
 }
 
-/// Two disks in a mirror, with a volume group on it, and a third one with a filesystem on each of two partitions.
+/// Two mirrored disks with a volume group, and a third disk with a filesystem on each of two partitions.
 fn server() -> Machine {
     Machine::new()
         .disk("sda", "8:0")

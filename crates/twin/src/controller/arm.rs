@@ -1,4 +1,4 @@
-//! A candidate, and how it served the load.
+//! A candidate, and its measurements under the load.
 
 use block::Nanos;
 use control::Setting;
@@ -6,16 +6,16 @@ use control::ab_test::{Estimate, error_of_difference};
 use observe::Preference;
 use observe::merit::{Scored, TOLERANCE};
 
-/// An arm that is blocked until the load ends.
+/// Blocks an arm until the load ends.
 pub(super) const NEVER: Nanos = Nanos(u64::MAX);
 
-/// A candidate, and what is known of it under the load.
+/// A candidate, and its state under the load.
 #[derive(Clone, Debug)]
 pub(super) struct Arm {
     pub setting: Setting,
-    /// It is not tried before this time.
+    /// Time before which it is not tried.
     pub blocked_until: Nanos,
-    /// How it served the load when it was last active.
+    /// Its score under the load when it was last active; `None` without a measurement.
     pub measured: Option<Measured>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// This score less another one, and the standard error of that, which includes the load's drift.
+    /// This score minus another one, and the standard error of the difference, which includes the load's drift.
     pub fn over(&self, other: &Measured, preference: &Preference) -> (f64, f64) {
         (self.scored.over(&other.scored, preference), error_of_difference(self.variance, other.variance))
     }

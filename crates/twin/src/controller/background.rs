@@ -1,13 +1,14 @@
-//! Asynchronous requests. A process that writes through the page cache may wait for them: once memory is full of what it wrote, it can write no
-//! more than is written back.
+//! Asynchronous requests. A process that writes through the page cache may wait for them: once memory is full of dirty pages, it can write
+//! only as fast as they are written back.
 
 use observe::Event;
 
-/// Write-back that gets less than this share of what it got before starves the processes that wait for it. A process that is throttled waits in bursts, so the
-/// p99 of its calls rises much more than its throughput falls: by 18 times where that fell to a third (readers and a buffered writer under bfq).
+/// Write-back below this fraction of its earlier rate starves the processes that wait for it. A throttled process waits in bursts, so the
+/// p99 of its calls rises much more than its throughput falls: by 18 times where that fell to a third (readers and a buffered writer under
+/// bfq).
 const LEAST_SHARE: f64 = 0.5;
 
-/// What asynchronous requests got in some time.
+/// Throughput of asynchronous requests over some time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Got {
     bytes: f64,
@@ -24,13 +25,13 @@ impl Got {
         if self.seconds > 0.0 { self.bytes / self.seconds } else { 0.0 }
     }
 
-    /// Whether this is less than the share of what there was before that leaves the writers enough.
+    /// Whether this rate leaves the writers too little, compared with that before.
     pub fn starves_after(&self, before: &Got) -> bool {
         self.rate() < LEAST_SHARE * before.rate()
     }
 }
 
-/// Follows asynchronous requests.
+/// Tracks asynchronous requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Background {
     in_flight: u64,
@@ -49,7 +50,8 @@ impl Background {
         }
     }
 
-    /// What the window of this length got that ends here; `None` if nothing is waiting at its end: then who writes is not held up.
+    /// Ends a window of this length in seconds, and returns its throughput; `None` if no request is in flight at its end: write-back then
+    /// does not limit the writers.
     pub fn close(&mut self, seconds: f64) -> Option<Got> {
         let bytes = std::mem::take(&mut self.bytes) as f64;
         (self.in_flight > 0).then_some(Got { bytes, seconds })

@@ -1,16 +1,16 @@
-//! The controllers that a person can choose from.
+//! The list of all controllers.
 
 use block::{Tunable, Unit};
 use control::controller::{ALL, ControllerChoice, ControllerChoiceError, ControllerSpec};
 
 use super::{BANKED_S, TwinController, tuners};
 
-/// Every controller of the product: those that need no simulator, those that search and may do so in the twin, and [`TwinController`].
+/// All controllers: those without a simulator, the searches, which may run in the twin, and [`TwinController`].
 pub fn all() -> impl Iterator<Item = &'static ControllerSpec> + Clone {
     ALL.iter().copied().chain([&tuners::GENETIC, &tuners::IOPERF, &tuners::RANDOM, &tuners::BAYES, &SPEC])
 }
 
-/// Parses a controller with its tunables, as `seekwise:budget_permille=20`.
+/// Parses a controller with its tunables, for example `seekwise:budget_permille=20`.
 ///
 /// # Errors
 /// The controller is unknown, or a tunable is unknown or out of range.

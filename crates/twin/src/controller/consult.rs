@@ -1,4 +1,4 @@
-//! Asks the twin: fits the device, and forecasts every arm.
+//! Queries the twin: fits the device, and forecasts every arm.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::{EARLY_REFIT, REFIT, SIMULATED_REQUEST_NS, TwinController, sample};
 use crate::device::{self, Finding, MAX_FITTED};
 use crate::forecast::{Activation, Forecast, ForecastError, ForecastRequest, rank, widened};
 
-/// A load of which fewer requests were seen is not forecast: what a few seeks or cache hits decide says nothing of the rest.
+/// Minimum number of observed requests for a forecast: with fewer, a few seeks or cache hits decide.
 const MIN_FORECAST_REQUESTS: usize = 100;
 
 /// The fitted device.
@@ -21,15 +21,15 @@ pub(super) struct FittedDevice {
     pub profile: Arc<dyn DeviceProfile>,
     pub findings: Vec<Finding>,
     pub accesses: usize,
-    /// Requests that had been observed by then, and those of them under the current load.
+    /// Number of requests observed at the time of the fit, and those under the current load.
     pub seen: usize,
     pub of_load: usize,
-    /// What learning schedulers know of this model.
+    /// Knowledge of learning schedulers about this model.
     pub knowledge: KnowledgeStore,
 }
 
 impl TwinController {
-    /// Fits the device again where twice as many requests were observed as before, or some more after a mismatch. Spends at most half of the
+    /// Fits the device again if twice as many requests have been observed, or somewhat more after a mismatch. Spends at most half of the
     /// credit.
     fn fit(&mut self, capacity_sectors: u64) -> Result<(), String> {
         let seen = self.recording.seen().len();
@@ -57,11 +57,11 @@ impl TwinController {
         Ok(())
     }
 
-    /// Forecasts every arm. Spends at most half of the credit that the fit leaves.
+    /// Forecasts every arm. Spends at most half of the credit left by the fit.
     pub(super) fn forecast(&mut self, now: Nanos, target: &dyn Target) -> Result<Forecast, String> {
         let bounds = target.bounds();
         self.fit(bounds.capacity_sectors)?;
-        // The mismatch is taken to last until much more is known of the load.
+        // A mismatch is assumed to persist until the load's age has doubled.
         if let Some(at) = self.mismatch.filter(|&at| (now - self.load.from).0 < 2 * (at - self.load.from).0) {
             return Err(format!("model mismatch {:.0} s ago; waiting for more data", (now - at).as_secs_f64()));
         }
@@ -105,7 +105,7 @@ impl TwinController {
         Ok(forecast)
     }
 
-    /// The predictions corrected by earlier ones of their schedulers, and by what was measured; the best first.
+    /// The predictions corrected by the accuracy of earlier ones for their schedulers and by measurements; the best first.
     pub(super) fn calibrated(&self, predictions: &[Prediction]) -> Vec<Prediction> {
         // The active scheduler is measured, so its predictions are not corrected by their bias.
         let active = self.setting().spec.name;
@@ -116,8 +116,8 @@ impl TwinController {
         calibrated
     }
 
-    /// By how much a predicted difference between the active setting and one that was measured is wrong, beyond chance; 0 if none is.
-    /// Schedulers that judge processes by how they begin are left out: their live switches differ.
+    /// The largest error of a predicted difference between the active setting and a measured one, beyond chance; 0 if there is none.
+    /// Schedulers that classify processes by their start are left out: their live switches vary.
     fn contradiction(&self, predictions: &[Prediction]) -> f64 {
         let Some(is) = self.arms[self.active].measured else { return 0.0 };
         let wrong = predictions.iter().filter_map(|prediction| {

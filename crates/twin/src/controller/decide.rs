@@ -1,4 +1,4 @@
-//! Decides by a forecast: what to change, when to ask again, and the evidence for it.
+//! Decisions after a forecast: changes of the read-ahead, the time of the next forecast, and the evidence.
 
 use block::Nanos;
 use control::ab_test::Estimate;
@@ -11,12 +11,12 @@ use super::phase::Pending;
 use super::{EARLY_REFIT, MIN_LOAD_S, REFIT, STREAM_START_GAP, TwinController, WINDOW, percent};
 use crate::forecast::{Forecast, differ_by_read_ahead, rank};
 
-/// Streams that are listed in the evidence.
+/// Maximum number of streams listed in the evidence.
 const MAX_STREAMS: usize = 8;
 
 impl TwinController {
-    /// Forecasts every arm. A read-ahead for files that are opened from now on is decided by that alone; of all others it is known what to
-    /// expect.
+    /// Forecasts every arm. A read-ahead for files opened later is decided by the forecast alone; for all other settings it provides
+    /// expected gains.
     pub(super) fn decide_by_new_forecast(&mut self, now: Nanos, target: &dyn Target) -> Decision {
         let before_ns = self.credit_ns;
         match self.forecast(now, target) {
@@ -35,7 +35,7 @@ impl TwinController {
         }
     }
 
-    /// Changes to the read-ahead with the largest gain, if that pays for the change while the load lasts.
+    /// Changes to the read-ahead with the largest gain, if that outweighs the cost of the change over the expected rest of the load.
     fn decide_read_ahead(&mut self, forecast: Forecast, now: Nanos, target: &dyn Target) -> Decision {
         let lasts_s = (now - self.load.from).as_secs_f64().max(MIN_LOAD_S);
         let evidence = self.trying.evidence.clone();
@@ -51,7 +51,7 @@ impl TwinController {
         match best.max_by(|a, b| a.0.1.total_cmp(&b.0.1)) {
             Some(((arm, _), prediction)) => {
                 let gain = percent(prediction.gain);
-                // Open files are read as before, and perhaps not by the best scheduler.
+                // Open files keep their read-ahead, so the best scheduler for them is forecast soon.
                 self.next_forecast = now + WINDOW;
                 let why = format!(
                     "{} is predicted to be {gain} ± {:.0}%, in files that are opened from now on",
@@ -74,8 +74,8 @@ impl TwinController {
         }
     }
 
-    /// When to forecast again after this forecast, before which the credit was `had_ns`: when twice as much of the load was observed. Earlier
-    /// if an arm is expected to gain but not sure to, and the credit is enough for another forecast like this one.
+    /// Time of the next forecast: when the load's age has doubled, or earlier if an expected gain is uncertain and enough credit is left
+    /// for another forecast like this one. `had_ns`: the credit before this one.
     pub(super) fn next_forecast_at(&self, forecast: &Forecast, now: Nanos, had_ns: f64) -> Nanos {
         let can_be_tried = |one: &Prediction| self.arm_of(&one.setting).is_some_and(|arm| self.arms[arm].blocked_until <= now);
         let is_unsure = |one: &Prediction| one.gain > TOLERANCE && one.sure_gain() <= 0.0 && !one.starves() && can_be_tried(one);
@@ -84,8 +84,8 @@ impl TwinController {
         now + Nanos::from_secs_f64((more - 1.0) * (now - self.load.from).as_secs_f64()).max(WINDOW)
     }
 
-    /// Whether a scheduler that judges processes by how they begin would meet some that begin late, and misjudge those that run already. A
-    /// load whose processes keep beginning is not waited for, nor one in which many do.
+    /// Whether to delay a scheduler that classifies processes by their start, as some have just started, and it would misclassify those
+    /// that already run. There is no delay for a load whose processes keep starting, nor for one in which many start.
     pub(super) fn must_wait_for_streams(&self, setting: &Setting, now: Nanos) -> bool {
         let many = setting.spec.live_switch().min_readers as usize;
         let begins = setting.spec.name != self.setting().spec.name && (now - self.load.from).as_secs_f64() < MIN_LOAD_S;
@@ -122,8 +122,8 @@ impl TwinController {
         Evidence { seen, candidates, is_expectation, sources: Vec::new() }
     }
 
-    /// The predictions with what to expect of each over the active arm, the best first. A read-ahead for files that are opened from now on is
-    /// decided as predicted. `None` if nothing can be expected of one of both.
+    /// The predictions with the expected gain of each over the active arm, the best first. A read-ahead for files opened later keeps its
+    /// prediction. `None` if there are no expectations for the original or the active arm.
     fn expected(&self, predictions: &[Prediction]) -> Option<Vec<Prediction>> {
         let active = self.setting();
         let over_original = self.expected_over_original(predictions)?;

@@ -1,4 +1,4 @@
-//! The device's history: which loads it had, and how settings served them.
+//! The device's history: its loads, and the scores of settings under them.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use observe::similarity::{ANOTHER, Columns, Point, load_distance};
 
 use super::arm::is_significant_gain;
 
-/// A stretch of a load in the history of this device.
+/// A part of a load in this device's history.
 #[derive(Clone, Debug)]
 pub struct KnownLoad {
-    /// Where it lies among loads.
+    /// Its features.
     pub point: Point,
     /// The setting that was active.
     pub under: String,
@@ -21,7 +21,7 @@ pub struct KnownLoad {
     pub scores: BTreeMap<String, Option<f64>>,
 }
 
-/// The loads of this device.
+/// The known loads of this device.
 pub fn loads(experience: &Experience, device: &str, preference: &Preference) -> Vec<KnownLoad> {
     let columns = Columns::of(&experience.features);
     let cases = experience.cases.iter().filter(|case| case.device == device);
@@ -37,13 +37,13 @@ pub fn loads(experience: &Experience, device: &str, preference: &Preference) -> 
     known.collect()
 }
 
-/// Those that are like this one, seen under the active setting.
+/// The known loads similar to this one that were observed under the active setting.
 pub fn alike<'a>(known: &'a [KnownLoad], point: &Point, active: &str) -> Vec<&'a KnownLoad> {
     known.iter().filter(|known| known.under == active && load_distance(&known.point, point) < ANOTHER).collect()
 }
 
-/// The mean gain of each setting over the active one under known loads that are alike, and its standard error; `None` if the setting is not
-/// known, or starved a stream in any of them.
+/// The mean gain of each setting over the active one under these loads, and its standard error; `None` if the setting is unknown, or
+/// starved a stream under any of them.
 pub fn gains(alike: &[&KnownLoad], active: &str, settings: impl Iterator<Item = String>) -> Vec<Option<(f64, f64)>> {
     let gain = |setting: String| {
         let measured = alike.iter().filter_map(|known| known.scores.get(&setting).zip(known.scores.get(active)));

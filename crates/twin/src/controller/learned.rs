@@ -1,10 +1,10 @@
-//! What a model of gains expects of each arm ([`control::gain_model`]): known after a few seconds of a load, and without any forecast.
+//! Expected gains of the arms from a gain model ([`control::gain_model`]): available after a few seconds of a load, without a forecast.
 //!
-//! It counts where the twin forecasts nothing, and only if it is [trusted](GainModel::is_trusted). Combined with forecasts by their errors it did
-//! harm: over 144 drawn loads of the validation world the mean gain fell from 1.5 to 1.0%, while cases of more than 2% below the default went
-//! from two to one. A large gain that is forecast comes in two of three and not at all in the third; the model, which expects the mean of many
-//! loads, was surer than that and kept such arms from being tried. (A scan on an old drive: forecast +0.27 ± 0.48, model -0.05 ± 0.25, and the
-//! arm gains 0.61.)
+//! It is used only where the twin has no forecast, and only if it is [trusted](GainModel::is_trusted). Combining it with forecasts by their
+//! errors did harm: over 144 random loads of the validation world the mean gain fell from 1.5 to 1.0%, while cases of more than 2% below
+//! the default went from two to one. A large predicted gain is real in two of three cases and absent in the third; the model, which
+//! predicts the mean over many loads, had a smaller error than that and kept such arms from being tried. (A scan on an old drive: forecast
+//! +0.27 ± 0.48, model -0.05 ± 0.25, measured +0.61.)
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use control::gain_model::{GainModel, LoadSummary};
 
 use super::{TwinController, sources};
 
-/// The model, and what it says of the present load.
+/// The model, and its estimates for the present load.
 #[derive(Debug)]
 pub(super) struct Learned {
     model: Arc<GainModel>,
-    /// The load under the active arm, from when on.
+    /// Summary of the load under the active arm, the start of the summarized time, and that arm.
     summary: LoadSummary,
     from: Nanos,
     under: usize,
-    /// The arm that was expected to gain most over the original one, when the model was asked last under this load.
+    /// The arm with the largest expected gain over the original one, from the latest estimate under this load; `None` without one.
     best: Option<(usize, Estimate)>,
 }
 
@@ -32,19 +32,20 @@ impl Learned {
         Learned { model, summary: LoadSummary::default(), from: Nanos::ZERO, under: 0, best: None }
     }
 
-    /// Whether it said what to expect under the present load.
+    /// Whether there is an estimate for the present load.
     pub fn knows(&self) -> bool {
         self.best.is_some()
     }
 
-    /// Another load begins.
+    /// Resets the summary for another load.
     pub fn begin_load(&mut self) {
         (self.summary, self.best) = (LoadSummary::default(), None);
     }
 }
 
 impl TwinController {
-    /// Takes in a window under the active arm, outside of trials. Where the twin forecasts nothing, what the model expects is what is known.
+    /// Adds a window under the active arm, outside of trials. Where the twin has no forecast, the model's estimates become the expected
+    /// gains.
     pub(super) fn observe_for_model(&mut self, window: &Window) {
         let from = self.observed_from();
         let is_forecast = self.trying.evidence.is_some();
@@ -74,7 +75,7 @@ impl TwinController {
         self.trying.trials.expect(gains);
     }
 
-    /// What the model says of the setting that is expected to gain most, for display.
+    /// The model's estimate for the setting with the largest expected gain, for display.
     pub(super) fn model_says(&self) -> String {
         let Some((arm, gain)) = &self.learned.best else { return "not asked".to_owned() };
         format!("{} {}", self.arms[*arm].setting, sources::gain(gain))

@@ -1,5 +1,5 @@
-//! The controller `seekwise`: forecasts every candidate in the twin, tries on the target where knowing is worth more than a trial costs, and
-//! keeps what proves better.
+//! The controller `seekwise`: forecasts every candidate in the twin, runs a trial on the target where the information is worth its cost,
+//! and keeps settings that prove better.
 //!
 //! ```text
 //! window of 1 s ─▶ another load? ──yes─▶ recall the best setting of one like it; else back to the original
@@ -13,25 +13,26 @@
 //!      3 s of the arm ─▶ far worse, or a stream overdue? ──yes─▶ back at once
 //!                    └─▶ back; after a second turn: sure to be better? ──yes─▶ it stays
 //! ```
-//! * *Warm-up* ([`streams`]). Processes of a load often begin one after another. Measurements before the last of them began are of another
-//!   load.
-//! * *Beliefs* ([`control::trials`]). What a setting gains is known from the forecast, which may be wrong, and from windows under it beside windows
-//!   of the active setting. Noise and drift are learned from the windows, so a load in bursts needs more trials, or is left alone.
-//! * *Model* ([`learned`]). Where the twin forecasts nothing, what settings gained under drawn loads on drawn devices is expected of them.
-//! * *Fleet* ([`fleet`]). What other machines measured under like loads on like devices is expected, too, as far as they were right before. It needs
-//!   no forecast, so such an arm is tried from a load's first seconds.
-//! * *Trials* ([`trying`]). The one that is worth most is begun, if its worth is positive: the chance of a gain, for as long again as the load has
-//!   lasted, less what it may lose and what two switches cost, which was measured or is known from how requests come. A setting stays after two
-//!   turns if nine in ten like it are better; what is not worth a change is not sought.
-//! * *Guarded* ([`streams`], [`background`]). A trial ends within half a second where it does harm, or where a stream has waited for half the bound
-//!   of [merit](observe::merit), and for good where write-back gets too little and calls are not observed. Later a stream that starves ends a
-//!   setting at once.
-//! * *Learning* ([`consult`]). The load is inferred from all of it, whichever setting was active. The device is fitted again after twice as
-//!   many requests, or after a model mismatch, to requests under every setting: each shows another side of the device.
-//! * *Remembering* ([`recall`]). The first window of a load is compared with known loads of the device. What significantly gained there in
-//!   the mean is set; what did worse is blocked. Without a similar load, a run is the same as without a memory.
-//! * *Speculative read-ahead* ([`read_ahead`]). A read-ahead must be active before the files are opened that gain by it, so such loads are
-//!   assumed. It is verified once files are opened ([`verify`]), with forecasts corrected by earlier ones ([`track_record`]).
+//! * *Warm-up* ([`streams`]). Processes of a load often start one after another. Measurements from before the last one started are
+//!   discarded.
+//! * *Beliefs* ([`control::trials`]). The gain of a setting is estimated from the forecast, which may be wrong, and from windows under it
+//!   next to windows of the active setting. Noise and drift are learned from the windows, so a bursty load needs more trials, or is left
+//!   alone.
+//! * *Model* ([`learned`]). Where the twin has no forecast, the expected gain is that of the setting under random loads on random devices.
+//! * *Fleet* ([`fleet`]). Measurements of other machines, under like loads on like devices, also count, weighted by how accurate they were
+//!   before. They need no forecast, so such an arm is tried from a load's first seconds.
+//! * *Trials* ([`trying`]). The trial with the highest positive value is started: the expected gain, over a remaining time equal to the
+//!   load's age, less the expected loss and the cost of two switches, which is measured or derived from how requests arrive. A setting
+//!   stays after two turns if it is better with a probability of 90%; gains too small to justify a change are not pursued.
+//! * *Safeguards* ([`streams`], [`background`]). A trial ends within half a second if it does harm, or if a stream has waited for half the
+//!   bound of [merit](observe::merit); the arm is dropped for good if write-back gets too little and calls are not observed. After the
+//!   trial, a setting ends as soon as a stream starves.
+//! * *Learning* ([`consult`]). The load is inferred from all requests, under any setting. The device is fitted again after twice as many
+//!   requests, or after a model mismatch, to requests under every setting: each shows another side of the device.
+//! * *Memory* ([`recall`]). The first window of a load is compared with known loads of the device. The setting with a significant mean gain
+//!   there is applied; settings that did worse are blocked. Without a similar load, a run is the same as without a memory.
+//! * *Speculative read-ahead* ([`read_ahead`]). Files gain only from a read-ahead that is active before they are opened, so such loads are
+//!   assumed. The choice is verified once files are opened ([`verify`]), with forecasts corrected by earlier ones ([`track_record`]).
 //! * *Budgeted.* Trials in the twin cost processor time: they are as long as the budget allows, one percent of a core by default.
 
 mod arm;
@@ -93,15 +94,15 @@ const OBSERVED_REQUEST_NS: f64 = 500.0;
 const SIMULATED_REQUEST_NS: f64 = 2_000.0;
 /// Seconds of budget that are banked by default. The bank starts full, because the first decisions bring the most.
 const BANKED_S: i64 = 30;
-/// Where observing costs more than the budget, this share of it is for trials all the same.
+/// Share of the budget that remains for trials where observing alone exceeds it.
 const MIN_TRIAL_SHARE: f64 = 0.1;
-/// Changes of the setting or of the load that are remembered: the device is fitted to requests from between all of them.
+/// Number of remembered changes of the setting or of the load: the device is fitted to requests from between all of them.
 const MAX_CHANGES: usize = 4;
-/// The device is fitted again, and a forecast made, after this factor on the observed requests, or on the load's length.
+/// Factor on the number of observed requests, or on the load's age, after which the device is fitted and a forecast made again.
 const REFIT: f64 = 2.0;
-/// The same after a model mismatch, or where an expected gain is not sure.
+/// The factor after a model mismatch, or while an expected gain is uncertain.
 const EARLY_REFIT: f64 = 1.25;
-/// Where a process began within this time, another one is expected to.
+/// If a process started within this time, another one is expected to.
 const STREAM_START_GAP: Nanos = WINDOW;
 /// A load is expected to last as long again as it has lasted (Lindy's law), and at least this many seconds.
 const MIN_LOAD_S: f64 = 8.0;
@@ -122,21 +123,21 @@ const MIN_LOAD_S: f64 = 8.0;
 pub struct TwinController {
     preference: Preference,
     arms: Vec<Arm>,
-    /// Processor time, as a share of a core.
+    /// CPU budget, as a share of a core.
     budget: f64,
-    /// How much of it can be banked, in seconds.
+    /// CPU budget that can be banked, in seconds.
     banked_s: f64,
-    /// Processor time that is left, in nanoseconds.
+    /// Banked CPU time, in nanoseconds.
     credit_ns: f64,
     phase: Phase,
-    /// There were enough requests to describe a load.
+    /// Whether there have been enough requests to describe a load.
     has_load: bool,
     /// The arm that was active at first: starvation is judged against it.
     original: usize,
     active: usize,
     previous: usize,
     columns: Columns,
-    /// Windows of too few requests to describe a load.
+    /// Windows with too few requests to describe a load.
     pool: Pool,
     recording: Recording,
     buckets: ScoreBuckets,
@@ -144,38 +145,38 @@ pub struct TwinController {
     background: Background,
     device: Option<FittedDevice>,
     load: LoadTracker,
-    /// When the last of the load's processes began.
+    /// When the last process of the load started.
     complete_from: Nanos,
-    /// Since when the active arm serves the load, and is measured.
+    /// Start of the current measurement of the active arm.
     measured_from: Nanos,
-    /// When another arm became active, or another load began; in order.
+    /// Times of changes of the arm or of the load, in order; at most [`MAX_CHANGES`].
     changes: VecDeque<Nanos>,
     /// When the next forecast is due.
     next_forecast: Nanos,
     /// When the replay error was too large; `None` if it is not, or the device was fitted since.
     mismatch: Option<Nanos>,
-    /// Why the latest attempt at a forecast of the load failed; `None` if it did not.
+    /// Why the latest forecast of the load failed; `None` if it did not.
     no_forecast: Option<String>,
     track_record: TrackRecord,
     trying: Trying,
-    /// Until when the latest change settles.
+    /// End of the settling time of the latest change.
     settles_until: Nanos,
-    /// Loads of this run that ended.
+    /// Loads of this run that have ended.
     past: Vec<PastLoad>,
-    /// How long the present one lasted before it was interrupted, in seconds.
+    /// How long the present load lasted before it was interrupted, in seconds.
     lasted_before_s: f64,
     experience: Arc<Experience>,
     learned: Learned,
     fleet: Fleet,
     known_loads: Vec<KnownLoad>,
-    /// What is remembered of loads like this one, for display.
+    /// Summary of the experience with loads like this one, for display.
     memory_says: String,
-    /// The read-ahead that was found, in KiB.
+    /// The original read-ahead, in KiB; `None` if the target does not report it.
     original_read_ahead_kib: Option<u32>,
-    /// The read-ahead before and after a change, in KiB, while most open files are from before.
+    /// The read-ahead before and after its latest change, in KiB, while most open files still have the old one.
     read_ahead_change: Option<(u32, u32)>,
     speculative: SpeculativeChoice,
-    /// The queue's tags, and the arm under which they were read.
+    /// The arm under which the queue's tags were read, and their number.
     tags: Option<(usize, u32)>,
 }
 
@@ -225,13 +226,13 @@ impl TwinController {
         }
     }
 
-    /// The same, with this many seconds of budget in the bank.
+    /// The controller with this number of seconds of budget in the bank.
     fn with_banked_seconds(self, banked_s: i64) -> TwinController {
         let banked_s = banked_s as f64;
         TwinController { banked_s, credit_ns: self.budget * banked_s * 1e9, ..self }
     }
 
-    /// The same, with this memory for observed requests.
+    /// The controller with this much memory for observed requests, in MiB.
     fn with_memory(self, memory_mib: u64) -> TwinController {
         TwinController { recording: Recording::within(memory_mib as usize * (1 << 20)), ..self }
     }
@@ -244,13 +245,13 @@ impl TwinController {
         self.arms.iter().position(|arm| arm.setting == *setting)
     }
 
-    /// Start of the part of the load that is typical of it. At its beginning files are opened, queues and caches are empty, the first window
-    /// may be of the load before, too, and processes begin one after another.
+    /// Start of the representative part of the load. Before it, files are opened, queues and caches are empty, processes start one after
+    /// another, and the first window may include the previous load.
     fn observed_from(&self) -> Nanos {
         self.complete_from.max(self.load.from + WINDOW)
     }
 
-    /// Drops measurements from before the last process of the load began.
+    /// Drops measurements from before the last process of the load started.
     fn extend_warmup_until_streams_started(&mut self, now: Nanos) {
         let longest = Nanos::from_secs_f64(MIN_LOAD_S);
         if now > self.load.from + longest + STREAM_START_GAP {
@@ -305,7 +306,7 @@ impl TwinController {
                 return self.begin_load(began, now);
             }
             if !self.has_load {
-                // There was no load before that.
+                // This is the first load.
                 self.has_load = true;
                 self.load.from = from;
                 (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
@@ -339,8 +340,8 @@ impl TwinController {
         self.begin_trial(now, target).unwrap_or(decision)
     }
 
-    /// The position of the load in this window, together with windows before that had too few requests, and when the first of them began. `None`
-    /// if they are still too few, or a trial is under way.
+    /// The load's features in this window, pooled with earlier windows that had too few requests, and the start of the first of these.
+    /// `None` if there are still too few requests, or during a trial.
     fn pooled_point(&mut self, window: &Window) -> Option<(Nanos, Point)> {
         if self.trying.trial.is_some() {
             return None;
@@ -358,12 +359,12 @@ impl TwinController {
         self.speculative.changed_to(self.read_ahead_of(arm));
         (self.previous, self.active) = (self.active, arm);
         let setting = self.setting().clone();
-        // Another read-ahead changes nothing until files are opened, so measurements go on.
+        // A new read-ahead only affects files that are opened later, so measurements continue.
         if !differ_by_read_ahead(&setting, &self.arms[self.previous].setting) {
             self.phase.settle();
             self.settles_until = now + SETTLING;
             self.restart_measurement(now);
-            // A trial is of the load that was watched before it.
+            // A trial is of the load that was observed before it, so the load is not reset.
             if self.trying.trial.is_none() {
                 self.load.reset();
             }
@@ -371,16 +372,16 @@ impl TwinController {
         Decision::set(setting, why)
     }
 
-    /// The load is served in another way from now on.
+    /// Starts a new measurement: the load is served differently from now on.
     fn restart_measurement(&mut self, now: Nanos) {
         self.measured_from = now;
         self.restart_unit();
         self.note_change(now);
     }
 
-    /// Requests show another side of the device from now on.
+    /// Notes a change after which requests show another side of the device.
     fn note_change(&mut self, at: Nanos) {
-        // A load is noticed some time after it began.
+        // A new load is noticed some time after it began, so `at` may precede earlier entries.
         let place = self.changes.partition_point(|change| *change <= at);
         self.changes.insert(place, at);
         if self.changes.len() > MAX_CHANGES {
@@ -389,7 +390,7 @@ impl TwinController {
     }
 }
 
-/// A difference of scores as text.
+/// A gain, a difference of log scores, as text.
 fn percent(gain: f64) -> String {
     let percent = gain.exp_m1() * 100.0;
     if percent >= 0.0 { format!("{percent:.0}% better") } else { format!("{:.0}% worse", -percent) }

@@ -1,29 +1,29 @@
-//! Where the controller is between two changes.
+//! State of the controller between two changes.
 
 use control::controller::Prediction;
 
 /// A change whose effect is being verified.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
-    /// The arm that was active before.
+    /// The arm active before the change.
     pub from: usize,
-    /// What was predicted.
+    /// The prediction for the change.
     pub prediction: Prediction,
 }
 
-/// Between two changes.
+/// State between two changes.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
     /// No change is being verified.
     Watching,
-    /// The setting has just changed: requests that were queued before are still being served.
+    /// The setting has just changed, and requests from before are still being served.
     Settling(Option<Pending>),
     /// The effect of a change is being measured.
     Verifying(Pending),
 }
 
 impl Phase {
-    /// The change that is being verified, or will be.
+    /// The change that is being verified, or will be; `None` if there is none.
     pub fn pending(&self) -> Option<&Pending> {
         match self {
             Phase::Watching => None,
@@ -36,7 +36,7 @@ impl Phase {
         matches!(self, Phase::Settling(_))
     }
 
-    /// Verifies this change, instead of another one.
+    /// Starts to verify this change, in place of any other.
     pub fn verify(&mut self, pending: Pending) {
         *self = if self.is_settling() { Phase::Settling(Some(pending)) } else { Phase::Verifying(pending) };
     }

@@ -1,21 +1,21 @@
-//! Consecutive windows of few requests, together as one: a load of large requests is described, too.
+//! Pools consecutive windows of few requests, so that a load of large requests is described, too.
 
 use block::Nanos;
 use control::Window;
 use control::experience::MIN_REQUESTS;
 use observe::similarity::{NOWHERE, Point, approach};
 
-/// Windows are pooled over at most this time: in a longer one a load may change unseen.
+/// Maximum time over which windows are pooled: over a longer one, a change of the load could go unnoticed.
 const MAX_POOLED: Nanos = Nanos::from_millis(60_000);
 
-/// Windows that do not have enough requests yet.
+/// Pooled windows with too few requests so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool {
-    /// The arm that they are of, and when the first of them began.
+    /// Their arm, and the start of the first of them.
     arm: usize,
     from: Nanos,
     requests: u64,
-    /// Their mean position, weighted by their requests.
+    /// Their mean features, weighted by requests.
     point: Point,
 }
 
@@ -24,8 +24,8 @@ impl Pool {
         Pool { arm: 0, from: Nanos::ZERO, requests: 0, point: NOWHERE }
     }
 
-    /// Adds a window at this position, under this arm. Once there are enough requests, returns when their first window began and their mean
-    /// position, and starts over.
+    /// Adds a window with these features under this arm. Once there are enough requests, returns the start of the first window and the mean
+    /// features, and starts over.
     pub fn add(&mut self, window: &Window, arm: usize, point: &Point) -> Option<(Nanos, Point)> {
         let requests = window.outcome.requests;
         if self.requests == 0 || self.arm != arm || window.to > self.from + MAX_POOLED {

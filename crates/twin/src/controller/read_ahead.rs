@@ -1,8 +1,8 @@
 //! The read-ahead, which takes effect file by file.
 //!
-//! Linux sets a file's read-ahead when it is opened (`file_ra_state_init` in `mm/readahead.c`). So measurements after a change tell nothing of
-//! it until files are opened again, and a load that would gain by another one has its files open by then. It is therefore chosen in advance
-//! for [assumed loads](super::speculative_read_ahead), and given up only for measurements.
+//! Linux sets a file's read-ahead when it is opened (`file_ra_state_init` in `mm/readahead.c`). So measurements after a change do not show
+//! its effect until files are opened again, and a load that would gain from another read-ahead already has its files open. It is therefore
+//! chosen in advance for [assumed loads](super::speculative_read_ahead), and dropped only because of measurements.
 
 use block::Nanos;
 use control::target::Bounds;
@@ -14,24 +14,24 @@ use super::speculative_read_ahead::{self, SpeculativeReadAhead};
 use super::{SIMULATED_REQUEST_NS, TwinController, WINDOW, percent};
 use crate::forecast::{differ_by_read_ahead, read_ahead_kib};
 
-/// The read-ahead that was chosen for loads to come.
+/// The read-ahead chosen for future loads.
 #[derive(Debug, Default)]
 pub(super) struct SpeculativeChoice {
-    /// In KiB, while it is active.
+    /// The choice in KiB while it is active; `None` otherwise.
     kib: Option<u32>,
     /// The number of accesses that the device had been fitted to at the latest choice.
     fitted_to: Option<usize>,
 }
 
 impl SpeculativeChoice {
-    /// The active read-ahead changed. If another one replaces the choice, measurements are against that, and none is made again.
+    /// Notes a change of the active read-ahead. A change that replaces the choice is based on measurements, so no choice is made again.
     pub fn changed_to(&mut self, kib: Option<u32>) {
         if self.kib.is_some() && self.kib != kib {
             *self = SpeculativeChoice { kib: None, fitted_to: Some(usize::MAX) };
         }
     }
 
-    /// A setting was refused, and the read-ahead is still this one. Under another load it may be allowed.
+    /// Notes that a setting was refused, so that the read-ahead is still this one. Under another load the choice may be allowed.
     pub fn refused(&mut self, kib: Option<u32>) {
         if self.kib.is_some() && self.kib != kib {
             *self = SpeculativeChoice::default();
@@ -45,9 +45,9 @@ impl TwinController {
         read_ahead_kib(&self.arms[arm].setting, self.original_read_ahead_kib)
     }
 
-    /// Whether most read-ahead requests of the latest window have the size of the new read-ahead, and not of the one before.
+    /// Whether most read-ahead of the latest window has the size of the new read-ahead rather than of the old one.
     pub(super) fn are_files_reopened(&self, now: Nanos, (was, is): (u32, u32)) -> bool {
-        // Files with `POSIX_FADV_SEQUENTIAL` have twice as much.
+        // `POSIX_FADV_SEQUENTIAL` doubles the read-ahead.
         let (least, between) = (2 * was.min(is), (2.0 * f64::from(was) * 2.0 * f64::from(is)).sqrt() as u32);
         let lately = self.recording.seen().rev().take_while(|seen| seen.completed + WINDOW >= now);
         let (mut less, mut more) = (0, 0);
@@ -58,17 +58,19 @@ impl TwinController {
         if is > was { more > less } else { less > more }
     }
 
-    /// Whether the load is served as by the original setting: that is active, or the active one differs by a read-ahead that has no effect yet.
+    /// Whether the load is served as by the original setting: it is active, or the active one differs only by a read-ahead without effect
+    /// so far.
     pub(super) fn serves_as_original(&self) -> bool {
         self.active == self.original || !self.is_comparable_to(&self.arms[self.original])
     }
 
-    /// Whether measurements can tell the active setting from this one: not if they differ by a read-ahead that has no effect yet.
+    /// Whether measurements can distinguish the active setting from this one: not if they differ only by a read-ahead without effect so
+    /// far.
     pub(super) fn is_comparable_to(&self, other: &Arm) -> bool {
         self.read_ahead_change.is_none() || !differ_by_read_ahead(&other.setting, self.setting())
     }
 
-    /// The same arm with the active read-ahead, unless the load reads ahead so far that it shows the difference. The next load may need the
+    /// This arm with the active read-ahead, unless the load's read-ahead is large enough to show the difference. The next load may need the
     /// active one.
     pub(super) fn with_active_read_ahead(&self, arm: usize) -> usize {
         let kib = |arm: usize| self.read_ahead_of(arm);
@@ -89,7 +91,7 @@ impl TwinController {
         of_load.any(|seen| seen.request.is_read_ahead() && seen.request.sectors >= sectors)
     }
 
-    /// The same arm with this read-ahead; the arm itself if there is no such candidate.
+    /// This arm with another read-ahead; the arm itself if there is no such candidate.
     fn with_read_ahead(&self, arm: usize, kib: u32) -> usize {
         let setting = &self.arms[arm].setting;
         let is_it = |one: &Arm| one.setting == *setting || differ_by_read_ahead(&one.setting, setting);
@@ -97,15 +99,15 @@ impl TwinController {
         same.unwrap_or(arm)
     }
 
-    /// Whether a setting may be tried for a gain that is not sure: another read-ahead, which costs nothing, as open files go on as before, and
-    /// others are measured. Not the original one, which was measured before.
+    /// Whether a setting may be tried for an uncertain gain: one that differs only by its read-ahead, which is free, as open files keep
+    /// theirs and others are measured. Not with the original read-ahead, which has been measured.
     pub(super) fn is_free_to_try(&self, setting: &Setting) -> bool {
         let kib = read_ahead_kib(setting, self.original_read_ahead_kib);
         differ_by_read_ahead(setting, self.setting()) && kib != self.original_read_ahead_kib
     }
 
-    /// Changes to the best read-ahead for assumed loads, once for every fit of the device; `None` if that is active, too expensive to find, or
-    /// the load itself shows the difference.
+    /// Changes to the best read-ahead for assumed loads, once per fit of the device; `None` if it is active, too expensive to find, or the
+    /// load itself shows the difference.
     pub(super) fn prepare_read_ahead(&mut self, now: Nanos, bounds: impl FnOnce() -> Bounds) -> Option<Decision> {
         let (found, device) = (self.original_read_ahead_kib?, self.device.as_ref()?);
         let accesses = device.accesses;
@@ -117,7 +119,7 @@ impl TwinController {
         let can_be = |arm: &usize| self.arms[*arm].blocked_until <= now && differ_by_read_ahead(&self.arms[*arm].setting, setting);
         let others: Vec<usize> = (0..self.arms.len()).filter(can_be).collect();
         let requests = others.len() as u64 * speculative_read_ahead::MAX_REQUESTS;
-        // A load that is read ahead is evidence, which counts for more than assumed loads.
+        // A load with read-ahead is evidence, which outweighs assumed loads.
         let is_affordable = requests as f64 * SIMULATED_REQUEST_NS <= self.credit_ns / 2.0;
         if requests == 0 || !is_affordable || self.reads_ahead(2 * found) {
             return None;

@@ -1,7 +1,7 @@
-//! A new load: is it like one that is remembered?
+//! Compares a new load with remembered ones.
 //!
-//! What was tried under a load of this run is kept with it, and goes on when it returns: programs work in phases, and what was tried in one need
-//! not be tried again.
+//! The trials of a load of this run are kept with it, and continue when it returns: programs work in phases, and a trial of one phase need
+//! not be repeated.
 
 use block::Nanos;
 use control::Decision;
@@ -13,22 +13,22 @@ use super::trying::Trying;
 use super::{TwinController, WINDOW};
 use super::{known_loads, sources};
 
-/// Loads of this run that are remembered.
+/// Maximum number of remembered loads of this run.
 const MAX_PAST_LOADS: usize = 64;
 
 /// A load of this run that ended.
 pub(super) struct PastLoad {
     pub point: Point,
-    /// The arm that was active then, or would have stayed.
+    /// The arm that was active at its end, or would have stayed.
     pub arm: usize,
-    /// How long it lasted in all, in seconds.
+    /// Total time that it lasted, in seconds.
     pub lasted_s: f64,
     pub trying: Trying,
-    /// Until when each arm is not to be tried.
+    /// Time until which each arm is blocked.
     pub blocked_until: Vec<Nanos>,
 }
 
-/// How many of the known loads are similar.
+/// A summary of the number of similar loads among the known ones, for display.
 fn memory_says(alike: usize, known: usize) -> String {
     match (alike, known) {
         (_, 0) => "no known load of this device".to_owned(),
@@ -38,7 +38,7 @@ fn memory_says(alike: usize, known: usize) -> String {
 }
 
 impl TwinController {
-    /// Starts with another load, which began at `began`.
+    /// Starts another load, which began at `began`.
     pub(super) fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
         self.remember_load(began);
         self.load.begin_load(began);
@@ -59,7 +59,7 @@ impl TwinController {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
                 self.change_to(now, arm, why)
             }
-            // What was best for the load before says nothing of this one.
+            // The best setting for the previous load may be wrong for this one.
             None if self.original_for_new_load() != self.active => {
                 let back = self.original_for_new_load();
                 let why = format!("another load: back to {}", self.arms[back].setting);
@@ -69,7 +69,7 @@ impl TwinController {
         }
     }
 
-    /// Keeps the load that ended at `began` and what was tried under it.
+    /// Stores the load that ended at `began`, with its trials.
     fn remember_load(&mut self, began: Nanos) {
         let point = self.load.mean_point();
         let lasted_s = self.lasted_s(began);
@@ -77,7 +77,7 @@ impl TwinController {
         let trying = std::mem::replace(&mut self.trying, Trying::new(self.arms.len(), self.original)).interrupted();
         let blocked_until = self.arms.iter_mut().map(|arm| std::mem::take(&mut arm.blocked_until)).collect();
         self.past.retain(|past| load_distance(&past.point, &point) >= ANOTHER);
-        // A load without a whole window is like every other.
+        // A load without a complete window would match any other.
         if !point.iter().all(|value| value.is_nan()) {
             self.past.push(PastLoad { point, arm, lasted_s, trying, blocked_until });
         }
@@ -86,7 +86,7 @@ impl TwinController {
         }
     }
 
-    /// Goes on with what was tried under a load like this one.
+    /// Continues the trials of a past load like this one, if there is one.
     pub(super) fn resume_trials(&mut self, point: &Point) {
         self.lasted_before_s = 0.0;
         if let Some(index) = self.nearest_past(point) {
@@ -98,24 +98,24 @@ impl TwinController {
         }
     }
 
-    /// How long the load has lasted at `now`, in seconds, the time before it was interrupted included.
+    /// Age of the load at `now` in seconds, including the time before it was interrupted.
     pub(super) fn lasted_s(&self, now: Nanos) -> f64 {
         self.lasted_before_s + (now - self.load.from).as_secs_f64()
     }
 
-    /// The number of the past load of this run that is most like this one; `None` if none is.
+    /// The index of the past load of this run that is most similar; `None` if none is similar.
     fn nearest_past(&self, point: &Point) -> Option<usize> {
         let apart = self.past.iter().map(|past| load_distance(&past.point, point)).enumerate();
         apart.filter(|(_, apart)| *apart < ANOTHER).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
     }
 
-    /// The best setting of a load that is like the first one; `None` if none is remembered, or it is active.
+    /// Changes to the best setting of a remembered load that is like the first one; `None` if there is none, or it is active.
     pub(super) fn recognise(&mut self, now: Nanos) -> Option<Decision> {
         let arm = self.recall(&self.load.recent_point()).filter(|arm| *arm != self.active)?;
         Some(self.change_to(now, arm, format!("a known load, which {} served best", self.arms[arm].setting)))
     }
 
-    /// The best arm under a load like this one: of this run, or else of the device's history.
+    /// The best arm under a load like this one: from this run, or else from the device's history. `None` if no similar load is known.
     pub(super) fn recall(&mut self, point: &Point) -> Option<usize> {
         let recalled = match self.nearest_past(point) {
             Some(index) => {
@@ -128,7 +128,8 @@ impl TwinController {
         recalled.map(|arm| self.with_active_read_ahead(arm))
     }
 
-    /// The arm that served known loads like this one significantly better than the active one. Blocks arms that served them worse.
+    /// The arm with a significant gain over the active one under similar known loads, or the active one; `None` without such loads. Blocks
+    /// arms that did significantly worse.
     fn recall_known(&mut self, point: &Point) -> Option<usize> {
         let active = self.setting().to_string();
         let alike = known_loads::alike(&self.known_loads, point, &active);

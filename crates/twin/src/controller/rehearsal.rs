@@ -24,10 +24,10 @@ use crate::recording::{ObservedRequest, Recording};
 use crate::score_buckets::ScoreBuckets;
 use crate::trial::{REQUESTS, TrialLength, TrialResult};
 
-/// Trials are at least this long, in seconds: on a slow disk these are some hundred requests.
+/// Minimum length of a trial, in seconds: some hundred requests on a slow disk.
 const MIN_TRIAL_S: f64 = 4.0;
 
-/// The load that settings are tried on.
+/// The load on which settings are scored.
 struct Rehearsed {
     load: Load,
     call_model: Option<CallModel>,
@@ -58,7 +58,7 @@ pub struct Twin {
 }
 
 impl Twin {
-    /// With nothing observed.
+    /// A twin without observations.
     pub fn new(preference: Preference) -> Twin {
         let (recording, buckets) = (Recording::new(), ScoreBuckets::latest());
         Twin { preference, recording, buckets, device: None, rehearsed: None, known: BTreeMap::new() }
@@ -86,7 +86,7 @@ impl Twin {
     }
 }
 
-/// The result of a trial of a setting. A learning scheduler begins without knowledge of the device.
+/// The result of a trial of a setting. A learning scheduler starts without knowledge of the device.
 fn trial(rehearsed: &Rehearsed, device: &Device, setting: &Setting, from: Option<&Setting>) -> Option<TrialResult> {
     let Rehearsed { load, call_model, bounds, length, .. } = rehearsed;
     let rig = TrialRig { device: &*device.profile, bounds: *bounds, load, call_model: call_model.as_ref(), length: *length };

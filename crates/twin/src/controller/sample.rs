@@ -1,20 +1,20 @@
-//! The requests that a device is fitted to, and the processor time of a fit.
+//! Selects the requests that a device is fitted to, within the CPU budget.
 
 use block::Nanos;
 
 use crate::device::MOST_REPLAYED;
 use crate::recording::{ObservedRequest, Recording};
 
-/// Processor time of a fitted access, and of one that is also replayed, in nanoseconds (`cargo bench -p seekwise-twin`).
+/// CPU time per fitted access, and per replayed one in addition, in nanoseconds (`cargo bench -p seekwise-twin`).
 const FITTED_NS: f64 = 10_000.0;
 const REPLAYED_NS: f64 = 80_000.0;
 
-/// Processor time of a fit to this number of accesses, in nanoseconds. Of many only the latest are replayed.
+/// CPU time of a fit to this number of accesses, in nanoseconds. Only the latest [`MOST_REPLAYED`] are replayed.
 pub fn costs_ns(accesses: usize) -> f64 {
     accesses as f64 * FITTED_NS + accesses.min(MOST_REPLAYED) as f64 * REPLAYED_NS
 }
 
-/// The number of accesses that a device can be fitted to in this processor time.
+/// The number of accesses that a device can be fitted to in this CPU time.
 pub fn affordable(budget_ns: f64) -> usize {
     let beyond_ns = budget_ns - costs_ns(MOST_REPLAYED);
     match beyond_ns >= 0.0 {
@@ -23,8 +23,8 @@ pub fn affordable(budget_ns: f64) -> usize {
     }
 }
 
-/// At most this number of requests, with equal shares from between each two changes as far as there are enough, and the flushes since the
-/// first of them. Each setting and each load shows another side of the device.
+/// At most this number of requests, the latest of each interval between changes with equal shares as far as there are enough, and the
+/// flushes since the first of them. Each setting and each load shows another side of the device.
 pub fn sample(recording: &Recording, changes: impl Iterator<Item = Nanos>, requests: usize) -> Vec<ObservedRequest> {
     let ends: Vec<usize> = changes.map(|at| recording.done_before(at)).chain([recording.seen().len()]).collect();
     let begins = std::iter::once(0).chain(ends.iter().copied());
@@ -38,10 +38,10 @@ pub fn sample(recording: &Recording, changes: impl Iterator<Item = Nanos>, reque
     sample
 }
 
-/// Shares of a whole: equal, but none larger than its length.
+/// Splits `whole` into equal shares, none larger than its length.
 fn evenly(lengths: &[usize], whole: usize) -> Vec<usize> {
     let mut shares = vec![0; lengths.len()];
-    // The shortest first: what they do not use is left to the others.
+    // The shortest first: the rest of their shares is left to the others.
     let mut by_length: Vec<usize> = (0..lengths.len()).collect();
     by_length.sort_by_key(|&part| lengths[part]);
     let mut left = whole;

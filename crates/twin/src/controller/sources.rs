@@ -1,4 +1,4 @@
-//! What each source of knowledge contributes to a decision, for display: memory, other machines, the twin, the model of gains, trials.
+//! The contribution of each source of knowledge to a decision, for display: memory, other machines, the twin, the model of gains, trials.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::trying::counted;
 
 /// A gain with its standard error, in percent.
 pub(super) fn gain(estimate: &Estimate) -> String {
-    // Zero has no sign.
+    // Avoids -0.
     let percent = (100.0 * estimate.mean.exp_m1()).round() + 0.0;
     format!("{percent:+.0} ± {:.0}%", 100.0 * estimate.error)
 }
 
 impl TwinController {
-    /// The decision with what each source says, if it changes something, lets a setting stay that was tried, or rests on a forecast.
+    /// Adds the statements of all sources to a decision that changes the setting, keeps a setting after a trial, or is based on a forecast.
     pub(super) fn with_sources(&self, decision: Decision) -> Decision {
         if decision.setting.is_none() && decision.evidence.is_none() && decision.expected_gain.is_none() {
             return decision;
@@ -35,7 +35,7 @@ impl TwinController {
         Decision { evidence: Some(Arc::new(evidence)), ..decision }
     }
 
-    /// What is expected, by the latest forecast of the load, of the arm that becomes active or was active before, or else of the best one.
+    /// The latest forecast for the arm that becomes active or was active before, or else for the best one.
     fn twin_says(&self) -> String {
         let failed = || self.no_forecast.as_ref().map_or("no forecast yet".to_owned(), |why| format!("no forecast: {why}"));
         let Some(evidence) = &self.trying.evidence else { return failed() };
@@ -49,7 +49,7 @@ impl TwinController {
         })
     }
 
-    /// What is known of each arm that was tried under the load.
+    /// The estimated gain of each arm that was tried under the load.
     fn trials_say(&self) -> String {
         if self.trying.tried().next().is_none() {
             return "no turn has ended".to_owned();

@@ -1,38 +1,38 @@
-//! Streams in flight: detects starvation, and when the last stream of a load began.
+//! Streams in flight: detects starvation, and finds when the last stream of a load started.
 
 use std::collections::BTreeMap;
 
 use block::{Nanos, Request, StreamId};
 use observe::{Event, merit};
 
-/// A stream that is not served for this many times the bound of its p99 starves: one request in a hundred may wait longer than the bound.
+/// A stream starves that is not served for this many times the bound of its p99: one request in a hundred may exceed the bound.
 const STARVED: f64 = 3.0;
-/// In a trial a stream waits too long from this share of its bound on: it is looked at every half second, the bound is a second at least, and of
-/// a stream of a hundred requests a single one that waits beyond the bound is its p99.
+/// In a trial a stream is overdue from this share of its bound on: the check runs every half second, the bound is at least a second, and
+/// with a hundred requests a single wait beyond the bound is the p99.
 const OVERDUE: f64 = 0.5;
-/// Streams that are tracked. Beyond that, idle ones are forgotten: programs come and go for months.
+/// Maximum number of tracked streams. Beyond it, idle ones are dropped: programs start and end for months.
 const MAX_STREAMS: usize = 1 << 14;
 
-/// Waits that are kept of a stream: they tell its p99 up to 800 requests, and something above it from then on.
+/// Number of longest waits kept per stream: they give the p99 of up to 800 requests, and an upper bound from then on.
 const LONGEST: usize = 8;
 
-/// Requests are counted as late beyond this share of the bound. Requests of one window wait alike, so the p99 of a run is off by as much, and a
-/// setting is to be given up before the bound is exceeded.
+/// Requests count as late from this share of the bound on. Requests of one window have similar waits, so the p99 of a run is uncertain by
+/// as much, and a setting must be dropped before the bound is exceeded.
 const LATE_SHARE: f64 = 0.75;
 
-/// A stream belongs to the load if it is busy for this share of its time.
+/// A stream belongs to the load if it is busy for at least this share of its lifetime.
 const MIN_BUSY_SHARE: f64 = 0.5;
 
-/// A stream.
+/// Requests and calls of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     /// When its first request was queued.
     began: Nanos,
-    /// Requests in flight, synchronous or not; since when there are any; and for how long there were before.
+    /// Number of requests in flight, synchronous or not; start of the current busy period; total time of earlier ones.
     in_flight: u32,
     busy_since: Nanos,
     was_busy: Nanos,
-    /// Its synchronous requests, and the others: a process that writes through the page cache waits for those, too, once memory is full.
+    /// Its synchronous requests, and the others: a process that writes through the page cache waits for those as well once memory is full.
     waiting: [Waiting; 2],
     /// Its calls.
     calls: Waiting,
@@ -73,26 +73,26 @@ impl Stream {
     }
 }
 
-/// A request or a call that was waited for.
+/// A completed request or call.
 #[derive(Clone, Copy, Debug)]
 struct Waited {
     from: Nanos,
     until: Nanos,
-    /// How many usual requests its wait is divided among.
+    /// Divisor of its wait: the number of ordinary requests that it counts as.
     weight: u32,
 }
 
-/// The requests of a stream, synchronous or not, or its calls.
+/// Waits of a stream: of its synchronous requests, of its others, or of its calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
-    /// In flight.
+    /// Number in flight.
     requests: u32,
-    /// When the last one completed, or the first arrived.
+    /// When the last one completed; until then, when the first arrived.
     since: Nanos,
-    /// The longest waits, or times without service, under the original setting, in order, and how many there were in all.
+    /// The longest waits, or gaps without service, under the original setting, longest first; and the total number of waits.
     longest: [Nanos; LONGEST],
     waits: u64,
-    /// Requests that arrived and completed under the active setting, and those of them that were late.
+    /// Number of requests that arrived and completed under the active setting, and the number of late ones among them.
     done: u32,
     late: u32,
 }
@@ -133,7 +133,7 @@ impl Waiting {
         self.bound_above(self.waits / 100)
     }
 
-    /// The same if one wait less had been as long: the p99 of a run may be far below the longest of a few waits.
+    /// The bound if there had been one wait fewer as long as that: with few waits, the p99 of a run may be far below their maximum.
     fn least_bound_s(&self) -> f64 {
         self.bound_above(self.waits / 100 + 1)
     }
@@ -154,12 +154,12 @@ impl Waiting {
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     all: BTreeMap<StreamId, Stream>,
-    /// Calls are observed, so streams are judged by what these wait: a request may wait without any process that waits for it.
+    /// Whether calls are observed. If so, streams are judged by the waits of these: a request may wait without any process waiting for it.
     pub sees_calls: bool,
 }
 
 impl Streams {
-    /// What an event says of its stream. `measured_from`: since when the active setting serves the load; `None` if that is the original one.
+    /// Updates the stream of an event. `measured_from`: start of the measurement of the active setting; `None` if that is the original one.
     pub fn event(&mut self, event: &Event, measured_from: Option<Nanos>) {
         match event {
             Event::Queued(request) => self.stream(request.stream, request.arrival).queued(request),
@@ -185,8 +185,8 @@ impl Streams {
         self.all.entry(stream).or_insert_with(|| Stream::new(began))
     }
 
-    /// When the last stream of a load began that began at `from`. Streams often begin one after another: as long as the next one follows
-    /// within `within`, the load is not complete. Returns `from` if that goes on for `longest`: then the load is like that.
+    /// Start of the last stream of a load that began at `from`. Streams often start one after another: as long as the next one follows
+    /// within `within`, the load is incomplete. Returns `from` if this continues for `longest`: such a load has no complete state.
     pub fn complete_from(&self, from: Nanos, now: Nanos, within: Nanos, longest: Nanos) -> Nanos {
         let members = self.all.values().filter(|stream| stream.belongs_to_load(now));
         let mut began: Vec<Nanos> = members.map(|stream| stream.began.max(from)).collect();
@@ -195,18 +195,18 @@ impl Streams {
         if last < from + longest { last } else { from }
     }
 
-    /// Another setting serves them from now on.
+    /// Discards the measurements, as another setting is active from now on.
     pub fn restart_measurement(&mut self) {
         let all = self.all.values_mut().flat_map(|stream| stream.waiting.iter_mut().chain([&mut stream.calls]));
         all.for_each(|waiting| (waiting.done, waiting.late) = (0, 0));
     }
 
-    /// A description of a stream that will soon have waited beyond its bound, which a trial is not to make it do; `None` if none will.
+    /// A description of a stream that has waited for nearly as long as its bound allows, so that a trial must end; `None` if there is none.
     pub fn overdue(&self, now: Nanos) -> Option<String> {
         self.unserved(now, |waiting| OVERDUE * waiting.least_bound_s())
     }
 
-    /// What each stream waits for: its calls, or without those its requests by kind.
+    /// The waits by which each stream is judged: those of its calls, or if these are not observed, those of its requests by kind.
     fn waiting(&self) -> impl Iterator<Item = (StreamId, &Waiting)> {
         self.all.iter().flat_map(|(stream, of)| {
             let waiting = if self.sees_calls { std::slice::from_ref(&of.calls) } else { &of.waiting };
@@ -214,7 +214,7 @@ impl Streams {
         })
     }
 
-    /// A description of a stream that was not served for longer than this, in seconds.
+    /// A description of a stream that was not served for longer than `longest_s`, in seconds; `None` if there is none.
     fn unserved(&self, now: Nanos, longest_s: impl Fn(&Waiting) -> f64) -> Option<String> {
         self.waiting().find_map(|(stream, waiting)| {
             let waits_s = (now - waiting.since).as_secs_f64();
@@ -228,7 +228,7 @@ impl Streams {
         self.unserved(now, |waiting| STARVED * waiting.bound_s()).or_else(|| self.late())
     }
 
-    /// A description of a stream of which too many requests waited beyond its bound.
+    /// A description of a stream with too many requests that exceeded its bound; `None` if there is none.
     fn late(&self) -> Option<String> {
         self.waiting().find_map(|(stream, waiting)| {
             let (Waiting { late, done, .. }, bound_s) = (waiting, waiting.bound_s());
@@ -247,7 +247,7 @@ mod tests {
 
     const MAX: Nanos = Nanos::from_millis(8_000);
 
-    /// Streams that begin at these seconds and are always busy, or for a moment every second.
+    /// Streams that start at these times in seconds, and are always busy, or only for a moment every second.
     fn began(at_s: &[(f64, bool)], until_s: f64) -> Streams {
         let mut streams = Streams::default();
         let mut events: Vec<(f64, StreamId, bool)> = Vec::new();
@@ -293,7 +293,7 @@ mod tests {
         let request = Request { id: 0, stream: 1, op, sync: false, priority, sectors: 8, lba: 0, arrival: ms(100) };
         streams.event(&Event::Queued(request), None);
         assert!(streams.overdue(ms(5_000)).is_some());
-        // It writes into memory, and nothing of that takes long.
+        // The process writes to the page cache, which is fast.
         streams.event(&Event::Called { stream: 1, at: ms(200) }, None);
         streams.event(&Event::Returned { stream: 1, op, bytes: 4096, called: ms(200), at: ms(201) }, None);
         assert_eq!(streams.overdue(ms(5_000)), None);

@@ -1,4 +1,4 @@
-//! The controller, step by step.
+//! Tests of single steps of the controller.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -16,10 +16,10 @@ use super::phase::Pending;
 use super::*;
 use crate::forecast::Forecast;
 
-/// A stretch of a load: its distance from here, the active setting, and the score of each setting; `None` if it starved a stream.
+/// A known load: its distance from the present one, the active setting, and the score of each setting; `None` if it starved a stream.
 type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
 
-/// A controller with deadline active that knows these.
+/// A controller with `deadline` active and these known loads.
 fn knowing(stretches: &[Stretch]) -> TwinController {
     let candidates = control::candidates::parse(["classic"]).unwrap();
     let mut controller = TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10);
@@ -42,7 +42,7 @@ fn here() -> Point {
     observe::similarity::NOWHERE.map(|_| 2.0)
 }
 
-/// The arm that it recalls here, and those that it blocks.
+/// The arm that it recalls for the present load, and the arms that it blocks.
 fn recalls(stretches: &[Stretch]) -> (Option<String>, Vec<String>) {
     let mut controller = knowing(stretches);
     let recalled = controller.recall(&here()).map(|arm| controller.arms[arm].setting.to_string());
@@ -118,7 +118,7 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
     controller.phase.verify(Pending { from: found, prediction });
     controller.change_to(Nanos::ZERO, wider, String::new());
     let at = |second: u64| Nanos::from_millis(1_000 * second);
-    // 100 reads a second, each behind the one before.
+    // 100 reads per second, each after the one before.
     let reads = |controller: &mut TwinController, second: u64, sectors: u32| {
         for number in 0..100 {
             let arrival = at(second) + Nanos::from_millis(10 * number);
@@ -278,7 +278,7 @@ fn a_load_without_read_ahead_keeps_the_active_one_for_the_next_load() {
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq")));
 }
 
-/// A load of an hour that is like the one here, which ended under this arm.
+/// A past load of an hour that is like the present one, and ended under this arm.
 fn past_load(controller: &TwinController, arm: usize) -> PastLoad {
     let arms = controller.arms.len();
     let (trying, blocked_until) = (Trying::new(arms, controller.original), vec![Nanos::ZERO; arms]);

@@ -1,4 +1,4 @@
-//! The controllers that search: `genetic`, `ioperf`, `random`, `bayes`. Settings are scored on the target or in the twin. Where the target
+//! The search controllers: `genetic`, `ioperf`, `random`, `bayes`. Settings are scored on the target or in the twin. If the target
 //! scores them, the twin can rank the first ones.
 
 use block::{Nanos, Tunable, Unit, tunables};
@@ -93,7 +93,7 @@ block::words! {
     }
 }
 
-/// The tunables of the queue in front of a disk that are genes. Those of memory are every disk's, so a search on one leaves them alone.
+/// Queue tunables that are genes. Those of memory management affect every disk, so a search on one disk leaves them alone.
 const HOST: &[&str] = &["nr_requests", "read_ahead_kb"];
 
 const FITNESS: Tunable = Tunable::one_of(Fitness::WORDS, "live")

@@ -11,14 +11,14 @@ use observe::window::depth;
 use super::arm::{Arm, Measured, NEVER, is_significant_gain};
 use super::{TwinController, WINDOW, percent};
 
-/// Seconds after which a change can be judged, and has to be.
+/// Minimum and maximum time over which a change is judged, in seconds.
 const JUDGED_S: (f64, f64) = (2.0, 8.0);
-/// Buckets of a block that the jackknife leaves out: a second, and more where there would be more than `MAX_BLOCKS` blocks.
+/// Buckets per jackknife block: a second, or more where there would be more than `MAX_BLOCKS` blocks.
 const BLOCK: usize = 2;
 const MAX_BLOCKS: usize = 30;
 
 impl TwinController {
-    /// The score of the active setting since it became active under the load; `None` if no request completed.
+    /// The score of the active setting since it became active under the load, with its variance; `None` if no request completed.
     fn measure(&self, now: Nanos, tags: u32) -> Option<Measured> {
         let buckets: Vec<&WindowOutcome> = self.buckets.between(self.measured_from.as_secs_f64(), now.as_secs_f64()).collect();
         let score = |buckets: &mut dyn Iterator<Item = &WindowOutcome>| {
@@ -30,20 +30,20 @@ impl TwinController {
             let others = buckets.iter().enumerate().filter(|(number, _)| number / block != left_out);
             score(&mut others.map(|(_, bucket)| *bucket))
         };
-        // The jackknife (Quenouille, Tukey): the variance from scores that each leave out a block.
+        // The jackknife (Quenouille, Tukey): the variance of scores without one block each.
         let scores: Vec<f64> = (0..buckets.len().div_ceil(block)).filter_map(without).filter(|score| score.is_finite()).collect();
         let count = scores.len() as f64;
         let mean = scores.iter().sum::<f64>() / count;
         let squares: f64 = scores.iter().map(|score| (score - mean).powi(2)).sum();
-        // A single block has no variance: response times are taken to vary by as much as they are long.
+        // With a single block, the coefficient of variation of response times is taken to be 1.
         let requests: u64 = buckets.iter().map(|bucket| bucket.requests).sum();
         let variance = if scores.len() < 2 { 1.0 / requests.max(1) as f64 } else { (count - 1.0) / count * squares };
         let scored = Scored::of(whole, depth(buckets.iter().copied()), tags);
         whole.is_finite().then_some(Measured { scored, variance })
     }
 
-    /// Decides by measured scores: back to a setting that served the load better, or on with the active one while it is being verified.
-    /// `None` where a forecast may decide.
+    /// Decides by measured scores: back to a setting that did significantly better, or keeps the active one while it is being verified.
+    /// `None` if a forecast may decide.
     pub(super) fn compare(&mut self, now: Nanos, tags: u32) -> Option<Decision> {
         if let Some(change) = self.read_ahead_change
             && self.are_files_reopened(now, change)
@@ -58,7 +58,7 @@ impl TwinController {
         let measured = self.measure(now, tags);
         let latest = measured.or(self.arms[self.active].measured);
         for arm in 0..self.arms.len() {
-            // Arms that no measurement can tell apart from the active one would have served alike.
+            // Arms that measurements cannot distinguish from the active one have its score.
             if arm == self.active || !self.is_comparable_to(&self.arms[arm]) {
                 self.arms[arm].measured = latest;
             }
@@ -110,7 +110,7 @@ impl TwinController {
         Some(Decision::keep(format!("{} is {result}: not significant yet", self.setting())))
     }
 
-    /// The change that was being verified did harm.
+    /// Notes that the change that was being verified did harm.
     pub(super) fn note_harm(&mut self) {
         if let Some(pending) = self.phase.take_pending() {
             self.track_record.note_harm(&pending.prediction);

@@ -1,7 +1,7 @@
-//! A controller for devices of which only counters can be read.
+//! A controller for devices that only have counters.
 //!
-//! It counts until it has enough, draws hypotheses within its budget, and changes something only if they agree. Then it compares the counters
-//! with those before, and goes back if they are worse.
+//! It samples counters, draws hypotheses within its budget, and changes a setting only if they agree. Then it compares the counters with
+//! those before, and reverts the change if they are worse.
 
 use std::collections::VecDeque;
 
@@ -18,29 +18,29 @@ use super::ensemble::Ensemble;
 use super::hypothesis::Known;
 use super::judgement::{Judgement, Judges};
 
-/// How often it decides.
+/// Interval between decisions.
 const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Samples that are kept, one per second.
+/// Maximum number of samples kept, one per second.
 const KEPT: usize = 120;
-/// Busy time before it draws hypotheses, in seconds.
+/// Minimum busy time before hypotheses are drawn, in seconds.
 const ENOUGH_S: f64 = 20.0;
-/// Busy time after a change before it is judged, and the time before that, in which queued requests are served.
+/// Busy time over which a change is judged, and the settling time before it, in which earlier requests are served; in seconds.
 const JUDGED_S: f64 = 10.0;
 const SETTLES_S: f64 = 2.0;
-/// A load is another one if its rate, its sizes or its share of reads differ by this factor.
+/// A load counts as another one if its rate, sizes or share of reads differ by this factor.
 const ANOTHER: f64 = 1.5;
-/// Processor time of a simulated request in nanoseconds, with the building of devices and loads.
+/// CPU time per simulated request in nanoseconds, including the construction of devices and loads.
 const REQUEST_NS: f64 = 3_000.0;
 /// CPU budget that can be banked, in nanoseconds: enough for one decision.
 const MAX_SAVED_NS: f64 = 8e9;
 
-/// What it is doing.
+/// State of the controller.
 enum State {
-    /// Counts; there is too little yet.
+    /// Samples counters; there are too few yet.
     Sampling,
-    /// Moves hypotheses towards the counters.
+    /// Moves hypotheses towards the counters, a round at a time.
     Drawing(Box<Reasoning>),
-    /// Has decided about the load with these counters.
+    /// Has decided for the load with these counters.
     Decided(Counted),
     /// Verifies a change.
     Verifying(Trial),
@@ -66,15 +66,15 @@ pub struct ByCounters {
     active: Option<Setting>,
     samples: VecDeque<Sample>,
     state: State,
-    /// Settings that failed under this load.
+    /// Settings that failed verification under this load.
     refuted: Vec<Setting>,
     budget: f64,
     credit_ns: f64,
 }
 
 impl ByCounters {
-    /// Chooses among the candidates of the brief, with this budget in thousandths of a core. The first decision is made as soon as there are
-    /// enough samples, on credit.
+    /// Chooses among the candidates of the brief, with this budget in thousandths of a core. The bank starts full, so that the first
+    /// decision is made as soon as there are enough samples.
     pub fn new(brief: &ControllerInput, known: &Known, budget_permille: i64) -> ByCounters {
         ByCounters {
             brief: brief.clone(),
@@ -175,7 +175,7 @@ impl ByCounters {
             return Decision::keep("measuring the change");
         };
         let gain = self.score(&after) - self.score(&trial.counted);
-        // The load itself goes up and down.
+        // The rate of the load itself varies.
         let by_chance = after.rate_error().hypot(trial.counted.rate_error());
         self.state = State::Decided(after);
         let change = Estimate { mean: gain, error: by_chance };
@@ -188,7 +188,7 @@ impl ByCounters {
         Decision::set(trial.before, why)
     }
 
-    /// Starts again if the load is another one.
+    /// Starts over if the load has changed.
     fn detect_other_load(&mut self, counted: Counted) -> Decision {
         let now = self.current_counters();
         match now.filter(|now| now.busy_s >= ENOUGH_S && is_another(now, &counted)) {
@@ -238,7 +238,7 @@ impl Controller for ByCounters {
     fn decide(&mut self, window: &Window, _plant: &dyn Target) -> Decision {
         self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(MAX_SAVED_NS);
         if self.active.as_ref() != Some(&*window.setting) {
-            // It was set a window ago, or changed externally.
+            // The controller changed it a window ago, or it was changed externally.
             self.active = Some((*window.setting).clone());
             let state = std::mem::replace(&mut self.state, State::Sampling);
             self.restart();
@@ -250,7 +250,7 @@ impl Controller for ByCounters {
             State::Sampling => self.sample_counters(),
             State::Drawing(reasoning) => self.draw_hypotheses(reasoning),
             State::Decided(counted) => self.detect_other_load(counted),
-            // In a read-only mode nothing was set.
+            // In read-only mode the change was not applied.
             State::Verifying(trial) if self.active.as_ref() == Some(&trial.before) => self.detect_other_load(trial.counted),
             State::Verifying(trial) => self.verify(trial),
         }

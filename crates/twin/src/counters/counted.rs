@@ -1,4 +1,4 @@
-//! Rates, sizes and times of the time in which the device was busy, from samples of counters.
+//! Rates, sizes and response times while the device was busy, from samples of counters.
 
 use std::fmt;
 
@@ -6,51 +6,51 @@ use block::Nanos;
 use control::experience::MIN_REQUESTS;
 use observe::counters::{Rate, Rates, Sample};
 
-/// The least busy time in seconds.
+/// Minimum busy time, in seconds.
 const MIN_S: f64 = 2.0;
 
-/// What was counted of one kind of request while the device was busy.
+/// Counters of reads or of writes while the device was busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Side {
-    /// Requests per second, merged ones as one.
+    /// Requests per second, after merging.
     pub requests_per_s: f64,
-    /// The share of those that were asked which were merged into others.
+    /// Share of the issued requests that were merged into others.
     pub merged_share: f64,
-    /// The mean size in bytes, after merging.
+    /// Mean size in bytes, after merging.
     pub mean_bytes: f64,
-    /// From queued to completed, in the mean.
+    /// Mean time from queued to completed, in seconds.
     pub response_s: f64,
-    /// How far off the rate is by chance, as a part of it: from how it varied.
+    /// Relative standard error of the rate, from its variation; 0 with fewer than three samples.
     pub rate_error: f64,
-    /// The same of the response time.
+    /// Relative standard error of the response time.
     pub response_error: f64,
 }
 
 impl Side {
-    /// Requests per second as they were asked, before any was merged.
+    /// Issued requests per second, before merging.
     pub fn asked_per_s(&self) -> f64 {
         self.requests_per_s / (1.0 - self.merged_share).max(0.01)
     }
 
-    /// Their mean size in bytes.
+    /// Mean size of issued requests, in bytes.
     pub fn asked_bytes(&self) -> f64 {
         self.mean_bytes * (1.0 - self.merged_share).max(0.01)
     }
 
-    /// Under way on average (Little's law).
+    /// Mean number in flight (Little's law).
     pub fn in_flight(&self) -> f64 {
         self.requests_per_s * self.response_s
     }
 }
 
-/// What was counted while the device was busy.
+/// Counters while the device was busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counted {
-    /// How long that was, in seconds.
+    /// Busy time, in seconds.
     pub busy_s: f64,
-    /// And how long it was looked at.
+    /// Total observed time, in seconds.
     pub lasts_s: f64,
-    /// Requests in that time, merged ones as one.
+    /// Requests in the busy time, after merging.
     pub requests: u64,
     /// Reads.
     pub read: Side,
@@ -58,9 +58,9 @@ pub struct Counted {
     pub write: Side,
     /// Flushes of the write cache per second.
     pub flushes_per_s: f64,
-    /// The share of that time in which anything was under way.
+    /// Share of the busy time with any request in flight.
     pub busy_share: f64,
-    /// How far requests per second varied from sample to sample, as a part of their mean.
+    /// Relative standard deviation of requests per second across samples.
     pub varies: f64,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Display for TooFew {
 }
 
 impl Counted {
-    /// Of samples, one after the other.
+    /// The busy intervals of consecutive samples.
     ///
     /// # Errors
     /// The device was hardly busy.
@@ -110,7 +110,7 @@ impl Counted {
         })
     }
 
-    /// Of all that was done between two samples, busy or not.
+    /// The whole interval between two samples, busy or not.
     pub(super) fn between(earlier: &Sample, later: &Sample) -> Counted {
         let rates = later.since(earlier);
         let seconds = rates.lasts.as_secs_f64();
@@ -127,35 +127,35 @@ impl Counted {
         }
     }
 
-    /// Requests per second, merged ones as one.
+    /// Requests per second, after merging.
     pub fn requests_per_s(&self) -> f64 {
         self.read.requests_per_s + self.write.requests_per_s
     }
 
-    /// 10^6 bytes per second.
+    /// Throughput in 10^6 bytes per second.
     pub fn mb_per_s(&self) -> f64 {
         let of = |side: &Side| side.requests_per_s * side.mean_bytes / 1e6;
         of(&self.read) + of(&self.write)
     }
 
-    /// The mean response time of all.
+    /// Mean response time of all requests.
     pub fn response(&self) -> Nanos {
         Nanos::from_secs_f64(self.in_flight() / self.requests_per_s().max(1e-9))
     }
 
-    /// How far off the rate of all requests is by chance, as a part of it.
+    /// Relative standard error of the rate of all requests.
     pub fn rate_error(&self) -> f64 {
         let of = |side: &Side| side.requests_per_s * side.rate_error;
         of(&self.read).hypot(of(&self.write)) / self.requests_per_s().max(1e-9)
     }
 
-    /// Requests under way on average.
+    /// Mean number of requests in flight.
     pub fn in_flight(&self) -> f64 {
         self.read.in_flight() + self.write.in_flight()
     }
 }
 
-/// The mean over times of these lengths, in seconds.
+/// Mean over intervals, each with its length in seconds.
 fn side(rates: &[(Rate, f64)]) -> Side {
     let whole: f64 = rates.iter().map(|(_, seconds)| seconds).sum();
     let requests = |(rate, seconds): &(Rate, f64)| rate.requests_per_s * seconds;
@@ -167,7 +167,7 @@ fn side(rates: &[(Rate, f64)]) -> Side {
     let response = |rate: &Rate| rate.mean_response.map_or(0.0, Nanos::as_secs_f64);
     let of_each = |of: &dyn Fn(&Rate) -> f64| rates.iter().map(|one| requests(one) * of(&one.0)).sum::<f64>() / all;
     let (per_s, response_s) = (all / whole, of_each(&response));
-    // Of a mean of as many samples; fewer than three tell nothing of how they vary.
+    // Standard error of the mean of these samples; fewer than three show no variation.
     let error = |square: f64, mean: f64| if rates.len() < 3 { 0.0 } else { (square / rates.len() as f64).sqrt() / mean.max(1e-12) };
     let rate_square = rates.iter().map(|(rate, seconds)| (rate.requests_per_s - per_s).powi(2) * seconds).sum::<f64>() / whole;
     let response_square = of_each(&|rate| (response(rate) - response_s).powi(2));

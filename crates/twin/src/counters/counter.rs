@@ -1,5 +1,5 @@
-//! Counts events as the kernel counts requests (Linux `block/blk-mq.c`, `block/genhd.c`): from when they got room in the queue, so that what
-//! processes wait for that is in no counter.
+//! Counts events as the kernel counts requests (Linux `block/blk-mq.c`, `block/genhd.c`): from when they have room in the queue, so waits
+//! for room are in no counter.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use block::{Nanos, Op, StreamId};
 use observe::Event;
 use observe::counters::{Done, Sample};
 
-/// Counts what one device does.
+/// Simulated counters of one device.
 #[derive(Clone, Debug)]
 pub struct Counter {
     counted: Sample,
     max_sectors: u32,
     last: Nanos,
-    /// The request that completed last, as far as it is known: parts that were merged complete together, one after the other.
+    /// The last completed request, as known so far: merged parts complete together and are reported one after the other.
     open: Option<Open>,
-    /// Requests under way that had to wait for room, and until when.
+    /// Requests in flight that waited for room, and the time when they got it.
     had_to_wait: BTreeMap<(StreamId, u64, Nanos), Nanos>,
 }
 
-/// A request, some of whose parts may not have been reported yet.
+/// A request of which more parts may be reported.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     op: Op,
@@ -32,7 +32,7 @@ struct Open {
 }
 
 impl Counter {
-    /// At zero. The queue splits what is larger than `max_sectors`.
+    /// Counters at zero. The queue splits requests larger than `max_sectors`.
     pub fn new(max_sectors: u32) -> Counter {
         Counter {
             counted: Sample::default(),
@@ -43,11 +43,11 @@ impl Counter {
         }
     }
 
-    /// Takes an event in.
+    /// Counts an event.
     pub fn event(&mut self, event: &Event) {
         match *event {
             Event::Queued(request) => {
-                // It is reported when it has room.
+                // A request is reported once it has room.
                 if self.last > request.arrival {
                     self.had_to_wait.insert((request.stream, request.lba, request.arrival), self.last);
                 }
@@ -114,7 +114,7 @@ impl Counter {
 }
 
 impl Open {
-    /// Whether the other is a part of the same request.
+    /// Whether the other is another part of the same request.
     fn takes(&self, part: &Open) -> bool {
         (self.op, self.dispatched, self.at) == (part.op, part.dispatched, part.at)
             && (part.from == self.end || part.end == self.from)

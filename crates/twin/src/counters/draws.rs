@@ -1,8 +1,8 @@
-//! Draws from a prior, as a point of the unit cube: what lies near in it is alike, so that what is nearly right can be moved.
+//! Draws from a prior as points of the unit cube: points close to each other are similar, so a good one can be improved by small moves.
 
 use block::scramble::scramble;
 
-/// Numbers between 0 and 1 from a seed.
+/// A seeded pseudo-random generator.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -18,29 +18,29 @@ impl Random {
         (scramble(self.0) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Around 0 with a standard deviation of 1, normally distributed (Box and Muller 1958).
+    /// A standard normal variate (Box and Muller 1958).
     pub fn normal(&mut self) -> f64 {
         let (length, angle) = (self.exponential(2.0).sqrt(), std::f64::consts::TAU * self.unit());
         length * angle.cos()
     }
 
-    /// Of this mean, as times between events that do not depend on each other.
+    /// An exponential variate with this mean: the time between independent events.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 }
 
-/// A point.
+/// A point of the unit cube: the coordinates of a hypothesis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point(Vec<f64>);
 
 impl Point {
-    /// Anywhere.
+    /// A uniformly drawn point.
     pub fn drawn(dimensions: usize, random: &mut Random) -> Point {
         Point((0..dimensions).map(|_| random.unit()).collect())
     }
 
-    /// A proposal: some of its numbers are moved, a few drawn again. It is symmetric.
+    /// A Metropolis proposal: some coordinates are shifted, a few drawn again. It is symmetric.
     pub fn moved(&self, random: &mut Random) -> Point {
         const MOVED: f64 = 0.25;
         const REDRAWN: f64 = 0.05;
@@ -58,7 +58,7 @@ impl Point {
         Point(self.0.iter().map(moved).collect())
     }
 
-    /// Its numbers, one after the other.
+    /// Reads the coordinates in order.
     pub fn reader(&self) -> Reader<'_> {
         Reader(self.0.iter())
     }
@@ -69,32 +69,32 @@ fn reflected(value: f64) -> f64 {
     (if value > 1.0 { 2.0 - value } else { value }).min(1.0 - f64::EPSILON)
 }
 
-/// Reads a point. Every hypothesis reads all numbers, used or not, so that each has a meaning of its own.
+/// Reads the coordinates of a point. Every hypothesis reads all of them, used or not, so that each has a fixed meaning.
 pub struct Reader<'a>(std::slice::Iter<'a, f64>);
 
 impl Reader<'_> {
-    /// The next number; a point that is too short goes on with its middle.
+    /// The next coordinate; 0.5 beyond the end of the point.
     pub fn unit(&mut self) -> f64 {
         self.0.next().copied().unwrap_or(0.5)
     }
 
-    /// With this probability.
+    /// True with this probability.
     pub fn happens(&mut self, probability: f64) -> bool {
         self.unit() < probability
     }
 
-    /// Between these, evenly by its logarithm.
+    /// A log-uniform value between these.
     pub fn scaled(&mut self, least: f64, most: f64) -> f64 {
         least * (most / least).powf(self.unit())
     }
 
-    /// About this much; its logarithm has this standard deviation, and is spread as a logistic distribution.
+    /// A log-logistic value with this median and this standard deviation of the logarithm.
     pub fn about(&mut self, usual: f64, deviation: f64) -> f64 {
         let unit = self.unit().clamp(1e-3, 1.0 - 1e-3);
         usual * (deviation * 3f64.sqrt() / std::f64::consts::PI * (unit / (1.0 - unit)).ln()).exp()
     }
 
-    /// One of these, by weight.
+    /// One of these values, chosen by weight; `None` if there are none.
     pub fn one_of<T: Copy>(&mut self, of: &[(T, f64)]) -> Option<T> {
         let mut left = self.unit() * of.iter().map(|(_, weight)| weight).sum::<f64>();
         for &(value, weight) in of {

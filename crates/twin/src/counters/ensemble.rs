@@ -1,8 +1,8 @@
 //! Hypotheses that reproduce the counters.
 //!
-//! They are drawn from the prior, and moved in rounds: each round weighs what was counted a little heavier, drops those that are far
-//! from it, doubles those that are near, and moves all of them by steps that leave the distribution as it is (Del Moral, Doucet, Jasra:
-//! Sequential Monte Carlo samplers, J. R. Statist. Soc. B 68, 2006). Everything random comes from a seed.
+//! They are drawn from the prior, and moved in rounds: each round increases the weight of the counters, resamples the hypotheses by how
+//! well they match, and moves all by steps that preserve the distribution (Del Moral, Doucet, Jasra: Sequential Monte Carlo samplers, J. R.
+//! Statist. Soc. B 68, 2006). All randomness comes from a seed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,39 +21,39 @@ use crate::forecast::TrialRig;
 use crate::load::Load;
 use crate::trial::{TrialLength, TrialResult};
 
-/// Hypotheses in a round.
+/// Number of hypotheses.
 const MANY: usize = 144;
-/// Rounds at most until what was counted has all its weight, the first included; and then, so that copies of one another part.
+/// Maximum number of rounds until the counters have their full weight, the first included; then the rounds that separate copies.
 const MAX_ROUNDS: usize = 10;
 const LAST_ROUNDS: usize = 3;
-/// A round increases the weight until this share of the hypotheses is effective.
+/// A round increases the weight until the effective sample size is this share of the hypotheses.
 const COUNT: f64 = 0.5;
-/// Requests of a trial of a hypothesis.
+/// Number of requests in a trial of a hypothesis.
 const COUNTED: f64 = 1_200.0;
-/// Such a trial lasts between these, in seconds.
+/// Bounds on the length of such a trial, in seconds.
 const LASTS_S: (f64, f64) = (0.05, 60.0);
-/// Hypotheses on which candidates are simulated.
+/// Number of hypotheses on which candidates are simulated.
 const KEPT: usize = 48;
 
-/// How near a model comes to what a real device counts at best: no assumed device is exactly like a real one, and no assumed load
-/// like one that runs. Of rates, sizes and response times as logarithms.
+/// Allowed deviations: how closely a good model matches the counters of a real device, as no assumed device and load are exactly like real
+/// ones. Logarithms of rates, sizes and response times.
 const RATE_OFF: f64 = 0.12;
 const SIZE_OFF: f64 = 0.15;
 const RESPONSE_OFF: f64 = 0.2;
-/// Of shares.
+/// Allowed deviations of shares.
 const MERGED_OFF: f64 = 0.08;
 const BUSY_OFF: f64 = 0.12;
-/// What models are off has longer tails than a normal distribution: a few hypotheses would drive out all others for small faults. Student's
-/// distribution with this number of degrees of freedom (Lange, Little, Taylor: Robust statistical modeling using the t distribution, J. Am.
-/// Statist. Assoc. 84, 1989).
+/// Model errors have longer tails than a normal distribution: with that, small faults would let a few hypotheses displace all others. The
+/// likelihood is Student's distribution with this number of degrees of freedom (Lange, Little, Taylor: Robust statistical modeling using
+/// the t distribution, J. Am. Statist. Assoc. 84, 1989).
 const FREEDOM: f64 = 4.0;
-/// The largest median deviation of the hypotheses, in allowed deviations; beyond it none is like the counters.
+/// Maximum median deviation of the hypotheses, in allowed deviations; beyond it none is close enough to the counters.
 const UNLIKE: f64 = 2.0;
 
-/// No hypothesis comes near to the counters.
+/// No hypothesis is close enough to the counters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unlike {
-    /// Counters of the nearest.
+    /// Counters of the closest hypothesis.
     pub nearest: Counted,
     /// The counters.
     pub counted: Counted,
@@ -74,14 +74,14 @@ impl fmt::Display for Unlike {
     }
 }
 
-/// A hypothesis, and its deviation.
+/// A hypothesis, with its counters and their deviation.
 #[derive(Clone, Debug)]
 struct Particle {
     point: Point,
     seed: u64,
-    /// Twice the logarithm of how much less likely it makes what was counted than one that counts the same.
+    /// Twice the negative log-likelihood of the counters, 0 for an exact match.
     off: f64,
-    /// Root mean square of its deviations, each divided by the allowed one.
+    /// Root mean square of its deviations, in allowed deviations.
     deviates: f64,
     counted: Counted,
 }
@@ -93,14 +93,14 @@ pub struct Ensemble {
     active: Setting,
     particles: Vec<Particle>,
     random: Random,
-    /// The weight of the counters so far, from 0 to 1.
+    /// Weight of the counters in the current round, from 0 to 1.
     weight: f64,
     rounds: usize,
     last_rounds: usize,
     requests: u64,
 }
 
-/// A hypothesis that was kept, ready for trials.
+/// An accepted hypothesis, ready for trials.
 pub(super) struct Kept {
     /// Its parameters.
     pub hypothesis: Hypothesis,
@@ -111,7 +111,7 @@ pub(super) struct Kept {
 }
 
 impl Ensemble {
-    /// Before its first round. The counters are of the setting `active`.
+    /// An ensemble before its first round. `active`: the setting under which the counters were read.
     pub fn new(counted: &Counted, known: &Known, active: &Setting, seed: u64) -> Ensemble {
         Ensemble {
             counted: *counted,
@@ -131,12 +131,12 @@ impl Ensemble {
         self.last_rounds >= LAST_ROUNDS || self.rounds >= MAX_ROUNDS + LAST_ROUNDS
     }
 
-    /// Requests that were simulated.
+    /// Number of simulated requests.
     pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// One round, on all cores.
+    /// Runs one round, on all cores.
     pub fn round(&mut self) {
         if self.rounds == 0 {
             let drawn: Vec<(Point, u64)> =
@@ -151,7 +151,7 @@ impl Ensemble {
             let moved = self.counted_all(moved);
             let weight = self.weight;
             for (particle, other) in self.particles.iter_mut().zip(moved) {
-                // Metropolis: the prior is even over the cube, and steps are as likely back as forth.
+                // Metropolis acceptance: the prior is uniform over the cube, and proposals are symmetric.
                 if self.random.unit() < (weight * (particle.off - other.off) / 2.0).exp() {
                     *particle = other;
                 }
@@ -207,10 +207,10 @@ impl Ensemble {
         counted.into_iter().map(|(particle, _)| particle).collect()
     }
 
-    /// An even draw of the hypotheses.
+    /// [`KEPT`] of the hypotheses, evenly spaced.
     ///
     /// # Errors
-    /// None comes near to the counters.
+    /// No hypothesis is close enough to the counters.
     pub(super) fn kept(&self) -> Result<Vec<Kept>, Box<Unlike>> {
         let count = self.particles.len() as f64;
         let mut deviate: Vec<f64> = self.particles.iter().map(|one| one.deviates).collect();
@@ -231,13 +231,13 @@ impl Ensemble {
     }
 }
 
-/// The share of weights that count (Kong, Liu, Wong: Sequential imputations, J. Am. Statist. Assoc. 89, 1994).
+/// The effective sample size, as a share (Kong, Liu, Wong: Sequential imputations, J. Am. Statist. Assoc. 89, 1994).
 fn counting(weights: &[f64]) -> f64 {
     let (sum, squares) = weights.iter().fold((0.0, 0.0), |(sum, squares), weight| (sum + weight, squares + weight * weight));
     sum * sum / squares.max(f64::MIN_POSITIVE) / weights.len() as f64
 }
 
-/// The counters of a hypothesis, and the number of requests that were simulated.
+/// The counters of a hypothesis, and the number of simulated requests; `None` if it cannot be simulated.
 fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, active: &Setting) -> Option<(Counted, u64)> {
     let (device, load) = (hypothesis.profile(known).ok()?, hypothesis.load(counted));
     let per_s = counted.read.asked_per_s() + counted.write.asked_per_s();
@@ -257,7 +257,7 @@ fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, active
     (until > first.at).then(|| (Counted::between(&first, &counter.sample(until)), requests))
 }
 
-/// The deviations that are compared, each divided by the allowed one.
+/// The deviations of the counters, in allowed deviations.
 fn features(counted: &Counted, is: &Counted) -> Vec<f64> {
     let mut features = Vec::new();
     let ln = |is: f64, was: f64| (is.max(1e-12) / was.max(1e-12)).ln();

@@ -1,4 +1,4 @@
-//! A load and a device that may have such counters: streams by the counted rates, everything else from a prior.
+//! A load and a device that may have such counters: the streams match the counted rates, and everything else is drawn from a prior.
 
 mod device;
 mod groups;
@@ -15,17 +15,17 @@ use super::draws::{Point, Random, Reader};
 use crate::device::AssumedDevice;
 use crate::load::{Load, Pace};
 
-/// Numbers of a point.
+/// Coordinates of a point.
 pub(super) const DIMENSIONS: usize = device::DIMENSIONS + groups::DIMENSIONS;
-/// Requests of a load, about, before its streams begin again.
+/// Approximate number of requests of a load before its streams repeat.
 const OF_A_LOAD: usize = 2_000;
 
-/// What sysfs says of a device.
+/// Properties of a device from sysfs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
-    /// Limits of its queue, and its size.
+    /// Queue limits and capacity.
     pub bounds: Bounds,
-    /// Whether the kernel takes it for a rotating disk; `None` if it does not say. Often wrong in virtual machines and for USB.
+    /// Whether the kernel reports a rotational disk; `None` if unknown. Often wrong in virtual machines and for USB.
     pub rotational: Option<bool>,
     /// Its queue depth; `None` if not known.
     pub depth: Option<u32>,
@@ -43,7 +43,7 @@ pub struct Hypothesis {
 }
 
 impl Hypothesis {
-    /// The one at this point.
+    /// The hypothesis at this point of the prior.
     pub(super) fn at(point: &Point, counted: &Counted, known: &Known, seed: u64) -> Hypothesis {
         let mut reader: Reader = point.reader();
         let device = device::at(&mut reader, known);
@@ -68,24 +68,24 @@ impl Hypothesis {
         Load::assumed(&made, Nanos::from_secs_f64(counted.busy_s))
     }
 
-    /// Streams.
+    /// Number of streams.
     pub fn streams(&self) -> u32 {
         self.groups.iter().map(|group| group.streams).sum()
     }
 
-    /// The share of its requests for which this is so.
+    /// Share of the request rate in groups with this property.
     fn share(&self, of: impl Fn(&Group) -> bool) -> f64 {
         let all: f64 = self.groups.iter().map(|group| group.per_s).sum();
-        // Zero of nothing, and not minus zero.
+        // `sum` of nothing would be -0.0.
         self.groups.iter().filter(|group| of(group)).fold(0.0, |sum, group| sum + group.per_s) / all.max(1e-9)
     }
 
-    /// The share of its requests in sequential runs.
+    /// Share of requests in sequential runs.
     pub fn in_order(&self) -> f64 {
         self.share(|group| group.run > 1)
     }
 
-    /// The share of its requests in closed streams.
+    /// Share of requests in closed streams.
     pub fn waits(&self) -> f64 {
         self.share(|group| group.pace != Pace::Open)
     }

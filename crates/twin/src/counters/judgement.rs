@@ -1,4 +1,4 @@
-//! Predictions of candidates over all hypotheses that were kept.
+//! Predictions of candidates over all accepted hypotheses.
 
 use block::{Limits, Nanos};
 use control::Setting;
@@ -14,43 +14,43 @@ use crate::device::AssumedDevice;
 use crate::forecast::{GAIN_ERROR, TrialRig, best_schedulers, is_first_of_scheduler, is_within_block_layer, judged_requests};
 use crate::trial::{REQUESTS, TrialLength, TrialResult};
 
-/// It lasts between these, in seconds.
+/// Bounds on the length of a trial, in seconds.
 const LASTS_S: (f64, f64) = (0.2, 40.0);
-/// The error of a gain by chance. The error of the model is [`GAIN_ERROR`], as of a twin with no replay error.
+/// The sampling error of a gain. The model error is [`GAIN_ERROR`], as of a twin without replay error.
 const MIN_ERROR: f64 = 0.02;
-/// Factor from the hypotheses' spread to the error: those that were kept are more alike than all with such counters. 94% of
-/// what requests gain lies within two of them then, and 97% of what processes do. From the world for choices:
+/// Factor from the spread of the hypotheses to the error: accepted hypotheses are more alike than all with such counters. With it, 94% of
+/// the gains of requests are within two errors, and 97% of those of processes. From the world for choices:
 /// `seekwise-lab counters --quick --seed 2 --seeds 2 --build-world`.
 const WIDER: f64 = 1.7;
-/// A candidate starves where more than this share of the hypotheses say so.
+/// A candidate counts as starving if more than this share of the hypotheses say so.
 const MAY_STARVE: f64 = 0.05;
-/// The error reaches at least down to what this share of the hypotheses gain less than.
+/// The error bar reaches at least down to this quantile of the hypotheses' gains.
 const MAY_LOSE: f64 = 0.1;
 
 /// Judges candidates by an ensemble.
 pub struct Judges<'a> {
-    /// What was counted.
+    /// The counters.
     pub counted: &'a Counted,
-    /// What is known of the device.
+    /// The known properties of the device.
     pub known: &'a Known,
     /// The active setting.
     pub active: &'a Setting,
     /// The settings to compare.
     pub candidates: &'a [Setting],
-    /// What is optimised.
+    /// The optimisation target.
     pub preference: Preference,
 }
 
-/// What the hypotheses predict.
+/// The predictions of the hypotheses.
 #[derive(Clone, Debug)]
 pub struct Judgement {
     /// Predictions of the candidates and the active setting, the best first.
     pub predictions: Vec<Prediction>,
-    /// What the hypotheses have in common, and where they differ: names and values.
+    /// Names and values of facts: the range of the hypotheses.
     pub facts: Vec<(String, String)>,
-    /// How many were kept.
+    /// Number of accepted hypotheses that were simulated.
     pub hypotheses: usize,
-    /// Requests that were simulated.
+    /// Number of simulated requests.
     pub requests: u64,
 }
 
@@ -64,10 +64,10 @@ struct Outcome {
 }
 
 impl Judges<'_> {
-    /// Tries all candidates on what the ensemble kept, on all cores.
+    /// Tries all candidates on the accepted hypotheses, on all cores.
     ///
     /// # Errors
-    /// No hypothesis comes near to what was counted.
+    /// No hypothesis is close enough to the counters.
     pub fn judge(&self, ensemble: &Ensemble) -> Result<Judgement, Box<Unlike>> {
         let kept = ensemble.kept()?;
         let found: Vec<(&Kept, TrialResult)> =
@@ -136,8 +136,7 @@ fn prediction(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
     let gain = mean(|one| one.gain);
     let spread = (outcomes.iter().map(|one| (one.gain - gain).powi(2)).sum::<f64>() / count).sqrt();
     let gains = sorted(|one| one.gain);
-    // A few hypotheses that lose much weigh more than the standard deviation says: the mean less the error is below what a tenth of
-    // them says.
+    // A few hypotheses with large losses weigh more than the standard deviation says: gain minus error is at most their 10% quantile.
     let low = gain - gains[(MAY_LOSE * (gains.len() - 1) as f64) as usize];
     let bounds = sorted(|one| one.wait_ratio);
     let starving = bounds[((1.0 - MAY_STARVE) * (bounds.len() - 1) as f64) as usize];
@@ -152,7 +151,7 @@ fn prediction(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
     }
 }
 
-/// What the hypotheses have in common, and how far they differ.
+/// The ranges of the hypotheses, for display.
 fn facts(kept: &[Kept]) -> Vec<(String, String)> {
     let count = kept.len().max(1) as f64;
     let disks = kept.iter().filter(|one| matches!(one.hypothesis.device, AssumedDevice::Disk(_))).count() as f64 / count;
@@ -181,12 +180,12 @@ fn facts(kept: &[Kept]) -> Vec<(String, String)> {
 }
 
 impl Judgement {
-    /// The best setting that is surely better than the active one.
+    /// The best setting that is significantly better than the active one; `None` if there is none.
     pub fn sure(&self, active: &Setting) -> Option<&Prediction> {
         self.predictions.iter().find(|one| one.setting != *active && one.is_sure())
     }
 
-    /// The evidence for people to check.
+    /// The evidence, for display.
     pub fn evidence(&self) -> Evidence {
         Evidence { seen: self.facts.clone(), candidates: self.predictions.clone(), ..Evidence::default() }
     }

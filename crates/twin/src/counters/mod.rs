@@ -7,11 +7,11 @@
 //!   prior ─▶ hypotheses: streams, order, places, pace, device ─▶ those that reproduce the counters ─▶ every candidate ─▶ predictions
 //!            (Hypothesis)                       (Ensemble)                                       (Judgement)
 //! ```
-//! Counters do not say whether accesses are random, how many streams there are, nor whether these wait for answers. Many loads on many
-//! devices count alike, and their best settings differ. So no load is inferred: hypotheses are drawn, each is simulated under
-//! the active setting and counted as the kernel counts, and those that come near to the counters are kept (approximate Bayesian
-//! computation; Sisson, Fan, Tanaka: Sequential Monte Carlo without likelihoods, PNAS 104, 2007). Every candidate is simulated
-//! on all that are kept. Its prediction is the mean, and its error covers how far they disagree.
+//! Counters show neither the access pattern, nor the number of streams, nor whether these wait for completions. Many loads on many devices
+//! have the same counters, and their best settings differ. So no load is inferred: hypotheses are drawn, each is simulated under the active
+//! setting and counted as by the kernel, and those close to the counters are accepted (approximate Bayesian computation; Sisson, Fan,
+//! Tanaka: Sequential Monte Carlo without likelihoods, PNAS 104, 2007). Every candidate is simulated on all accepted ones. Its prediction
+//! is the mean, and its error covers their spread.
 
 mod controller;
 mod counted;

@@ -1,12 +1,12 @@
-//! The accesses of a device, out of the observed requests.
+//! Converts observed requests to the accesses of a device.
 
 use block::Op;
 
 use crate::ObservedRequest;
 
-/// The number of earlier accesses that count as recent: more than a drive has segments, and few enough to search for each.
+/// Number of earlier accesses that count as recent: more than a drive has segments, and few enough to search.
 const RECENT: usize = 64;
-/// A read may hit the drive's memory if it begins within this number of sectors of a recent access: read-ahead of 1 MiB.
+/// A read may be a cache hit if it starts within this number of sectors of a recent access: read-ahead of 1 MiB.
 const NEAR: u64 = 2_048;
 
 /// One command of the device. Merged requests are one access.
@@ -18,21 +18,22 @@ pub struct Access {
     pub sectors: u64,
     /// Whether it writes.
     pub write: bool,
-    /// When it was queued, in nanoseconds; of merged requests the first.
+    /// When it was queued, in nanoseconds; for merged requests the earliest.
     pub arrival: u64,
     /// When it was dispatched, in nanoseconds.
     pub dispatched: u64,
     /// When it completed, in nanoseconds.
     pub completed: u64,
-    /// The last flush since the access before was dispatched.
+    /// The last flush that was issued before this access was dispatched, and after the previous dispatch; `None` without one.
     pub flush: Option<Flush>,
-    /// Other accesses at the device when it was dispatched.
+    /// Number of other accesses in flight when it was dispatched.
     pub others: u32,
-    /// The access that completed before it: its end, when it completed, and whether it wrote.
+    /// The access that completed just before it: end sector, completion in nanoseconds, and whether it was a write. `None` for the first.
     pub before: Option<(u64, u64, bool)>,
-    /// How many accesses ago one of its kind ended where this begins; 1 is the last.
+    /// Distance back to the latest access of the same direction that ends where this one starts; 1 is the previous one. `None` if it is not
+    /// recent.
     pub follows: Option<usize>,
-    /// Whether it may hit the drive's memory: a recent access was there, or just before.
+    /// Whether it may be a cache hit: a recent access was there, or just before.
     pub may_hit: bool,
 }
 
@@ -41,36 +42,36 @@ pub struct Access {
 pub struct Flush {
     /// When it was issued.
     pub asked: u64,
-    /// When it was done.
+    /// When it completed.
     pub completed: u64,
 }
 
 impl Flush {
-    /// How long it took, in ms.
+    /// Response time, in ms.
     pub fn response_ms(&self) -> f64 {
         (self.completed - self.asked) as f64 / 1e6
     }
 }
 
 impl Access {
-    /// The sector behind the last.
+    /// The first sector after it.
     pub fn end(&self) -> u64 {
         self.lba + self.sectors
     }
 
-    /// Service time in ms of a device that serves one access after the other.
+    /// Service time in ms, as of a device that serves one access at a time.
     pub fn service_ms(&self) -> f64 {
         let from = self.before.map_or(self.dispatched, |(_, at, _)| at.max(self.dispatched));
         (self.completed - from.min(self.completed)) as f64 / 1e6
     }
 
-    /// From dispatched to completed, in ms.
+    /// Response time from dispatch to completion, in ms.
     pub fn response_ms(&self) -> f64 {
         (self.completed - self.dispatched) as f64 / 1e6
     }
 }
 
-/// The accesses of these requests, in the order of completion, with their flushes.
+/// The accesses of these requests in order of completion, with their flushes. Discards are left out.
 pub fn accesses(seen: &[ObservedRequest]) -> Vec<Access> {
     let timed =
         |seen: &&ObservedRequest| seen.request.op != Op::Discard && seen.request.sectors > 0 && seen.completed >= seen.dispatched;
@@ -108,7 +109,7 @@ pub fn accesses(seen: &[ObservedRequest]) -> Vec<Access> {
     all
 }
 
-/// Assigns flushes to the accesses that were dispatched next.
+/// Assigns each flush to the access that was dispatched next.
 fn set_flushes(all: &mut [Access], mut flushes: Vec<Flush>) {
     flushes.sort_unstable();
     let mut flushes = flushes.into_iter().peekable();
@@ -121,7 +122,7 @@ fn set_flushes(all: &mut [Access], mut flushes: Vec<Flush>) {
     }
 }
 
-/// Sorts accesses by completion, and sets what depends on other ones.
+/// Sorts accesses by completion, and sets the fields that depend on other accesses.
 pub fn in_context(mut all: Vec<Access>) -> Vec<Access> {
     all.sort_by_key(|access| (access.completed, access.dispatched, access.write, access.lba));
     set_context(&mut all);
@@ -133,7 +134,7 @@ fn set_context(all: &mut [Access]) {
     look_back(all);
 }
 
-/// Sets how many others are at the device.
+/// Sets the number of others in flight.
 fn count_others(all: &mut [Access]) {
     let mut by_dispatch: Vec<usize> = (0..all.len()).collect();
     by_dispatch.sort_by_key(|&index| (all[index].dispatched, index));
@@ -146,7 +147,7 @@ fn count_others(all: &mut [Access]) {
     }
 }
 
-/// Sets what depends on the accesses before.
+/// Sets the fields that depend on earlier accesses.
 fn look_back(all: &mut [Access]) {
     if let Some(first) = all.first_mut() {
         (first.before, first.follows, first.may_hit) = (None, None, false);

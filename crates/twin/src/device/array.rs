@@ -1,4 +1,4 @@
-//! Fits an array of disks: where one arm cannot have served the accesses, several did.
+//! Fits an array of disks, in case the accesses are beyond a single arm.
 //!
 //! Each candidate is an array of disks like the estimated one. Replays of the accesses choose the best, unless it is not clearly better
 //! than a single disk.
@@ -17,20 +17,21 @@ use super::findings::Finding;
 use super::refine::{distance_before, distance_of, refine};
 use super::{hdd, members};
 
-/// The least share of accesses that must have met others at the device: without them an array is like a disk.
+/// Minimum share of accesses with others in flight: without overlap an array behaves like a disk.
 const QUEUED: f64 = 0.1;
-/// An array is accepted if its error is below this part of a single disk's.
+/// An array is accepted if its error is below this factor times a single disk's.
 const CLEARLY: f64 = 0.85;
-/// An array that is worse than a single disk by this factor before it is refined is dropped. Disks that were never sold are worse by it.
+/// An array whose error exceeds a single disk's by this factor before refinement is dropped. Also the penalty for disks that were never
+/// sold.
 const NEARLY: f64 = 1.3;
-/// The best shapes, this number and the best of each level, are estimated again from the accesses of each member.
+/// Number of best shapes, besides the best of each level, whose disks are estimated again from the accesses of each member.
 const BY_DISKS: usize = 3;
 /// Usual levels and numbers of disks.
 const SHAPES: &[(u32, usize)] = &[(0, 2), (0, 4), (0, 8), (1, 2), (10, 4), (5, 3), (5, 5)];
-/// Sectors of a stripe unit: 4 KiB, 64 KiB and 512 KiB, which is md's.
+/// Stripe units in sectors: 4 KiB, 64 KiB and 512 KiB, md's default.
 const UNITS: &[u64] = &[8, 128, 1024];
 
-/// An array, as far as it shows.
+/// A fitted array.
 #[derive(Clone, Debug)]
 pub struct Array {
     layout: ArrayLayout,
@@ -40,7 +41,7 @@ pub struct Array {
     distance: f64,
 }
 
-/// The array of disks like this one with the least replay error; `None` if hardly any accesses overlap.
+/// The array with the least replay error; `None` if hardly any accesses overlap. `disk`: the estimate as a single disk.
 pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
     let queued = accesses.iter().filter(|access| access.others > 0).count();
     if (queued as f64) < QUEUED * accesses.len() as f64 {
@@ -57,8 +58,7 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
     });
     let mut judged: Vec<Array> = judged.collect();
     judged.sort_by(|a, b| a.distance.total_cmp(&b.distance));
-    // A disk that was estimated from times of the array was taken for one that served everything: with it, the right level may be the
-    // least true.
+    // That estimate took the array for a single disk, so with it the right level may have the largest error.
     let (mut levels, mut kept) = (BTreeSet::new(), 0);
     judged.retain(|array| {
         kept += 1;
@@ -69,10 +69,10 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
 }
 
 impl Array {
-    /// An array of this level and number of disks like this one, with its capacity; `None` if there is no such array.
+    /// An array of this level and number of disks, with the disk's capacity; `None` if the layout is impossible.
     pub fn of(disk: &hdd::Estimate, number: u32, disks: usize, unit: u64, accesses: usize) -> Option<Array> {
         let level = level(number)?;
-        // What an array of disks of 2^30 sectors holds says how large its disks are.
+        // The ratio of an array's capacity to its members' gives the size of a member.
         let whole = ArrayLayout::new(level, disks, unit, 1 << 30).ok()?;
         let share = (1u64 << 30) as f64 / whole.capacity() as f64;
         let member = (disk.capacity() as f64 * share).ceil() as u64 + 2 * unit;
@@ -82,7 +82,7 @@ impl Array {
         Some(Array { layout, disk: disk.resized(member, each), depth, accesses, distance: f64::INFINITY })
     }
 
-    /// Replay error, as flash compares with it.
+    /// Replay error for comparison with flash.
     pub fn weighed(&self) -> f64 {
         self.disk.weighed(self.distance)
     }
@@ -92,7 +92,7 @@ impl Array {
         Some(profile.build(DeviceOptions { queue_depth: at_once, queue_policy: None }))
     }
 
-    /// The same with disks that are estimated from the accesses of each member.
+    /// The array with its disks estimated from the accesses of each member.
     fn estimated_by_disks(&self, accesses: &[Access]) -> Option<Array> {
         let parts = members::accesses(self.layout, accesses);
         let (capacity, each) = (self.disk.capacity(), self.disk.depth());
@@ -107,7 +107,7 @@ impl Array {
         judged(self.distance, &self.disk)
     }
 
-    /// Refines its disks; `None` if that is not clearly better than a single disk with this replay error.
+    /// Refines the disks; `None` if the array is not clearly better than the single disk with this replay error.
     pub fn refined_if_better(mut self, (single, distance): (&hdd::Estimate, f64), accesses: &[Access]) -> Option<Array> {
         let of_single = judged(distance, single);
         if self.judged() > NEARLY * of_single {
@@ -119,26 +119,26 @@ impl Array {
         (self.judged() < CLEARLY * of_single && !self.is_contradicted_by_early_accesses(single, accesses)).then_some(self)
     }
 
-    /// Whether early accesses speak for the single disk: an array can imitate streams that disturb each other on one disk, but not each of
-    /// them alone.
+    /// Whether early accesses contradict the array: it can imitate streams that interfere on one disk, but not each of them
+    /// alone.
     fn is_contradicted_by_early_accesses(&self, single: &hdd::Estimate, accesses: &[Access]) -> bool {
         let of_array = distance_before(accesses, |at_once| self.build(Some(at_once)));
         let of_single = distance_before(accesses, |at_once| single.build(Some(at_once)));
         of_array.zip(of_single).is_some_and(|(array, single)| array > single)
     }
 
-    /// The profile of a disk of it.
+    /// The profile of a member.
     pub fn member(&self) -> Result<Profile, ProfileError> {
         self.disk.profile()
     }
 
-    /// The array.
+    /// The profile of the array.
     pub fn profile(&self) -> Option<Arc<dyn DeviceProfile>> {
         let member = self.disk.profile().ok()?.device();
         Some(Arc::new(FittedArray { layout: self.layout, member, depth: self.depth }))
     }
 
-    /// Everything that was found.
+    /// All parameters of the array and its disks.
     pub fn findings(&self) -> Vec<Finding> {
         let ArrayLayout { level, members, unit, .. } = self.layout;
         let array = format!("RAID {} of {members}", level.number());
@@ -201,7 +201,7 @@ mod tests {
     use crate::device::access;
     use block::Nanos;
 
-    /// Accesses of a disk: one sequential reader, each read served in this time in ms, and then four that read far apart.
+    /// Accesses of a disk: one sequential reader with this response time in ms, then four readers that are far apart.
     fn asked(alone_ms: f64) -> Vec<Access> {
         let (mut now, mut places) = (Nanos::ZERO, [0_u64, 1 << 30, 2 << 30, 3 << 30]);
         let mut waiting: Vec<(usize, Nanos)> = vec![(0, now)];
@@ -224,7 +224,7 @@ mod tests {
         const SECTORS: u64 = 1 << 33;
         let accesses = asked(0.7);
         let disk = hdd::estimate(&accesses, SECTORS);
-        // Of disks that are many times as slow.
+        // An array of disks that are many times slower.
         let slow = hdd::estimate(&asked(9.0), SECTORS);
         let array = Array::of(&slow, 1, 2, UNITS[0], 1_300).unwrap();
         assert!(array.is_contradicted_by_early_accesses(&disk, &accesses));

@@ -1,4 +1,4 @@
-//! An assumed device, where no request was observed to fit one to.
+//! Hypothetical devices, for use without observed requests.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{flash, hdd};
 /// Sectors of a stripe unit of an assumed array: 64 KiB.
 const UNIT: u64 = 128;
 
-/// A device.
+/// A hypothetical device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AssumedDevice {
     /// Platters and an arm, or an array of such disks.
@@ -19,52 +19,52 @@ pub enum AssumedDevice {
     Flash(AssumedFlash),
 }
 
-/// A hard disk. Seeks are with a command's overhead.
+/// A hard disk. Seek times include the command overhead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssumedDisk {
-    /// A turn, in ms.
+    /// Time of a turn, in ms.
     pub turn_ms: f64,
-    /// A seek over 0.5% of the stroke, in ms.
+    /// Seek time over 0.5% of the stroke, in ms.
     pub short_ms: f64,
-    /// One over half of it.
+    /// Seek time over half of the stroke, in ms.
     pub long_ms: f64,
     /// Factor on the media rate of a usual disk of its size.
     pub faster: f64,
-    /// Overhead of a command, in ms.
+    /// Command overhead, in ms.
     pub overhead_ms: f64,
-    /// Segments of its cache.
+    /// Number of cache segments.
     pub segments: u32,
     /// Whether it reports writes early.
     pub write_cache: bool,
-    /// Requests that it takes at once.
+    /// Queue depth.
     pub depth: u32,
-    /// Whether it serves them in another order.
+    /// Whether it reorders queued requests.
     pub reorders: bool,
-    /// Level and disks, if it is an array of such disks.
+    /// RAID level and number of disks; `None` for a single disk.
     pub array: Option<(u32, usize)>,
 }
 
 /// Flash. Times are in microseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssumedFlash {
-    /// Of reading a page.
+    /// Page read time.
     pub read_us: f64,
-    /// Of programming one.
+    /// Page program time.
     pub program_us: f64,
-    /// Of a command.
+    /// Command overhead.
     pub overhead_us: f64,
-    /// Dies that work at once.
+    /// Number of dies.
     pub dies: u32,
-    /// Pages of the write buffer; 0: there is none.
+    /// Write buffer in pages; 0 for none.
     pub buffer_pages: u32,
     /// Whether its link is faster than SATA's.
     pub is_on_pcie: bool,
-    /// Requests that it takes at once.
+    /// Queue depth.
     pub depth: u32,
 }
 
 impl AssumedDevice {
-    /// The device with this capacity.
+    /// The profile of the device with this capacity.
     ///
     /// # Errors
     /// The parameters describe no possible device.

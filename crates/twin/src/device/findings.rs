@@ -1,4 +1,4 @@
-//! What was found of a device, in words and numbers.
+//! The parameters of a fitted device, in words and numbers.
 
 use std::fmt::Write as _;
 
@@ -7,42 +7,42 @@ use super::residual::Residual;
 /// A parameter of the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What it is.
+    /// Name of the parameter.
     pub name: &'static str,
-    /// Its value, as people write it.
+    /// The value for display.
     pub value: String,
-    /// The value as a number, if it is one.
+    /// The value as a number; `None` for a choice.
     pub number: Option<f64>,
-    /// The unit of both numbers; empty if it has none.
+    /// Unit of `number` and `uncertainty`; empty if there is none.
     pub unit: &'static str,
-    /// Half the width of the 95% interval; `None` for what is no number, or rests on the prior alone.
+    /// Half the width of the 95% interval; `None` for a choice, or for the prior.
     pub uncertainty: Option<f64>,
-    /// Accesses that say so; 0: the prior alone does.
+    /// Number of accesses that it is based on; 0 for the prior.
     pub accesses: usize,
-    /// What says so, if accesses do not.
+    /// The source if `accesses` is 0.
     pub source: &'static str,
 }
 
 const USUAL: &str = "not told by these requests: what is usual";
 
 impl Finding {
-    /// A number from this many accesses; 0: from the prior.
+    /// A number based on this many accesses; 0 for the prior.
     pub fn number(name: &'static str, value: f64, unit: &'static str, uncertainty: f64, accesses: usize) -> Finding {
         let uncertainty = (accesses > 0).then_some(uncertainty);
         Finding { name, value: digits(value), number: Some(value), unit, uncertainty, accesses, source: USUAL }
     }
 
-    /// A choice.
+    /// A choice based on this many accesses; 0 for the prior.
     pub fn choice(name: &'static str, value: &str, accesses: usize) -> Finding {
         Finding { name, value: value.to_owned(), number: None, unit: "", uncertainty: None, accesses, source: USUAL }
     }
 
-    /// The same, said by something else than accesses.
+    /// This finding, from a source other than accesses.
     pub fn from(self, source: &'static str) -> Finding {
         Finding { source, ..self }
     }
 
-    /// Value, unit and uncertainty in one.
+    /// Value, uncertainty and unit for display.
     pub fn text(&self) -> String {
         let mut text = self.value.clone();
         if let Some(uncertainty) = self.uncertainty {
@@ -54,12 +54,12 @@ impl Finding {
         text
     }
 
-    /// Whether anything says so, and not the prior alone.
+    /// Whether it is based on any evidence, rather than on the prior alone.
     pub fn is_told(&self) -> bool {
         self.accesses > 0 || self.source != USUAL
     }
 
-    /// On what it rests.
+    /// The evidence, for display.
     pub fn rests_on(&self) -> String {
         match self.accesses {
             0 => self.source.to_owned(),
@@ -69,13 +69,13 @@ impl Finding {
     }
 }
 
-/// Four digits.
+/// The number with four significant digits.
 fn digits(value: f64) -> String {
     let decimals = (3.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 3.0) as usize;
     format!("{value:.decimals$}")
 }
 
-/// The head of a fitted profile, as comments.
+/// The head of a fitted profile, as TOML comments.
 pub fn head(findings: &[Finding], residual: Option<&Residual>) -> String {
     let mut head = String::from("# Fitted to the times at which requests were dispatched and completed.\n#\n");
     for finding in findings {

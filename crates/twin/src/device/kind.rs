@@ -1,37 +1,37 @@
-//! Rotational or not.
+//! Tells flash from hard disks.
 
 use super::access::Access;
 use super::findings::Finding;
 
-/// A kind needs at least this number of accesses.
+/// Minimum number of accesses for an estimate.
 const MIN_COUNT: usize = 10;
-/// No arm crosses a disk in so little time: the shortest tenth of the reads of a 15,000 rpm drive take 2 ms.
+/// A disk's response time at the tenth percentile is not shorter: that of reads on a 15,000 rpm drive is 2 ms.
 const QUICKEST_ARM_MS: f64 = 1.0;
-/// Nor does one serve reads that lie apart so fast, however many it holds.
+/// Nor is its response time per read in flight, for reads that are far apart.
 const QUICKEST_READ_MS: f64 = 1.0;
-/// No disk serves this number of scattered writes per second, buffered or not.
+/// Maximum rate of scattered writes of a disk, buffered or not.
 const MAX_WRITES_A_SECOND: f64 = 800.0;
-/// No disk transfers this number of MB/s: the fastest of 2020 have 270.
+/// Maximum throughput of a disk: the fastest of 2020 have 270 MB/s.
 const FASTEST_MEDIA_MB_S: f64 = 350.0;
 
 /// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Platters and an arm.
+    /// A hard disk: platters and an arm.
     HardDisk,
     /// Flash.
     Flash,
 }
 
-/// A kind, and the number of accesses that show it.
+/// The kind, and the number of accesses that it is based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inferred {
-    /// Which.
+    /// The kind of device.
     pub kind: Kind,
     accesses: usize,
 }
 
-/// Flash if no disk can be so fast; otherwise a hard disk.
+/// Flash if no disk is as fast; otherwise a hard disk.
 pub fn of(accesses: &[Access]) -> Inferred {
     let far =
         |write: bool| accesses.iter().filter(move |access| access.write == write && !access.may_hit && access.before.is_some());
@@ -40,7 +40,7 @@ pub fn of(accesses: &[Access]) -> Inferred {
     let (is_flash, told) = if reads.len() >= MIN_COUNT {
         let tenth = reads.len() / 10;
         let is_quick = *reads.select_nth_unstable_by(tenth, f64::total_cmp).1 < QUICKEST_ARM_MS;
-        // Some that lie apart may be in a disk's memory all the same: most are not.
+        // Some distant reads may be cache hits of a disk, but not most.
         let mut shares: Vec<f64> = far(false).map(|access| access.response_ms() / f64::from(access.others + 1)).collect();
         let middle = shares.len() / 2;
         (is_quick && *shares.select_nth_unstable_by(middle, f64::total_cmp).1 < QUICKEST_READ_MS, reads.len())
@@ -53,19 +53,19 @@ pub fn of(accesses: &[Access]) -> Inferred {
     Inferred { kind: if is_flash { Kind::Flash } else { Kind::HardDisk }, accesses: told }
 }
 
-/// Time during which something was at the device.
+/// Time with any access in flight, in seconds.
 fn busy_s(accesses: &[Access]) -> f64 {
     let services: f64 = accesses.iter().map(Access::service_ms).sum();
     (services / 1e3).max(1e-6)
 }
 
 impl Inferred {
-    /// The other kind, by as many accesses.
+    /// The other kind, based on the same accesses.
     pub fn instead(self, kind: Kind) -> Inferred {
         Inferred { kind, ..self }
     }
 
-    /// As people want it, with the capacity.
+    /// The kind and the capacity as findings for display. `is_known`: the capacity was given.
     pub fn findings(&self, capacity: u64, is_known: bool) -> Vec<Finding> {
         let name = match self.kind {
             Kind::HardDisk => "hard disk",

@@ -1,14 +1,14 @@
-//! Finds a limit of operations or bytes per second, as cloud volumes have it: a plateau that is too regular for a device.
+//! Finds a limit on operations or bytes per second, as cloud volumes have it: a throughput plateau that is too regular for a device.
 //!
 //! ```text
 //! accesses that waited ─▶ windows of accesses ─▶ windows in a row of one pace: plateau ─▶ slower than the device can be? ─▶ limit
 //!                                                                               └─ what was done above its rate before: credits
 //! ```
 //!
-//! Services of a device vary, and their sum with them; what a limit lets pass in a window does not. A device that is kept full
-//! also passes at least what it passes one at a time: where it does not, something before it holds requests up. Two things look like a
-//! limit, and are kept out: a link or flash at its most, whose pace a lone request explains, and reads in order on a hard disk. Writes
-//! alone prove nothing: a write buffer that is full has a plateau as well.
+//! Service times of a device vary, and so does their sum; what a limit admits per window does not. A saturated device also has at least its
+//! throughput at queue depth 1: if it has less, something before it throttles. Two plateaus that look like a limit are excluded: a
+//! saturated link or flash, whose pace a lone request explains, and sequential reads on a hard disk. Writes alone prove nothing: a full
+//! write buffer has a plateau as well.
 
 use std::sync::Arc;
 
@@ -19,50 +19,52 @@ use sim::profile::limited::LimitedProfile;
 use super::access::{Access, in_context};
 use super::findings::Finding;
 
-/// Accesses of a window: as few as will do, more where services vary by more than a few of them take.
+/// Accesses per window: the fewest with which a plateau shows; more are needed where service times vary more.
 const WINDOWS: [usize; 3] = [16, 64, 256];
-/// The number of windows in a row that make a plateau, and the largest relative difference of their times.
+/// Windows in a row that make a plateau, and the largest relative difference between their times.
 const LASTING: usize = 6;
 const LEVEL: f64 = 0.04;
-/// Windows this near to a plateau belong to it; what is quicker than a part of it is a burst. Of the others most belong to it.
+/// Relative distance from a plateau within which windows belong to it; the factor on its pace below which they are a burst; and the share
+/// of the other windows that must belong to it.
 const NEAR: f64 = 0.03;
 const QUICKER: f64 = 0.9;
 const MOSTLY: f64 = 0.7;
-/// Services that have nothing to do with each other make sums vary with the root of their number; those of a plateau vary by less
-/// than this part of that. Or each varies so little that no device is like it.
+/// Sums of independent service times vary with the square root of their number; those at a limit vary by less than this fraction of that,
+/// or each interval varies by less than `EVEN` of the mean. No device does either.
 const LESS_THAN_CHANCE: f64 = 0.4;
 const EVEN: f64 = 0.02;
-/// A limit needs at least this number of accesses.
+/// Minimum number of accesses for an estimate.
 const MIN_COUNT: usize = 10;
-/// A lone read takes less than this part of the time that one takes at the limit.
+/// A lone read takes less than this fraction of its time at the limit.
 const QUICKER_ALONE: f64 = 0.7;
-/// Any flash passes more reads, and more MB/s, when `MANY` wait: even drives with SATA's first speed and few dies. One at a time it
-/// still passes more than the other number.
+/// With `MANY` others in flight any flash exceeds these rates of reads and of bytes, even with the first SATA generation and few dies. With
+/// one request in flight it exceeds `SLOWEST_ALONE_A_SECOND`.
 const SLOWEST_FLASH_A_SECOND: f64 = 4_000.0;
 const SLOWEST_FLASH_MB_S: f64 = 200.0;
 const MANY: u32 = 3;
 const SLOWEST_ALONE_A_SECOND: f64 = 500.0;
-/// Small requests have less than this part of the mean size, and take less than this multiple of what their bytes are worth.
+/// Small requests are below this fraction of the mean size, and take less than this multiple of the time of their bytes.
 const SMALL: f64 = 0.25;
 const WORTH: f64 = 2.0;
-/// Beyond that an arm or a card needs more: cards of application class A1 read 1,500 pages a second (SD Association), in 667 µs each.
+/// An arm or a card takes longer than this for an access: cards of application class A1 read 1,500 pages a second (SD Association), 667 µs
+/// each.
 const QUICKEST_CARD_NS: f64 = 500e3;
-/// A service of unknown length, and the most of the time between two accesses at the limit.
+/// Service time if it is unknown, and its maximum as a fraction of the interval at the limit.
 const USUAL_SERVICE_NS: f64 = 100e3;
 const MAX_OF_INTERVAL: f64 = 0.5;
-/// Credits below this are chance: what passes before the first window is over.
+/// Fewer credits than this are noise: what passes before the first window ends.
 const MIN_CREDITS: f64 = 16.0;
 /// EBS and Azure count requests in pieces of 256 KiB.
 const PIECE_KIB: u32 = 256;
-/// Requests of one size do not separate operations from bytes. Where they have more sectors than this it is bytes: the 3,000 operations and
-/// 125 MiB/s of EBS gp3 meet at 43 KiB.
+/// With a single request size, operations and bytes cannot be separated. Above this size in sectors the limit is taken to be on bytes: the
+/// 3,000 operations and 125 MiB/s of EBS gp3 meet at 43 KiB.
 const LARGE: f64 = 128.0;
 
-/// What is limited.
+/// The quantity that is limited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Counted {
     Requests,
-    /// Of 256 KiB at most.
+    /// Operations of at most 256 KiB.
     Pieces,
     Bytes,
 }
@@ -77,10 +79,10 @@ impl Counted {
     }
 }
 
-/// Accesses one after the other, each of which waited when the one before it was done.
+/// Consecutive accesses, each of which was queued when the one before it completed.
 #[derive(Debug)]
 struct Window {
-    /// By their place; each interval ends at one of these, and what was done before it was paid for in it.
+    /// Indices of the accesses. The interval that ends at one pays for the access before it.
     accesses: Vec<usize>,
     ns: f64,
     cost: f64,
@@ -92,19 +94,19 @@ impl Window {
     }
 }
 
-/// A limit.
+/// A limit on operations or bytes per second.
 #[derive(Debug)]
 pub struct Limit {
     counted: Counted,
     windows: Vec<Window>,
-    /// Nanoseconds for each that is counted.
+    /// Nanoseconds per counted unit.
     pace: f64,
     uncertainty: f64,
     accesses: usize,
     burst: Option<Burst>,
-    /// Of the device behind the limit, at least.
+    /// Least service time of the device behind the limit, in ns.
     service_ns: f64,
-    /// At the device at once.
+    /// Largest number of requests in flight, those held back by the limit included.
     most: u32,
 }
 
@@ -116,7 +118,7 @@ struct Burst {
     accesses: usize,
 }
 
-/// The limit of these accesses, which are in the order of completion.
+/// The limit behind these accesses, which are in order of completion; `None` if they show none.
 pub fn found(accesses: &[Access]) -> Option<Limit> {
     let kept = |at: &usize| accesses[*at].dispatched <= accesses[*at - 1].completed;
     let kept: Vec<usize> = (1..accesses.len()).filter(kept).collect();
@@ -131,7 +133,7 @@ pub fn found(accesses: &[Access]) -> Option<Limit> {
     })
 }
 
-/// Whether operations or bytes are limited, if the sizes of requests differ.
+/// Candidates for the limited quantity: several only if request sizes differ.
 fn counted(accesses: &[Access], kept: &[usize]) -> &'static [Counted] {
     let (mean, spread) = mean_and_spread(kept.iter().map(|&at| accesses[at].sectors as f64));
     match spread < EVEN * mean {
@@ -150,13 +152,13 @@ fn windows(accesses: &[Access], kept: &[usize], counted: Counted, number: usize)
     kept.chunks_exact(number).map(window).collect()
 }
 
-/// The time since the access before was done, and what that cost: it is paid for when the next one passes.
+/// Time since the previous access completed in ns, and that access's cost: it is paid for when the next one passes.
 fn interval(accesses: &[Access], counted: Counted, at: usize) -> (f64, f64) {
     let before = &accesses[at - 1];
     ((accesses[at].completed - before.completed) as f64, counted.cost(before))
 }
 
-/// The slowest pace at which windows last, and their spread as a part of it.
+/// The slowest pace of a plateau, and its relative spread; `None` without a plateau.
 fn plateau(windows: &[Window]) -> Option<(f64, f64)> {
     let mut slowest: Option<(f64, f64)> = None;
     let mut begin = 0;
@@ -217,12 +219,12 @@ impl Limit {
     }
 }
 
-/// If no device that is kept full has this pace: what a service of it takes at least.
+/// Least service time in ns of the device behind the limit, if no saturated device has this pace; `None` if one may.
 fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usize]) -> Option<f64> {
     let mut sizes: Vec<u64> = at_limit.iter().map(|&at| accesses[at].sectors).collect();
     let middle = sizes.len() / 2;
     let size = *sizes.select_nth_unstable(middle).1;
-    // After a pause the limit holds nothing up.
+    // After a pause the limit delays nothing.
     let is_lone = |access: &&Access| {
         let paused = access.before.is_some_and(|(_, at, _)| (access.dispatched as f64) > at as f64 + pace * counted.cost(access));
         !access.write && access.others == 0 && !access.may_hit && paused && access.sectors >= size
@@ -242,7 +244,7 @@ fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usi
             return Some(service_ns);
         }
     }
-    // A hard disk's reads are not regular unless they go on where others were.
+    // Random reads of a hard disk are not this regular.
     let number = at_limit().count();
     let mostly =
         |others: u32| 2 * at_limit().filter(|access| !access.write && !access.may_hit && access.others >= others).count() >= number;
@@ -257,12 +259,12 @@ fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usi
     .then_some(service_ns)
 }
 
-/// Whether small requests take no longer than their bytes are worth at this pace. On a device that slow each would take a time of its own:
+/// Whether small requests take no longer than their bytes do at this pace. On a device this slow each would take a time of its own:
 /// an arm has to move, and a card has to find and read a page.
 fn is_by_bytes(accesses: &[Access], pace: f64, at_limit: &[usize]) -> bool {
     let bytes = |at: usize| Counted::Bytes.cost(&accesses[at]);
     let mean = at_limit.iter().map(|&at| bytes(at)).sum::<f64>() / at_limit.len().max(1) as f64;
-    // From the one before to the one after it: how much longer each of these is at the device does not matter then.
+    // Measured from the previous completion to the next one, so that the order of service within that does not matter.
     let is_small = |at: usize| !accesses[at].write && bytes(at) < SMALL * mean;
     let is_among_large = |at: usize| is_small(at) && !is_small(at - 1) && at + 1 < accesses.len() && !is_small(at + 1);
     let excess = |at: usize| {
@@ -277,9 +279,9 @@ fn is_by_bytes(accesses: &[Access], pace: f64, at_limit: &[usize]) -> bool {
     *excesses.select_nth_unstable_by(middle, f64::total_cmp).1 < QUICKEST_CARD_NS
 }
 
-/// What was done above the rate of the plateau before it was reached, if that was much.
+/// The burst above the limit's rate before the plateau; `None` if there is none, or it is insignificant.
 fn burst(accesses: &[Access], counted: Counted, windows: &[Window], pace: f64, at_limit: &[usize]) -> Option<Burst> {
-    // A bucket that leaks at the limit's rate: at the plateau it is full, and holds the credits.
+    // A leaky bucket that drains at the limit's rate: at the plateau it is full, and its level is the number of credits.
     let (mut held, mut before) = (0.0_f64, accesses.first()?.completed);
     let mut levels = Vec::with_capacity(accesses.len());
     for access in accesses {
@@ -295,7 +297,7 @@ fn burst(accesses: &[Access], counted: Counted, windows: &[Window], pace: f64, a
     if credits < MIN_CREDITS * mean || quicker.is_empty() {
         return None;
     }
-    // The middle half: a window may be in part of the plateau.
+    // The interquartile range, as a window may be partly on the plateau.
     quicker.sort_by(f64::total_cmp);
     let [first, pace, last] = [1, 2, 3].map(|quarter| quicker[(quicker.len() - 1) * quarter / 4]);
     let each = windows.first().map_or(0, |window| window.accesses.len());
@@ -303,12 +305,12 @@ fn burst(accesses: &[Access], counted: Counted, windows: &[Window], pace: f64, a
 }
 
 impl Limit {
-    /// The accesses as the device behind the limit saw them, which gets each when it passes.
+    /// The accesses as the device behind the limit received them: each is dispatched when the limit admits it.
     pub fn taken_off(&self, accesses: &[Access]) -> Vec<Access> {
         let mut behind = accesses.to_vec();
         let quickest = QUICKER * self.burst.map_or(self.pace, |burst| burst.pace);
         for window in self.windows.iter().filter(|window| window.pace() >= quickest) {
-            // On a line at the window's pace: the one that was done soonest had the shortest service.
+            // Fits a line at the window's pace: the access that completed earliest relative to it had the shortest service.
             let (mut done, mut cost) = (0.0, 0.0);
             let places: Vec<(usize, f64, f64)> = window
                 .accesses
@@ -330,24 +332,24 @@ impl Limit {
         in_context(behind)
     }
 
-    /// Requests at the device at once, those that waited at the limit included.
+    /// Largest number of requests in flight, those held back by the limit included.
     pub fn most(&self) -> u32 {
         self.most
     }
 
-    /// As a table of a profile.
+    /// The `[limits]` table of a profile.
     pub fn text(&self) -> String {
-        // Words and numbers within the ranges of their keys can be written; if they could not, the device would be without a limit.
+        // Serialization cannot fail for words and numbers in range; if it did, the profile would have no limit.
         format!("\n[limits]\n{}", toml::to_string(&self.specification()).unwrap_or_default())
     }
 
-    /// The device behind it, with it.
+    /// The device with this limit in front of it.
     pub fn before(&self, device: Arc<dyn DeviceProfile>) -> Result<Arc<dyn DeviceProfile>, String> {
         Ok(Arc::new(LimitedProfile::new(device, self.specification().check()?)))
     }
 
     fn specification(&self) -> LimitsSpecification {
-        // In thousandths, as a limit counts them.
+        // Rounded to thousandths, the resolution of a limit.
         let rounded = |value: f64| (value * 1e3).round() / 1e3;
         let rate = |scale: f64, pace: f64| rounded(scale / pace);
         let burst = self.burst;
@@ -368,7 +370,7 @@ impl Limit {
         }
     }
 
-    /// Everything that was found.
+    /// All parameters of the limit.
     pub fn findings(&self) -> Vec<Finding> {
         let LimitsSpecification { operations_per_second, mb_s, burst_mb_s, burst_operations_per_second, .. } = self.specification();
         let (name, rate, unit, burst_rate, of_credits, scale) = match self.counted {

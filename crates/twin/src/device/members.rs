@@ -1,6 +1,6 @@
-//! What the disks of an array were asked, from what the array was asked.
+//! Derives the accesses of an array's members from those of the array.
 //!
-//! The array is built of disks that serve nothing: each notes what it is given, and is done with it when the array was.
+//! The array is built from dummy disks: each records its requests, and completes them when the array's access completed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,8 +12,8 @@ use sim::device::{Completion, Device};
 use super::access::{Access, in_context};
 use super::replay;
 
-/// The accesses of the disks, one disk after the other, each disk's in the order in which they were done. When one of several disks was
-/// done with its part of an access is not known: all of them when the access was.
+/// The accesses of all members, one after another, each in order of completion. When a member completed its part of an access is unknown:
+/// the completion of the whole access is used.
 pub fn accesses(layout: ArrayLayout, accesses: &[Access]) -> Vec<Access> {
     let shared = Arc::new(Mutex::new(Shared { done_at: Nanos::ZERO, of: 0, parts: vec![Vec::new(); layout.members] }));
     let member = |number: usize| -> Box<dyn Device> {
@@ -47,7 +47,7 @@ pub fn accesses(layout: ArrayLayout, accesses: &[Access]) -> Vec<Access> {
     parts.into_iter().flat_map(of_member).collect()
 }
 
-/// What a disk was given for an access of the array.
+/// A member's part of an access.
 #[derive(Clone, Copy)]
 struct Part {
     of: usize,
@@ -57,10 +57,10 @@ struct Part {
 }
 
 struct Shared {
-    /// Of the access that is given to the array now: when it was done, and which it is.
+    /// Completion and index of the access that is being submitted to the array.
     done_at: Nanos,
     of: usize,
-    /// By disk.
+    /// Parts by member.
     parts: Vec<Vec<Part>>,
 }
 
@@ -134,7 +134,7 @@ mod tests {
             follows: None,
             may_hit: false,
         };
-        // Units 0, 1 and 3, and a stretch of two units.
+        // Accesses in units 0, 1 and 3, and one that spans two units.
         let all = [access(0, 8, 0), access(128, 8, 10), access(384, 8, 20), access(504, 16, 30)];
         let parts: Vec<(u64, u64, u64)> =
             accesses(layout, &all).iter().map(|part| (part.lba, part.sectors, part.dispatched)).collect();

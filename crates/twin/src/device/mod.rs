@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ObservedRequest ─▶ accesses ─┬─ estimates by kind of device, each over a prior ─▶ specification ─▶ refined by replays ─▶ profile
-//!                   └─ the last third, held out: residual error
+//!                   └─ the last accesses, held out: residual error
 //! ```
 
 pub mod access;
@@ -33,29 +33,29 @@ pub use self::refine::MOST as MOST_REPLAYED;
 pub use self::residual::Residual;
 use crate::ObservedRequest;
 
-/// Fewer accesses add nothing to the prior.
+/// Minimum number of accesses: fewer add nothing to the prior.
 pub const MIN_ACCESSES: usize = 20;
 
 /// A live device is fitted to at most this number of its latest requests.
 pub(crate) const MAX_FITTED: usize = 4_000;
 
-/// A single disk is accepted as such from this relative error of its replays on: about that of a drawn drive with a known queue depth.
+/// Relative replay error up to which a single disk is accepted as such: about that of a randomly generated drive with a known queue depth.
 const AS_IT_IS: f64 = 0.08;
 
-/// What shows no platter is flash if the error of flash is below this part of that of disks.
+/// A device that shows no rotation is flash if the error of flash is below this factor times that of disks.
 const CLEARLY_FLASH: f64 = 0.85;
 
-/// A device behind a limit is accepted if its replays' error is below this part of the error without one.
+/// A device behind a limit is accepted if its replay error is below this factor times the error without a limit.
 const CLEARLY: f64 = 0.7;
 
 /// Why no device could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FitError {
-    /// Too few requests: this number of accesses.
+    /// Too few requests: only this number of accesses.
     TooFew(usize),
     /// A request ends beyond the device: its end, and the capacity, in sectors.
     Beyond(u64, u64),
-    /// The fit is no valid profile: a bug.
+    /// The fitted parameters are no valid profile: a bug.
     NoProfile(String),
 }
 
@@ -78,7 +78,7 @@ impl std::error::Error for FitError {}
 /// A fitted device.
 #[derive(Clone, Debug)]
 pub struct Fitted {
-    /// The profile as text for `sim::profile`, with the findings in its head.
+    /// The profile as text for `sim::profile`, with the findings as comments at its head.
     pub profile_toml: String,
     /// Each parameter with its error.
     pub findings: Vec<Finding>,
@@ -87,8 +87,8 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// The time of a turn, if the times of completions show it: a learning scheduler has found it, too, or soon will. `None` if they do not,
-    /// or the device does not turn.
+    /// The time of a turn, if completion times show it, so that a learning scheduler has found it, too, or soon will. `None` if they do
+    /// not, or the device does not rotate.
     pub fn turn(&self) -> Option<Nanos> {
         self.turn
     }
@@ -127,10 +127,10 @@ pub fn fit(seen: &[ObservedRequest], capacity_sectors: Option<u64>) -> Result<Fi
     fitted(&accesses, capacity, capacity_sectors.is_some(), None)
 }
 
-/// The share of a recording that a device is fitted to where the fit is judged by the rest.
+/// Default share of a recording that a device is fitted to if the rest is used to judge the fit.
 pub const JUDGED_SHARE: f64 = 0.5;
 
-/// As [`fit`], with the residual error: of a fit to this first share of the accesses on the others.
+/// Like [`fit`], with the residual error: a device fitted to the first `share` of the accesses is judged on the others.
 ///
 /// # Errors
 /// As [`fit`].
@@ -142,7 +142,7 @@ pub fn fit_and_judge(seen: &[ObservedRequest], capacity_sectors: Option<u64>, sh
     Ok((fitted(&accesses, capacity, capacity_sectors.is_some(), Some(&residual))?, residual))
 }
 
-/// The accesses, and the sectors of the device.
+/// The accesses, and the capacity in sectors.
 fn looked_at(seen: &[ObservedRequest], capacity_sectors: Option<u64>) -> Result<(Vec<Access>, u64), FitError> {
     let accesses = access::accesses(seen);
     if accesses.len() < MIN_ACCESSES {
@@ -172,12 +172,12 @@ pub fn judge(profile: &Profile, seen: &[ObservedRequest], share: f64) -> Result<
     Ok(residual::judge(&*profile.device(), &accesses, fitted_to(accesses.len(), share)))
 }
 
-/// Something is left to fit to, and to judge on.
+/// The number of accesses to fit to: at least one, and at least one remains to judge on.
 fn fitted_to(accesses: usize, share: f64) -> usize {
     ((accesses as f64 * share) as usize).clamp(1, accesses - 1)
 }
 
-/// What these accesses give, and what was found.
+/// The device fitted to these accesses, with its findings.
 fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&Residual>) -> Result<Fitted, FitError> {
     let device = Served::by(accesses, capacity, is_known)?;
     let Served { profile, text, findings, turn } = match limits::found(accesses) {
@@ -188,7 +188,7 @@ fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&
     Ok(Fitted { profile_toml, findings, profile, turn })
 }
 
-/// A device that may have served what was seen.
+/// A candidate for the device that served the accesses.
 struct Served {
     profile: Arc<dyn DeviceProfile>,
     text: String,
@@ -201,7 +201,7 @@ fn no_profile(error: impl fmt::Display) -> FitError {
 }
 
 impl Served {
-    /// One that nothing limits.
+    /// A device without a limit.
     fn by(accesses: &[Access], capacity: u64, is_known: bool) -> Result<Served, FitError> {
         let kind = kind::of(accesses);
         let findings = kind.findings(capacity, is_known);
@@ -227,17 +227,17 @@ impl Served {
             return Ok(disks);
         }
         let (flash, of_flash) = flash::estimate_with_distance(accesses, capacity);
-        // What no profile of flash can hold is none.
+        // A flash device that no profile can express is discarded.
         let Ok(flash) = Served::by_flash(flash, kind.instead(kind::Kind::Flash).findings(capacity, is_known)) else {
             return Ok(disks);
         };
-        // Nearer on the latest accesses, to which both were refined, and on all.
+        // Flash must be closer both on the latest accesses, to which both were refined, and on all.
         let is_flash =
             of_flash < CLEARLY_FLASH * of_disks && flash.off(accesses) < CLEARLY_FLASH * single.weighed(disks.off(accesses));
         Ok(if is_flash { flash } else { disks })
     }
 
-    /// How far it is from all accesses.
+    /// Replay error on all accesses, in ms.
     fn off(&self, accesses: &[Access]) -> f64 {
         residual::judge(&*self.profile, accesses, 0).demerit_ms
     }
@@ -254,8 +254,8 @@ impl Served {
         Ok(Served { profile: profile.device(), text: profile.text().to_owned(), findings, turn: disk.seen_turn() })
     }
 
-    /// One behind a limit, if that is clearly nearer to what was seen. What passes a limit seldom meets another request in the
-    /// device, so that an array would not show.
+    /// The device behind a limit, if that is clearly closer to the accesses. Arrays are not tried: behind a limit, requests seldom overlap
+    /// in the device, so an array would not show.
     fn or_limited(self, limit: &Limit, accesses: &[Access], capacity: u64, is_known: bool) -> Result<Served, FitError> {
         let behind = limit.taken_off(accesses);
         let kind = kind::of(&behind);

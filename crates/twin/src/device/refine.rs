@@ -1,7 +1,7 @@
-//! Makes an estimate truer by replays: steps from it, in one parameter at a time, as long as one brings the model closer.
+//! Refines an estimate by replays: steps in one parameter at a time, as long as one reduces the replay error.
 //!
-//! Closer is judged class by class, as the calibration of profiles does it: among accesses alike, the sorted times of model and device
-//! are compared. So overheads of reads do not make up for those of writes, and chance (where the platter stood) matters less.
+//! The error is per class, as in the calibration of profiles: the sorted response times of model and device are compared among similar
+//! accesses. So errors for reads cannot compensate those for writes, and chance (the position of the platter) matters less.
 
 use std::collections::BTreeMap;
 
@@ -10,26 +10,26 @@ use sim::device::Device;
 use super::access::Access;
 use super::replay::{self, Responses};
 
-/// The largest number of accesses that are replayed, the latest: more cost much and add little.
+/// Maximum number of accesses to replay, the latest ones: more cost much and add little.
 pub const MOST: usize = 1_200;
-/// The least number of accesses.
+/// Minimum number of accesses for [`distance_before`].
 const MIN_BEFORE: usize = 100;
-/// A step must gain this part of the distance: less is chance.
+/// Minimum relative gain of a step: less is noise.
 const ENOUGH: f64 = 0.01;
-/// Sizes of steps, as parts of what a move moves; and how often a move that helps is made again.
+/// Step sizes, relative to what a move changes; and the maximum number of times that a successful step is repeated.
 const STEPS: [f64; 3] = [1.0, 0.3, 0.1];
 const AGAIN: usize = 3;
 
-/// A factor, and its inverse.
+/// The value times `1 + step`, or for a negative step divided by `1 - step`.
 pub fn scaled(value: f64, step: f64) -> f64 {
     if step > 0.0 { value * (1.0 + step) } else { value / (1.0 - step) }
 }
 
-/// A change of an estimate by so much, up or down; `None` where it makes no sense.
+/// A change of an estimate by a signed step; `None` if the result makes no sense.
 pub type Move<E> = fn(&E, f64) -> Option<E>;
 
-/// The estimate with the least replay error on these accesses, and that error. `build` makes its device, with this queue depth; `None`
-/// if there can be none.
+/// The estimate refined to the least replay error on these accesses, and that error. `build` makes its device with this queue depth; `None`
+/// if that is impossible.
 pub fn refine<E: Clone>(
     mut estimate: E,
     moves: &[Move<E>],
@@ -58,12 +58,12 @@ pub fn refine<E: Clone>(
     (estimate, least)
 }
 
-/// How far a device is from the latest of these accesses; `None` if there can be none.
+/// Replay error on the latest [`MOST`] accesses; `None` if the device cannot be built.
 pub fn distance_of(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn Device>>) -> Option<f64> {
     distance_of_all(&accesses[accesses.len().saturating_sub(MOST)..], build)
 }
 
-/// The same of the first of those to which nothing was moved, as far as they show another side of the device: `None` if they are few.
+/// Replay error on the first accesses, up to half of [`MOST`] and none of the latest [`MOST`]; `None` if there are too few.
 pub fn distance_before(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn Device>>) -> Option<f64> {
     let before = accesses.len().saturating_sub(MOST).min(MOST / 2);
     if before < MIN_BEFORE { None } else { distance_of_all(&accesses[..before], build) }
@@ -78,7 +78,7 @@ fn distance_of_all(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn De
 /// The class of flushes.
 const FLUSH: u8 = u8::MAX;
 
-/// Operation, how it lies to what came before, and how full the device was.
+/// The class of an access: operation, operation before it, locality, and number of others in flight.
 fn class(access: &Access) -> u8 {
     let way = match (access.follows, access.may_hit) {
         (Some(1), _) => 0,
@@ -91,7 +91,7 @@ fn class(access: &Access) -> u8 {
     u8::from(access.write) + 2 * (after_write + 2 * (way + 4 * full))
 }
 
-/// Sum of the differences of sorted times, as a part of the sum of the device's.
+/// Sum of the differences of sorted response times within classes, relative to the sum of the device's.
 fn distance(accesses: &[Access], classes: &[u8], responses: &Responses) -> f64 {
     let mut of_class: BTreeMap<u8, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     let mut add = |class: u8, seen: f64, replayed: f64| {

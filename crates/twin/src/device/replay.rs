@@ -1,24 +1,24 @@
-//! What a model makes of the accesses that were seen.
+//! Replays recorded accesses on a model of the device.
 
 use block::{Nanos, Op, Priority, Request, RequestId};
 use sim::device::Device;
 
 use super::access::Access;
 
-/// Flushes have the ids from here on, in the order of the accesses before which they come.
+/// First id of flushes, which are in the order of the accesses that they precede.
 const FLUSH: RequestId = 1 << 31;
 
-/// Times from dispatch to completion in ms, in the order of the accesses: NaN of what was not done.
+/// Response times from dispatch to completion in ms, in the order of the accesses; NaN for what was not completed.
 #[derive(Clone, Debug)]
 pub struct Responses {
-    /// Of the accesses.
+    /// Response times of accesses.
     pub accesses: Vec<f64>,
-    /// Of the flushes before them.
+    /// Response times of the flushes before them.
     pub flushes: Vec<f64>,
 }
 
-/// What the device does with the accesses. Each access is given to the model when as many others were
-/// done as in the recording, and as long after the last of them: so the model is as full as the device was, whatever it takes.
+/// Replays the accesses. Each is submitted after as many others have completed as in the recording, and as long after the last of them: the
+/// model then has as many in flight as the device had, however fast it is.
 pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Responses {
     let mut order: Vec<usize> = (0..accesses.len()).collect();
     order.sort_by_key(|&index| (accesses[index].dispatched, index));
@@ -29,7 +29,7 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Responses {
     let mut asked = given.clone();
     let (mut ends, mut done) = (Vec::with_capacity(accesses.len()), Vec::new());
     let (mut next, mut after, mut now) = (0, 0, Nanos::ZERO);
-    // Whether the flush before the next access was asked for.
+    // Whether the flush before the next access was issued.
     let mut is_flushed = false;
     while ends.len() < accesses.len() {
         let due = order.get(next).and_then(|&index| {
@@ -64,7 +64,7 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Responses {
                 now = now.max(wake);
                 device.advance(now, &mut done);
             }
-            // A device that holds nothing and is given nothing: there is nothing to wait for.
+            // The device is idle and nothing is due.
             _ => break,
         }
         for completion in done.drain(..) {
@@ -81,7 +81,7 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Responses {
     responses
 }
 
-/// What the host asks for it.
+/// The request for an access.
 pub fn request(access: &Access, index: usize, at: Nanos) -> Request {
     Request {
         id: index as u32,

@@ -7,24 +7,24 @@ use sim::validate::{MeasuredRequest, Validation, compare};
 use super::access::Access;
 use super::replay;
 
-/// Times from dispatch to completion, in ms.
+/// Comparison of response times from dispatch to completion, in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Residual {
-    /// Accesses that were judged.
+    /// Number of judged accesses.
     pub accesses: usize,
-    /// Their mean on the device.
+    /// Mean on the device.
     pub mean_ms: f64,
-    /// The model's mean less the device's.
+    /// Mean of the model minus that of the device.
     pub mean_error_ms: f64,
-    /// Root mean square distance of the distributions.
+    /// Root mean square distance of the distributions (demerit).
     pub demerit_ms: f64,
-    /// The same of reads, and of writes.
+    /// Demerit of reads, and of writes.
     pub by_op_ms: [f64; 2],
 }
 
-/// Replays all accesses, so that the model is in the midst of its work, and judges those behind the first `skipped`.
+/// Replays all accesses, so that the model is in steady state, and judges those after the first `skipped`.
 pub fn judge(profile: &dyn DeviceProfile, accesses: &[Access], skipped: usize) -> Residual {
-    // As many were at the device as were there, whatever the profile says that it holds.
+    // The queue depth is at least the observed number in flight, even if the profile has a smaller one.
     let most = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1);
     let least = profile.build(DeviceOptions::default()).queue_depth() as u32;
     let mut device = profile.build(DeviceOptions { queue_depth: (most > least).then_some(most), queue_policy: None });

@@ -1,126 +1,125 @@
-//! How long the arm takes by distance, and how long a turn takes: from accesses that came from the media.
+//! Fits seek time by distance, and rotation time, to accesses that were served by the media.
 //!
-//! Such an access takes overhead and seek, then waits for its sector, evenly anything up to a turn. What is left of its time when the
-//! transfer is taken off lies in a band as high as a turn over the curve of seeks. The curve is that of Ruemmler and Wilkes (An
-//! introduction to disk drive modeling, IEEE Computer 27(3), 1994): a root while the arm accelerates, then a line that goes on in the
-//! root's direction. It is placed where the band is the likeliest, with what drives usually take as prior. Both edges of the band
-//! are used: that makes it surer than a mean, and a scheduler that goes by rotation thins out the upper part and leaves the lower edge.
+//! Such an access takes overhead and seek time, then a rotational delay that is uniform between 0 and a turn. Without its transfer, its
+//! time lies in a band one turn high above the seek curve. The curve is that of Ruemmler and Wilkes (An introduction to disk drive
+//! modeling, IEEE Computer 27(3), 1994): a square root while the arm accelerates, then a line with the root's slope. The fit maximises the
+//! posterior likelihood of the band, with usual drives as the prior. Both edges of the band count: that is more precise than a mean, and
+//! robust where rotational scheduling thins out the upper part and leaves the lower edge.
 
-/// Softness of the band's edges, as a share of a turn: the curve is not quite right, overheads vary.
+/// Softness of the band's edges, as a share of a turn: the curve is approximate, and overheads vary.
 const SOFT: f64 = 0.02;
-/// Share of accesses of which nothing is known: they wait for something else. Many do where writes that were reported early come
-/// between.
+/// Share of outliers: accesses that wait for something other than the media.
 pub const STRANGE: f64 = 0.05;
-/// See [`STRANGE`].
+/// The share of outliers where writes were reported early: many accesses then wait for the write-back of these.
 pub const STRANGE_BEHIND_WRITES: f64 = 0.3;
-/// Tilt where nothing goes by rotation, see [`Band`].
+/// Tilt without rotational scheduling, see [`Waits::new`].
 pub const SLIGHT: f64 = 0.5;
-/// Tilts where something may.
+/// Tilts to try where scheduling may be rotational.
 pub const TILTS: [f64; 3] = [SLIGHT, 2.0, 4.0];
-/// Parts of the stroke at which the curve is given: a short seek and a long one.
+/// Fractions of the stroke at which the curve is given: a short seek and a long one.
 const SHORT: f64 = 0.005;
 const LONG: f64 = 0.5;
-/// Times for these, with overhead, in ms, and the standard deviation of their logarithm. Data sheets of 1990 to 2015 (see the sources
-/// of `laboratory`'s devices) have 0.3 to 3.5 ms to the next cylinder, 3.3 to 15 on average, 0.1 to 1.1 of overhead.
+/// Prior of the times at these, overhead included: the median in ms, and the standard deviation of the logarithm. Data sheets of 1990 to
+/// 2015 (see the sources of `laboratory`'s devices) have 0.3 to 3.5 ms to the next cylinder, 3.3 to 15 on average, 0.1 to 1.1 of overhead.
 const USUAL: [(f64, f64); 2] = [(2.2, 0.6), (9.5, 0.4)];
-/// Where the root becomes a line, as a part of the stroke.
+/// Where the root becomes a line, as a fraction of the stroke.
 const DIVISIONS: [f64; 4] = [0.25, 0.35, 0.45, 0.6];
 const USUAL_DIVISION: f64 = 0.35;
-/// Points that are tried first; then steps from the best, each half as long as the one before.
+/// Maximum number of samples for the grid search, and the number of times that the step of the refinement from its best point is halved.
 const MIN_COUNT: usize = 300;
 const HALVINGS: usize = 8;
-/// The same where curves are only compared: to 1%.
+/// Number of halvings where curves are only compared: a step of 1% or less.
 const COARSE: usize = 4;
 
 /// A seek, and its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeekSample {
-    /// Its distance, as a part of the stroke.
+    /// Distance, as a fraction of the stroke.
     pub part: f64,
-    /// Its time with overhead, wait and transfer, in ms.
+    /// Service time in ms: overhead, seek, rotational delay and transfer.
     pub ms: f64,
-    /// The transfer's part of it, at the assumed rate.
+    /// Transfer time in ms, at the assumed rate.
     pub transfer_ms: f64,
 }
 
-/// Overhead and seek by distance.
+/// Overhead plus seek time as a function of distance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Curve {
-    /// Of a short seek, in ms.
+    /// Time of a short seek (`SHORT`), in ms.
     pub short_ms: f64,
-    /// Of a long one, in ms.
+    /// Time of a long seek (`LONG`), in ms.
     pub long_ms: f64,
-    /// Where the root becomes a line.
+    /// Where the root becomes a line, as a fraction of the stroke.
     pub division: f64,
     /// Factor on the assumed transfer times.
     pub slower: f64,
 }
 
 impl Curve {
-    /// What drives usually take.
+    /// The curve of a usual drive: the prior.
     pub fn usual() -> Curve {
         Curve { short_ms: USUAL[0].0, long_ms: USUAL[1].0, division: USUAL_DIVISION, slower: 1.0 }
     }
 
-    /// The wait for the sector, in ms: what is left of the time without seek and transfer.
+    /// The rotational delay in ms: the service time without seek and transfer.
     fn wait_ms(&self, sample: &Placed) -> f64 {
         sample.ms - self.slower * sample.transfer_ms - self.short_ms - (self.long_ms - self.short_ms) * sample.shape
     }
 
-    /// Time of a seek over this part of the stroke, in ms.
+    /// Overhead plus seek time over this fraction of the stroke, in ms.
     pub fn ms(&self, part: f64) -> f64 {
         self.short_ms + (self.long_ms - self.short_ms) * scaled_shape(part, self.division)
     }
 }
 
-/// A root up to `division`, and the line that goes on from there.
+/// A square root up to `division`, then its tangent.
 fn shape(part: f64, division: f64) -> f64 {
     if part < division { part.sqrt() } else { (division + part) / (2.0 * division.sqrt()) }
 }
 
-/// The same, 0 at [`SHORT`] and 1 at [`LONG`].
+/// [`shape`] scaled to 0 at [`SHORT`] and 1 at [`LONG`].
 fn scaled_shape(part: f64, division: f64) -> f64 {
     let (short, long) = (shape(SHORT, division), shape(LONG, division));
     (shape(part, division) - short) / (long - short)
 }
 
-/// What the search for a curve goes by.
+/// Parameters of the likelihood of a curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Band<'a> {
-    /// Its height: a turn, in ms.
+    /// Height of the band in ms: the time of a turn.
     pub turn_ms: f64,
-    /// How sure the rate of transfers is.
+    /// Standard deviation of the logarithm of the transfer rate.
     pub rate_error: f64,
-    /// How waits are spread over it.
+    /// Distribution of rotational delays within the band.
     pub waits: &'a Waits,
 }
 
 impl Band<'_> {
-    /// Logarithm of the density of what is left over the curve, of all of them.
+    /// Log-likelihood of these delays over the curve, in ms.
     fn likelihood(&self, left_ms: impl ExactSizeIterator<Item = f64>) -> f64 {
         let (number, a_ms) = (left_ms.len() as f64, 1.0 / self.turn_ms);
         left_ms.map(|ms| self.waits.of(ms * a_ms)).sum::<f64>() - number * self.turn_ms.ln()
     }
 }
 
-/// How likely waits are, as logarithms of their density over turns: a table, for the search looks at millions of them.
+/// Log density of rotational delays in turns, as a table: the search evaluates it millions of times.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    /// How much likelier a short wait is than a long one, see [`Waits::new`].
+    /// How much likelier a short delay is than a long one, see [`Waits::new`].
     pub tilt: f64,
-    /// From [`FIRST`] on, [`STEPS`] a turn; both outermost values go on.
+    /// Values from [`FIRST`] on, [`STEPS`] per turn; the outermost two extend beyond the table.
     table: Vec<f64>,
 }
 
-/// Where the table begins and ends, in turns: beyond nothing but what waits for something else is left.
+/// Range of the table, in turns: beyond it there are only outliers.
 const FIRST: f64 = -0.25;
 const LAST: f64 = 1.25;
 const STEPS: f64 = 1_000.0;
 
 impl Waits {
-    /// `tilt`: how much likelier a short wait is than a long one, as the exponent over a turn. Where a scheduler or the drive goes by
-    /// rotation, nothing but this says that the lower edge is at the shortest times. `strange`: the share of accesses that wait for
-    /// something else, [`STRANGE`] or [`STRANGE_BEHIND_WRITES`].
+    /// `tilt`: how much likelier a short delay is than a long one, as the exponent over a turn. With rotational scheduling, by the host or
+    /// the drive, only this places the lower edge of the band at the shortest times. `strange`: the share of outliers, [`STRANGE`] or
+    /// [`STRANGE_BEHIND_WRITES`].
     pub fn new(tilt: f64, strange: f64) -> Waits {
         let norm = tilt / (1.0 - (-tilt).exp());
         // Logistic steps at both edges.
@@ -143,7 +142,7 @@ impl Waits {
     }
 }
 
-/// A sample with the shape of the curve at its distance: 0 for [`SHORT`], 1 for [`LONG`].
+/// A sample, with the scaled shape of the curve at its distance: 0 for [`SHORT`], 1 for [`LONG`].
 #[derive(Clone, Copy)]
 struct Placed {
     ms: f64,
@@ -157,15 +156,15 @@ fn placed(samples: &[SeekSample], division: f64) -> Vec<Placed> {
     samples.iter().map(place).collect()
 }
 
-/// The likeliest curve with this division.
+/// The likeliest curve with this division between root and line.
 pub fn fit(samples: &[SeekSample], band: Band, division: f64) -> Curve {
     fit_to(samples, band, division, HALVINGS).0
 }
 
-/// The same with steps halved so often, and the logarithm of its likelihood.
+/// The likeliest curve after this number of halvings, and its log-likelihood.
 fn fit_to(samples: &[SeekSample], band: Band, division: f64, halvings: usize) -> (Curve, f64) {
     let few = placed(&thin(samples, MIN_COUNT), division);
-    // Where transfers are short their rate makes no difference.
+    // With short transfers the rate makes no difference.
     let mean_ms = samples.iter().map(|sample| sample.transfer_ms).sum::<f64>() / samples.len().max(1) as f64;
     let starts: &[f64] = if mean_ms * band.rate_error < SOFT * band.turn_ms { &[1.0] } else { &[0.65, 1.0, 1.5] };
     let mut best = (Curve { division, ..Curve::usual() }, f64::NEG_INFINITY);
@@ -183,7 +182,7 @@ fn fit_to(samples: &[SeekSample], band: Band, division: f64, halvings: usize) ->
     climb(&all, band, best, halvings)
 }
 
-/// Steps that become shorter, as long as one makes it likelier.
+/// Pattern search: steps that improve the likelihood, the step halved this many times.
 fn climb(samples: &[Placed], band: Band, mut best: (Curve, f64), halvings: usize) -> (Curve, f64) {
     const DIRECTIONS: [[f64; 3]; 5] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.3, 1.0]];
     let mut step = 0.15;
@@ -209,14 +208,15 @@ fn climb(samples: &[Placed], band: Band, mut best: (Curve, f64), halvings: usize
     best
 }
 
-/// As [`fit`], over all shapes.
+/// Like [`fit`], over all divisions.
 pub fn fit_shape(samples: &[SeekSample], band: Band) -> Curve {
     let fits = DIVISIONS.map(|division| fit_to(samples, band, division, COARSE));
     let best = fits.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(USUAL_DIVISION, |best| best.0.division);
     fit(samples, band, best)
 }
 
-/// The likeliest of these lengths of a turn, each with the logarithm of how usual it is; and by how much it is likelier than the next.
+/// The likeliest of these turns, its tilt, and its log-likelihood margin over the next one (0 if there is none). `turns`: time in ms and
+/// log prior of each. `None` without turns.
 pub fn turn(
     samples: &[SeekSample],
     turns: &[(f64, f64)],
@@ -236,7 +236,7 @@ pub fn turn(
     Some((best.0, best.1, best.2 - judged.get(1).map_or(best.2, |next| next.2)))
 }
 
-/// The likeliest time to add to the curve for these samples, within these bounds; `usual` without samples.
+/// The likeliest offset from the curve for these samples in ms, within these bounds; about `usual` without samples.
 pub fn shift(samples: &[SeekSample], band: Band, curve: &Curve, (least, most): (f64, f64), usual: f64) -> f64 {
     let steps = 60;
     let value = |step: i32| least + (most - least) * f64::from(step) / f64::from(steps);
@@ -249,7 +249,7 @@ pub fn shift(samples: &[SeekSample], band: Band, curve: &Curve, (least, most): (
     judged.max_by(|a, b| a.0.total_cmp(&b.0)).map_or(usual, |(_, shift)| shift)
 }
 
-/// Evenly chosen samples, at most this number.
+/// Evenly spaced samples, at most this number.
 pub fn thin(samples: &[SeekSample], most: usize) -> Vec<SeekSample> {
     samples.iter().step_by(samples.len().div_ceil(most).max(1)).copied().collect()
 }

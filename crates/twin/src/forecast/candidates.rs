@@ -1,4 +1,4 @@
-//! Which candidates can be simulated, in which order, and the load that each of them meets.
+//! Which candidates can be simulated, in which order, and under which variant of the load.
 
 use control::Setting;
 use control::target::Bounds;
@@ -18,34 +18,34 @@ pub(crate) fn read_ahead_kib(setting: &Setting, original: Option<u32>) -> Option
     named.map_or(original, |(_, kib)| u32::try_from(*kib).ok())
 }
 
-/// The same setting with its read-ahead unnamed.
+/// The setting without its read-ahead.
 fn without_read_ahead(setting: &Setting) -> Setting {
     let host = setting.host.iter().filter(|(name, _)| name != READ_AHEAD).cloned().collect();
     Setting { host, ..setting.clone() }
 }
 
-/// Whether two settings differ in their read-ahead, and in nothing else.
+/// Whether two settings differ only in their read-ahead.
 pub(crate) fn differ_by_read_ahead(one: &Setting, other: &Setting) -> bool {
     one != other && without_read_ahead(one) == without_read_ahead(other)
 }
 
-/// Whether a setting is its scheduler's with defaults, or a tuning whose scheduler is no candidate with defaults. These are tried first.
+/// Whether a setting is a scheduler with defaults, or a tuning of one that is no candidate with defaults. These are tried first.
 pub(crate) fn is_first_of_scheduler(candidates: &[Setting], setting: &Setting) -> bool {
     let read_ahead = setting.host.iter().filter(|(name, _)| name == READ_AHEAD).cloned().collect();
     let plain = Setting { host: read_ahead, ..Setting::of(setting.spec) };
     *setting == plain || !candidates.contains(&plain)
 }
 
-/// Whether a trial covers all that a change from `active` to `setting` changes. Trials simulate the block layer alone, so host tunables
-/// other than `nr_requests` must be equal. A setting that leaves `nr_requests` open cannot replace one that names it: the value before that
-/// is not known.
+/// Whether a trial covers all that a change from `active` to `setting` affects. Trials only simulate the block layer, so host tunables
+/// other than `nr_requests` must be equal. A setting that leaves `nr_requests` open cannot replace one that sets it: the earlier value is
+/// unknown.
 pub(crate) fn is_within_block_layer(setting: &Setting, active: &Setting) -> bool {
     let others = |setting: &Setting| setting.host.iter().filter(|(name, _)| name != NR_REQUESTS).cloned().collect::<Vec<_>>();
     let names_it = |setting: &Setting| setting.host.iter().any(|(name, _)| name == NR_REQUESTS);
     others(setting) == others(active) && (names_it(setting) || !names_it(active))
 }
 
-/// Whether a setting leaves those tunables alone that should not be [changed under a load](block::LiveSwitch::fixed_tunables).
+/// Whether a setting leaves the tunables alone that should not be [changed under a load](block::LiveSwitch::fixed_tunables).
 fn keeps_fixed_tunables(setting: &Setting, active: &Setting) -> bool {
     let spec = setting.spec;
     let fixed = spec.live_switch().fixed_tunables;
@@ -55,9 +55,9 @@ fn keeps_fixed_tunables(setting: &Setting, active: &Setting) -> bool {
     })
 }
 
-/// The load under each read-ahead that a candidate has.
+/// The load under the read-ahead of each candidate.
 pub(super) struct LoadVariants<'a> {
-    /// As it was observed.
+    /// The load as observed.
     pub observed: &'a Load,
     others: Vec<(u32, Load)>,
 }
@@ -82,13 +82,13 @@ impl<'a> LoadVariants<'a> {
         loads
     }
 
-    /// The load under a read-ahead of `kib`: the observed one where that makes no difference, or is not known.
+    /// The load under a read-ahead of `kib`: the observed one if that makes no difference, or is unknown.
     pub fn under(&self, kib: Option<u32>) -> &Load {
         self.others.iter().find(|(other, _)| Some(*other) == kib).map_or(self.observed, |(_, load)| load)
     }
 
-    /// Whether a trial can predict a change from `active` to `setting`. A live switch changes a scheduler or a read-ahead, never both: the one
-    /// takes effect at once, the other only for files that are opened later, so their effects could not be told apart.
+    /// Whether a trial can predict a change from `active` to `setting`. A live switch changes a scheduler or a read-ahead, never both: the
+    /// one takes effect at once, the other only for files opened later, so their effects could not be separated.
     pub fn is_simulable(&self, setting: &Setting, active: &Setting, (bounds, activation): (&Bounds, Activation)) -> bool {
         if activation == Activation::AtStart {
             return is_within_block_layer(&without_read_ahead(setting), &without_read_ahead(active));

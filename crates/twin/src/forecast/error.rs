@@ -1,26 +1,25 @@
-//! Why there is no forecast.
+//! Errors of a forecast.
 
 use std::fmt;
 
 use observe::performance::Performance;
 
-/// Why there is no forecast.
+/// Why a forecast failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ForecastError {
     /// The load has only this number of requests, fewer than [`MIN_REQUESTS`](super::MIN_REQUESTS).
     TooFewRequests(usize),
     /// No request completed under the active setting, measured or simulated.
     NothingServed,
-    /// The budget allows only trials that are too short for this scheduler, which became active in the middle of the load and takes time to
-    /// settle.
+    /// The budget only allows trials that are too short for this scheduler, which became active during the load and takes time to settle.
     BudgetTooSmall(&'static str),
     /// The replay error under the active setting exceeds [`MAX_REPLAY_ERROR`](super::MAX_REPLAY_ERROR).
     ReplayError {
-        /// What the replay gives.
+        /// The replayed performance.
         twin: Performance,
-        /// What was measured.
+        /// The measured performance.
         measured: Performance,
-        /// Requests that were simulated.
+        /// Number of simulated requests.
         requests: u64,
     },
 }

@@ -1,12 +1,11 @@
-//! Forecast of every candidate: what it would have done with the observed load.
+//! Predicts the performance of every candidate under the observed load.
 //!
 //! ```text
 //! recording ─┬─▶ load, and how its calls relate to requests ──┐
 //!            └─▶ device ──────────────────────────────────────┴─▶ replay of the active setting ─▶ trials of candidates ─▶ predictions
 //! ```
-//! The active setting is replayed first. How far that is from what was measured, the replay error, says how much the twin can be trusted, and
-//! widens every error bar. Schedulers are tried first, then the tunings of the best of them. All meet the same load with the same random
-//! draws.
+//! The active setting is replayed first. The difference from the measurement, the replay error, shows how accurate the twin is, and widens
+//! every error bar. Schedulers are tried first, then the tunings of the best of them. All receive the same load with the same random draws.
 
 mod candidates;
 mod error;
@@ -33,20 +32,20 @@ pub use self::request::{Activation, Forecast, ForecastRequest};
 use self::rig::Trials;
 pub(crate) use self::rig::{SwitchFrom, TrialRig};
 
-/// A load with fewer requests is not forecast.
+/// Minimum number of requests of a load for a forecast.
 pub const MIN_REQUESTS: usize = 50;
-/// Trials are at most this long: loads do not stay the same for longer.
+/// Maximum length of a trial: loads do not stay the same for longer.
 pub(crate) const MAX_TRIAL: Nanos = Nanos::from_millis(20_000);
-/// The tunings of this number of schedulers are tried, the best ones.
+/// Number of schedulers, the best ones, whose tunings are tried.
 pub(crate) const TUNED_SCHEDULERS: usize = 2;
-/// A twin with a larger replay error is not used: a factor of 1.5.
+/// Maximum replay error of a twin, as a difference of log scores: a factor of 1.5.
 pub const MAX_REPLAY_ERROR: f64 = 0.4;
 
 impl ForecastRequest<'_> {
     /// Simulates the active setting and every candidate that can be simulated.
     ///
     /// # Errors
-    /// Too little was observed, the budget is too small, or the replay error is too large.
+    /// Too few requests, too small a budget, or too large a replay error.
     pub fn run(self) -> Result<Forecast, ForecastError> {
         let from = self.latest();
         let in_span = |seen: &&ObservedRequest| seen.completed >= from && seen.request.arrival < self.to;
@@ -72,7 +71,7 @@ impl ForecastRequest<'_> {
         let ForecastRequest { active, original, preference, measured, error_scale, .. } = self;
         let rig = TrialRig { device: &**self.device, bounds, load: &load, call_model: call_model.as_ref(), length };
         let mut trials = Trials { rig, knowledge: self.knowledge, requests: 0, services: Vec::new() };
-        // What became active in the middle of the load does so in its replay.
+        // A setting that became active during the load does so in its replay.
         let from = Some(original).filter(|_| is_live && original != active).map(SwitchFrom::new);
         if from.is_some_and(|from| !from.fits_in(active, &length)) {
             return Err(ForecastError::BudgetTooSmall(active.spec.name));
@@ -126,7 +125,7 @@ impl ForecastRequest<'_> {
     }
 }
 
-/// The schedulers whose tunings are tried, from predictions in order.
+/// The schedulers whose tunings are tried, from ranked predictions.
 pub(crate) fn best_schedulers(predictions: &[Prediction]) -> Vec<&'static str> {
     let mut best: Vec<&str> = predictions.iter().map(|one| one.setting.spec.name).collect();
     best.dedup();

@@ -1,4 +1,4 @@
-//! Predictions and their error bars, and which of them is the best.
+//! Predictions with error bars, and their ranking.
 
 use control::Setting;
 use control::controller::Prediction;
@@ -9,26 +9,25 @@ use observe::merit::Tails;
 use crate::recording::ObservedRequest;
 use crate::trial::{TrialLength, TrialResult};
 
-/// The error of a gain, as a share of it: what a twin has wrong it has wrong of all settings alike. This much on a twin with no replay error;
-/// `REPLAY_ERROR_SHARE` times the replay error is added, and `MIN_ERROR` for chance. Measured on the training world: `seekwise-lab twin
-/// --learn-world --fit-device`.
+/// Relative error of a gain of a twin without replay error: a model error affects all settings alike. `REPLAY_ERROR_SHARE` times the replay
+/// error is added, and `MIN_ERROR` for chance. Measured on the training world: `seekwise-lab twin --learn-world --fit-device`.
 pub(crate) const GAIN_ERROR: f64 = 0.25;
 const REPLAY_ERROR_SHARE: f64 = 2.0;
 const MIN_ERROR: f64 = 0.01;
-/// Errors by chance of means, as a share of their standard error, where both settings meet the same random draws.
+/// Sampling error of means, as a share of their standard error, where both settings receive the same random draws.
 const SAME_DRAWS: f64 = 0.2;
-/// A stream with fewer requests in a trial is not judged by its waits.
+/// Streams with fewer requests in a trial are not judged by their waits.
 const MIN_JUDGED_REQUESTS: u64 = 5;
 
-/// What the trials of candidates are compared with.
+/// The reference for the trials of candidates.
 pub(super) struct Comparison<'a> {
     pub preference: &'a Preference,
     /// The trial of the active setting.
     pub active: &'a TrialResult,
-    /// What streams wait under the original setting.
+    /// Tails of the streams under the original setting.
     pub original: &'a Tails,
     pub replay_error: f64,
-    /// The error of a score by chance.
+    /// Sampling error of a score.
     pub chance: f64,
     /// See [`judged_requests`].
     pub judged_requests: u64,
@@ -59,18 +58,19 @@ impl Comparison<'_> {
     }
 }
 
-/// Sorts predictions: the largest gain first, and those that starve a stream behind all others.
+/// Sorts predictions: the largest gain first, with those that starve a stream after all others.
 pub(crate) fn rank(predictions: &mut [Prediction]) {
     predictions.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
 }
 
-/// The same prediction of a twin whose replay error is larger by this.
+/// The prediction with the error bar of a twin whose replay error is larger by this much.
 pub(crate) fn widened(prediction: Prediction, replay_error: f64) -> Prediction {
     Prediction { error: prediction.error + REPLAY_ERROR_SHARE * replay_error * prediction.gain.abs(), ..prediction }
 }
 
-/// Repeats the trials of those that would be chosen, until one is chosen that was repeated. The effect of a live switch can depend on its
-/// moment: bfq merges queues or not by which stream asks first. Then a single trial says what may happen, and not what to expect.
+/// Repeats the trial of the prediction that would be chosen, until it is one that was repeated. The effect of a live switch can depend on
+/// its timing: bfq merges queues or not depending on which stream comes first. A single trial then shows a possible outcome, not the
+/// expected one.
 pub(super) fn repeat_best(predictions: &mut [Prediction], active: &Setting, mut again: impl FnMut(&Setting) -> Option<Prediction>) {
     let mut repeated: Vec<Setting> = Vec::new();
     loop {
@@ -85,7 +85,7 @@ pub(super) fn repeat_best(predictions: &mut [Prediction], active: &Setting, mut 
     rank(predictions);
 }
 
-/// The mean of two predictions of one setting. Its error includes how far they are apart.
+/// The mean of two predictions for one setting. Its error includes their difference.
 fn mean_of_both(first: &Prediction, second: &Prediction) -> Prediction {
     let mean = |of: fn(&Prediction) -> f64| (of(first) + of(second)) / 2.0;
     Prediction {
@@ -98,19 +98,19 @@ fn mean_of_both(first: &Prediction, second: &Prediction) -> Prediction {
     }
 }
 
-/// The number of requests from which a stream is judged by its p99 in a trial of this length: what makes
-/// [`merit::LEAST_REQUESTS`] in a minute.
+/// Minimum number of requests with which a stream is judged by its p99 in a trial of this length: a rate of [`merit::LEAST_REQUESTS`] per
+/// minute.
 pub(crate) fn judged_requests(length: TrialLength) -> u64 {
     let judged = (merit::LEAST_REQUESTS as f64 * length.judged.as_secs_f64() / 60.0) as u64;
     judged.clamp(MIN_JUDGED_REQUESTS, merit::LEAST_REQUESTS)
 }
 
-/// The error of a score by chance in a trial that repeats these requests.
+/// Sampling error of a score in a trial that repeats these requests.
 pub(super) fn error_by_chance<'a>(seen: impl Iterator<Item = &'a ObservedRequest>, requests: usize) -> f64 {
     SAME_DRAWS * variation(seen) * (requests as f64).sqrt().recip()
 }
 
-/// The coefficient of variation of response times, at least 1: where many are served from memory, the mean is that of a few.
+/// Coefficient of variation of response times, at least 1: with many cache hits, a few requests determine the mean.
 fn variation<'a>(seen: impl Iterator<Item = &'a ObservedRequest>) -> f64 {
     let (mut number, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for seen in seen.filter(|seen| !seen.is_flush()) {

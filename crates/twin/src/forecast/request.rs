@@ -1,4 +1,4 @@
-//! What a forecast is made from, what it returns, and how long its trials are.
+//! The input and the result of a forecast, and the length of its trials.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::load::{Load, Understood};
 use crate::recording::Recording;
 use crate::trial::{Services, TrialLength};
 
-/// Trials simulate at least this number of requests.
+/// Minimum number of requests of a trial.
 const MIN_TRIAL_REQUESTS: u64 = 200;
-/// Requests of each stream that a trial should hold: some more than those from which its p99 is judged.
+/// Target number of requests per stream in a trial: some more than its p99 needs.
 const REQUESTS_PER_STREAM: f64 = 1.5 * merit::LEAST_REQUESTS as f64;
 
-/// What a forecast is made from.
+/// The input of a forecast.
 ///
 /// ```
 /// use block::{KnowledgeStore, Limits, Nanos, Op, Priority, Request};
@@ -77,7 +77,8 @@ pub struct ForecastRequest<'a> {
     pub measured: Performance,
     /// The device that the trials run on.
     pub device: &'a Arc<dyn DeviceProfile>,
-    /// What learning schedulers know of the device. The trial of the active setting adds to it: on the target they learn from every request.
+    /// Knowledge of learning schedulers about the device. The trial of the active setting adds to it: on the target they learn from every
+    /// request.
     pub knowledge: &'a mut KnowledgeStore,
     /// The active setting.
     pub active: &'a Setting,
@@ -85,13 +86,13 @@ pub struct ForecastRequest<'a> {
     pub original: &'a Setting,
     /// The settings to compare. Those that cannot be simulated are left out of the forecast.
     pub candidates: &'a [Setting],
-    /// Limits of the queue, and the device's size.
+    /// Queue limits and capacity of the device.
     pub bounds: Bounds,
-    /// What is optimised.
+    /// The optimisation target.
     pub preference: Preference,
-    /// Requests that may be simulated in all trials together.
+    /// Limit on simulated requests, over all trials.
     pub max_requests: u64,
-    /// Factor on all error bars, from the results of earlier predictions; 1 where there are none.
+    /// Factor on all error bars, from the accuracy of earlier predictions; 1 without any.
     pub error_scale: f64,
     /// How the chosen setting will become active.
     pub activation: Activation,
@@ -102,24 +103,24 @@ pub struct ForecastRequest<'a> {
 pub enum Activation {
     /// It replaces the active setting in the middle of the load.
     Live,
-    /// It is active before the load begins, as one that is set at boot.
+    /// It is active before the load begins, like one that is set at boot.
     AtStart,
 }
 
-/// The predictions.
+/// The result of a forecast.
 #[derive(Clone, Debug)]
 pub struct Forecast {
-    /// The load's streams.
+    /// The streams of the inferred load.
     pub streams: Vec<Understood>,
     /// Predicted scores of the active setting.
     pub active: Performance,
     /// The predicted score of the active setting less the measured one, as a difference of logarithms.
     pub replay_error: f64,
-    /// One for each candidate that could be simulated, and for the active setting; the best first.
+    /// A prediction for each candidate that could be simulated, and for the active setting; the best first.
     pub predictions: Vec<Prediction>,
-    /// How each setting serves each stream, as far as it was simulated.
+    /// The service of each stream under each simulated setting.
     pub services: Vec<(Setting, Services)>,
-    /// Requests that were simulated.
+    /// Number of simulated requests.
     pub requests: u64,
 }
 
@@ -128,8 +129,8 @@ impl ForecastRequest<'_> {
         self.activation == Activation::Live
     }
 
-    /// Start of the part of the load that trials repeat. A live trial that is shorter than the load repeats its latest part, which is the
-    /// most like what follows. A setting that is active from the start is tried on the whole load.
+    /// Start of the part of the load that trials repeat. A live trial that is shorter than the load repeats the latest part, which is the
+    /// best predictor of what follows. A setting that is active from the start is tried on the whole load.
     pub(super) fn latest(&self) -> Nanos {
         if !self.is_live() {
             return self.from;
@@ -140,14 +141,14 @@ impl ForecastRequest<'_> {
         all.take(fewest + 1).last().map_or(self.from, |seen| seen.completed)
     }
 
-    /// The length of a trial: as long as the load was observed, or until every stream has enough requests to be judged, as far as the budget
-    /// allows. `rate` is the load's, in requests per second.
+    /// The length of a trial: the observed time, or longer until every stream has enough requests to be judged, within the budget. `rate`
+    /// is the load's, in requests per second.
     pub(super) fn trial_length(&self, load: &Load, rate: f64, candidates: &[Setting]) -> TrialLength {
         let slowest = load.streams().map(|stream| stream.rate).filter(|rate| *rate > 1.0).fold(f64::INFINITY, f64::min);
         let wanted_s = load.span().as_secs_f64().max(REQUESTS_PER_STREAM / slowest).min(MAX_TRIAL.as_secs_f64());
         let each = self.requests_per_trial(candidates);
         let lasts = Nanos::from_secs_f64(wanted_s.min(each as f64 / rate));
-        // A candidate that is many times as fast has many times as many requests. They add only how long other streams wait.
+        // A candidate that is many times as fast has as many times the requests. The excess adds little: how long other streams wait.
         let max_requests = (2 * each).max(self.max_requests / 4);
         match self.activation {
             Activation::Live => TrialLength::for_live_switch(lasts, max_requests),

@@ -1,4 +1,4 @@
-//! A load before a device, ready for trials under one setting or another.
+//! A load and a device, ready for trials under different settings.
 
 use block::{KnowledgeStore, Limits, Nanos, Scheduler};
 use control::Setting;
@@ -13,29 +13,28 @@ use crate::call_model::CallModel;
 use crate::load::Load;
 use crate::trial::{self, Change, Services, Successor, TrialLength, TrialResult};
 
-/// When in a trial a live switch happens, as a share of the warm-up: by then every stream has asked for something. And when in a repeated
-/// trial.
+/// Time of a live switch within the warm-up, as a share of it: by then every stream has issued a request. And that in a repeated trial.
 const SWITCH_AT: f64 = 0.25;
 const REPEATED_SWITCH_AT: f64 = 0.35;
 
 /// Makes the scheduler of a setting for a queue with these limits.
 type Build<'a> = &'a dyn Fn(&Setting, &Limits) -> Box<dyn Scheduler>;
 
-/// The setting that is active before a switch in the middle of a trial, and when that happens.
+/// The setting before a live switch during a trial, and the time of the switch.
 #[derive(Clone, Copy)]
 pub(crate) struct SwitchFrom<'a> {
     setting: &'a Setting,
-    /// As a share of the warm-up.
+    /// Time of the switch, as a share of the warm-up.
     at: f64,
 }
 
 impl SwitchFrom<'_> {
-    /// A switch from this setting, at the usual moment.
+    /// A switch from this setting, at the usual time.
     pub fn new(setting: &Setting) -> SwitchFrom<'_> {
         SwitchFrom { setting, at: SWITCH_AT }
     }
 
-    /// The same at another moment, for a second trial.
+    /// A switch at another time, for a repeated trial.
     pub fn repeated(setting: &Setting) -> SwitchFrom<'_> {
         SwitchFrom { setting, at: REPEATED_SWITCH_AT }
     }
@@ -50,17 +49,17 @@ impl SwitchFrom<'_> {
     }
 }
 
-/// A load before a device, ready for trials under one setting or another. Trials do not depend on each other.
+/// A load and a device, ready for trials under different settings. Trials are independent.
 pub(crate) struct TrialRig<'a> {
-    /// Serves the load.
+    /// The simulated device.
     pub device: &'a dyn DeviceProfile,
-    /// Limits of the queue.
+    /// Queue limits.
     pub bounds: Bounds,
     /// The requests.
     pub load: &'a Load,
-    /// Relates calls to requests; `None` where no calls were observed.
+    /// Relates calls to requests; `None` if no calls were observed.
     pub call_model: Option<&'a CallModel>,
-    /// How long a trial is.
+    /// Length of a trial.
     pub length: TrialLength,
 }
 
@@ -78,12 +77,12 @@ impl TrialRig<'_> {
         if result.until >= self.length.warmup + Nanos(self.length.judged.0 / 2) {
             return Some(result);
         }
-        // Its requests were used up, most of them during the warm-up.
+        // The request limit was reached, mostly during the warm-up.
         let again = self.run_for((setting, from), build, self.length.scaled_to(result.until), &mut |_| {})?;
         Some(TrialResult { requests: result.requests + again.requests, ..again })
     }
 
-    /// Runs one trial of this length; `None` where that is too short for a live switch to this scheduler.
+    /// Runs one trial of this length; `None` if it is too short for a live switch to this scheduler.
     pub fn run_for(
         &self,
         (setting, from): (&Setting, Option<SwitchFrom>),
@@ -116,18 +115,18 @@ impl TrialRig<'_> {
     }
 }
 
-/// Trials whose schedulers know of the device what those on the target know.
+/// Trials with the knowledge that learning schedulers on the target have about the device.
 pub(super) struct Trials<'a> {
     pub rig: TrialRig<'a>,
     pub knowledge: &'a mut KnowledgeStore,
-    /// Requests that were simulated so far.
+    /// Number of requests simulated so far.
     pub requests: u64,
-    /// How each setting served each stream, in its latest trial.
+    /// The service of each stream under each setting, from its latest trial.
     pub services: Vec<(Setting, Services)>,
 }
 
 impl Trials<'_> {
-    /// See [`TrialRig::run`]; its services are kept here. Learning schedulers learn from the trial if it `teaches`.
+    /// Like [`TrialRig::run`], but keeps the services. Learning schedulers learn from the trial if `teaches`.
     pub fn run(&mut self, setting: &Setting, from: Option<SwitchFrom>, teaches: bool) -> Option<TrialResult> {
         let mut lessons: Vec<Event> = Vec::new();
         let knowledge = &*self.knowledge;

@@ -1,13 +1,13 @@
-//! A stream under another read-ahead.
+//! Converts a stream to another read-ahead.
 //!
 //! ```text
-//! seen, 128 KiB:      |16|32|64|128|128|128|128|128|128|128|128|128|128|
-//! as it would be:     |16|32|64|128|256    |512            |1024 ...
+//! observed, 128 KiB:  |16|32|64|128|128|128|128|128|128|128|128|128|128|
+//! converted:          |16|32|64|128|256    |512            |1024 ...
 //! ```
-//! Linux reads files ahead in windows: of each run the first is small, the next ones twice as large as the one before, up to the
-//! read-ahead (`get_next_ra_size` in `mm/readahead.c`). The next window is asked for when the process comes to the last one, so what it
-//! thinks about a window is what it thought about the parts. How far is read ahead is decided when a file is opened
-//! (`file_ra_state_init`): a stream whose windows differ from the active read-ahead opened its files before, and keeps them.
+//! Linux reads files ahead in windows: the first of a run is small, and each next one is twice as large, up to the read-ahead
+//! (`get_next_ra_size` in `mm/readahead.c`). The next window is issued when the process reaches the last one, so the think time of a window
+//! is the sum of those of its parts. The read-ahead of a file is set when it is opened (`file_ra_state_init`): a stream whose windows do
+//! not match the active read-ahead opened its files earlier, and keeps their read-ahead.
 
 use std::collections::BTreeMap;
 
@@ -17,35 +17,35 @@ use super::Stream;
 use super::pace::Step;
 use super::places::NOWHERE;
 
-/// The number of latest reads that show how far a stream reads ahead.
+/// Number of latest reads from which a stream's read-ahead is inferred.
 const LATEST: usize = 32;
-/// What a larger window is read in, in sectors: with pages of 4 KiB a bio is 1 MiB (`BIO_MAX_VECS` in `include/linux/bio.h`).
+/// Sectors in which a larger window is read: with pages of 4 KiB a bio is 1 MiB (`BIO_MAX_VECS` in `include/linux/bio.h`).
 pub(crate) const BIO_SECTORS: u32 = 2048;
 
 /// A run that is being read.
 struct Reading {
-    /// The step that is its latest window, and how large that becomes.
+    /// Index of the step that is its latest window, and that window's limit in sectors.
     window: usize,
     limit: u32,
-    /// Where it ends, from the run's begin.
+    /// End of the run so far, in sectors from its start.
     end: u64,
-    /// Its latest parts as they were seen.
+    /// Sizes of its two latest observed parts.
     part: u32,
     part_before: u32,
 }
 
 impl Stream {
-    /// The weight of one of its requests in mean response times.
+    /// Mean weight of its requests in mean response times.
     pub(super) fn response_weight(&self) -> f64 {
         let counts = |step: &Step| if step.is_read_ahead() { read_ahead_response_weight(step.sectors) } else { 1 };
         self.steps.iter().map(|step| f64::from(counts(step))).sum::<f64>() / self.steps.len() as f64
     }
 
-    /// Its windows in sectors, now under a read-ahead of `from`, and under one of `to`; `None` if it is not affected.
+    /// Its largest window under a read-ahead of `from`, and its maximum under `to`, all in sectors; `None` if it is not affected.
     pub(super) fn windows(&self, from: u32, to: u32) -> Option<(u32, u32)> {
         let latest = self.steps.iter().rev().filter(|step| step.is_read_ahead()).take(LATEST);
         let largest = latest.map(|step| step.sectors).max()?;
-        // Who says that it reads in order has twice as much (`POSIX_FADV_SEQUENTIAL`).
+        // `POSIX_FADV_SEQUENTIAL` doubles the read-ahead.
         let times = if largest >= from.saturating_mul(2) { 2 } else { 1 };
         let has_it = largest >= from.min(BIO_SECTORS) && largest <= from.saturating_mul(2);
         (has_it && from != to).then(|| (largest, to.saturating_mul(times)))
@@ -57,7 +57,7 @@ impl Stream {
         let most = most.max(1);
         let (mut steps, mut within): (Vec<Step>, Vec<(u32, u64)>) = (Vec::new(), Vec::new());
         let mut runs: BTreeMap<u32, Reading> = BTreeMap::new();
-        // Of steps that went into an earlier one.
+        // Gap of steps that were merged into an earlier one.
         let mut gap = Nanos::ZERO;
         for (&step, &(run, begins)) in self.steps.iter().zip(self.places.within()) {
             let step = Step { gap: step.gap + gap, ..step };
@@ -83,9 +83,9 @@ impl Stream {
                     continue;
                 }
                 Some(Reading { window, .. }) if part_before >= now => steps[window].sectors.saturating_mul(2).min(most),
-                // It was under way before: its windows are as large as they get.
+                // It had started before: its windows are already at the maximum.
                 None if step.sectors >= now => most,
-                // What is smaller is so for another reason.
+                // Smaller reads have another cause, and keep their size.
                 _ => step.sectors.min(most),
             };
             let pieces = step.sectors.div_ceil(limit.max(1)).max(1);
@@ -101,7 +101,7 @@ impl Stream {
             }
             runs.insert(run, Reading { window: steps.len() - 1, limit, end, part, part_before });
         }
-        // A process that leaves a file before its end has the last window read in vain, and all of it. At a file's end it is smaller.
+        // A process that leaves a file early has its last window read in full, and in vain. At the end of a file the window is smaller.
         for (run, reading) in runs {
             if !self.places.goes_on(run) && reading.part >= reading.part_before && reading.part >= now {
                 let window = &mut steps[reading.window];
@@ -125,7 +125,7 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    /// Files read ahead in parts of these sizes in KiB, each issued 1 ms after the one before the last completed.
+    /// Files read ahead in parts of these sizes in KiB, each issued 1 ms after the last but one completes.
     fn load(files: &[&[u32]]) -> Load {
         let mut seen = Vec::new();
         let mut at = MS(10);

@@ -1,4 +1,4 @@
-//! A load that was not observed: assumed streams, where only counters are known.
+//! A load that was not observed: assumed streams, for use with counters alone.
 
 use block::{Nanos, Op, Priority, Request, StreamId};
 
@@ -9,15 +9,15 @@ use super::{Load, Pace, Stream};
 /// A request of an assumed stream.
 #[derive(Clone, Copy, Debug)]
 pub struct AssumedRequest {
-    /// Whether it reads or writes.
+    /// Read or write.
     pub op: Op,
-    /// Whether a process waits for it.
+    /// Whether it is synchronous.
     pub sync: bool,
-    /// Its size in 512-byte sectors; 0 is a flush.
+    /// Size in 512-byte sectors; 0 for a flush.
     pub sectors: u32,
-    /// Its first sector.
+    /// First sector.
     pub lba: u64,
-    /// Time after the request before, of an open stream; otherwise after the completion that it waits for.
+    /// For an open stream, time since the previous request; otherwise think time after the completion that it waits for.
     pub after: Nanos,
 }
 
@@ -26,14 +26,14 @@ pub struct AssumedRequest {
 pub struct AssumedStream {
     /// When it issues requests.
     pub pace: Pace,
-    /// Its requests in flight, if it is closed.
+    /// Number of requests in flight of a closed stream.
     pub depth: u32,
     /// Its requests, which repeat: sequential runs continue, other places are drawn again.
     pub requests: Vec<AssumedRequest>,
 }
 
 impl Load {
-    /// A load of these streams, numbered from 1. `span` is the time that it stands for.
+    /// A load of these streams, numbered from 1. `span` is the time that it represents.
     pub fn assumed(streams: &[AssumedStream], span: Nanos) -> Load {
         let first = |stream: &AssumedStream| stream.requests.iter().filter(|request| request.sectors > 0).map(|one| one.lba).min();
         let mut begins: Vec<u64> = streams.iter().filter(|stream| stream.is_in_order()).filter_map(first).collect();
@@ -44,7 +44,7 @@ impl Load {
 }
 
 impl AssumedStream {
-    /// Whether most of it goes on where the request before ended.
+    /// Whether most requests continue the previous one.
     fn is_in_order(&self) -> bool {
         let follows = self.requests.windows(2).filter(|pair| pair[1].lba == pair[0].lba + u64::from(pair[0].sectors)).count();
         2 * follows > self.requests.len()

@@ -1,12 +1,12 @@
-//! Infers a load from the times of its requests: which wait for completions, which arrive by a clock, and which continue a run.
+//! Infers a load from the times of its requests: which wait for completions, which arrive on a clock, and which continue a run.
 //!
 //! ```text
 //! requests of a stream, in order of arrival
 //!   ├─▶ pace:   issued after completions and some think time, or a while after the one before
 //!   └─▶ places: runs that continue in order, others drawn from where the stream was seen
 //! ```
-//! A recording ends, and a better setting gets further than what was seen: a stream that comes to its end begins again, with its runs
-//! going on from where they were and its other places drawn again, so that there are no false cache hits.
+//! A recording ends, and under a better setting a trial consumes more than was recorded: a stream that comes to its end restarts. Its long
+//! runs continue where they ended and other places are drawn again, so that there are no false cache hits.
 
 mod ahead;
 mod assumed;
@@ -55,15 +55,15 @@ struct Stream {
     places: Places,
     /// Whether it was active at the end of the recording.
     goes_on: bool,
-    /// Whether it was silent at the end for so long that it is taken to have ended.
+    /// Whether it was silent at the end for so long that it counts as ended.
     is_over: bool,
     /// Whether waits for room in the queue count as response time. Not for observed streams: their waits were not observed.
     waits_for_room: bool,
 }
 
-/// A stream goes on if it issued a request within this last share of the time.
+/// A stream counts as active at the end if it issued a request within this last share of the time.
 const LATELY: f64 = 0.1;
-/// A stream is over that was silent at the end for `SILENT` times its longest gap, if it had more than `MIN_GAPS` requests.
+/// A stream counts as ended if it was silent at the end for `SILENT` times its longest gap, and had more than `MIN_GAPS` requests.
 const SILENT: f64 = 2.0;
 const MIN_GAPS: usize = 10;
 
@@ -86,7 +86,7 @@ impl Load {
             let (steps, again) = pace::steps(&seen, from, to);
             let asked = seen.iter().map(|seen| &seen.request).filter(|request| request.arrival >= from);
             let places = Places::new(asked, id, &begins);
-            // The latest first.
+            // Searched from the latest on.
             let goes_on = seen.iter().rev().any(|seen| seen.completed > to || seen.request.arrival >= lately);
             let is_over = !goes_on && is_over(&seen, to);
             (!steps.is_empty()).then(|| {
@@ -97,8 +97,8 @@ impl Load {
         Load { streams: streams.collect(), span: to - from }
     }
 
-    /// The load as a live switch meets it: streams that began late start at once, and those that are over are gone. `None` if there are
-    /// none of either.
+    /// The load as seen by a live switch: streams that started late start at once, and those that have ended are removed. `None` if there
+    /// are no such streams, or none remain.
     pub fn from_now(&self) -> Option<Load> {
         let late = Nanos::from_secs_f64(LATELY * self.span.as_secs_f64());
         let is_late = |stream: &Stream| stream.goes_on && stream.steps[0].gap > late;
@@ -116,7 +116,7 @@ impl Load {
     /// The load if its files had been opened under a read-ahead of `to` instead of `from`, both in sectors; `None` if that makes no
     /// difference.
     pub fn reading_ahead(&self, from: u32, to: u32) -> Option<Load> {
-        // Most loads are asked for in vain, and they are large.
+        // Checked first, as most loads are unaffected, and copies are large.
         let differs = self.streams.iter().any(|stream| stream.windows(from, to).is_some());
         let stream = |stream: &Stream| stream.reading_ahead(from, to).unwrap_or_else(|| stream.clone());
         differs.then(|| Load { streams: self.streams.iter().map(stream).collect(), span: self.span })
@@ -137,7 +137,7 @@ impl Load {
         self.streams.iter().map(|stream| stream.steps.len()).sum()
     }
 
-    /// Its streams.
+    /// Summaries of its streams.
     pub fn streams(&self) -> impl Iterator<Item = Understood> {
         self.streams.iter().map(|stream| stream.understood(self.span))
     }
@@ -153,17 +153,17 @@ fn is_over(seen: &[&ObservedRequest], to: Nanos) -> bool {
 /// A summary of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Understood {
-    /// Which.
+    /// The stream.
     pub stream: StreamId,
     /// When it issues requests.
     pub pace: Pace,
-    /// Requests that it had.
+    /// Number of observed requests.
     pub requests: usize,
-    /// Its requests in flight when it issues another one, including that; the median.
+    /// Median number of its requests in flight when it issues one, including that.
     pub in_flight: u32,
     /// Its median think time; `None` if it never waited for a completion.
     pub thought: Option<Nanos>,
-    /// Requests a second.
+    /// Requests per second.
     pub rate: f64,
 }
 

@@ -1,27 +1,27 @@
-//! When a stream issues requests: after completions, or by a clock.
+//! When a stream issues requests: after completions, or on a clock.
 //!
-//! For each request it is known how many requests of its stream were in flight, and when the last of them completed or arrived. A closed
-//! stream issues a request when few enough are in flight, after some think time; an open one some time after its last request, however it
-//! is served.
+//! Each request is known with the number of requests of its stream then in flight, and the time of the last completion or arrival. A closed
+//! stream issues a request, after some think time, once few enough are in flight; an open one some time after its last request, regardless
+//! of service.
 //!
-//! Which of the two holds shows in how the *gap* between requests and the *thought* after the last completion vary. They differ by the
-//! time until that completion, which depends on the device. Whatever the stream decides by itself does not depend on it, so it is the
-//! one of the two that varies less: a process that waits has a gap that varies with the device, and a clock has a thought that does.
+//! The two are told apart by the variation of the *gap* between requests and of the *thought* (think time) since the last completion. They
+//! differ by the time until that completion, which depends on the device. The quantity that the stream controls does not depend on it, so
+//! it varies less: the gap of a waiting process varies with the device, and so does the thought of a clock.
 //!
 //! For a random clock that is too little evidence. But a paced stream is late now and then: its next request was due before the completion,
-//! so it follows at once, and the longer the response the more often. Some requests of a process that issues several before it thinks follow
-//! at once as well, but however long the response.
+//! so it follows at once, and the more often the longer the response was. A process that issues several requests before it thinks has
+//! such requests as well, but regardless of the response time.
 
 use block::{Nanos, Op, Priority};
 
 use crate::recording::ObservedRequest;
 
-/// A request that follows a completion within this time was due before: a process that thinks takes longer.
+/// A request within this time after a completion was already due: a process that thinks takes longer.
 const AT_ONCE_S: f64 = 0.2e-3;
-/// A smaller share is not evidence.
+/// Smaller shares of requests are ignored.
 const RARE: f64 = 0.02;
 
-/// Factor between the variations of gaps and thoughts from which the lower one is taken to be even.
+/// Ratio between the variations of gaps and thoughts from which the smaller one is taken to be the regular one.
 const CLEARLY: f64 = 10.0;
 
 /// When a stream issues requests.
@@ -29,13 +29,13 @@ const CLEARLY: f64 = 10.0;
 pub enum Pace {
     /// After completions.
     Closed,
-    /// By a clock.
+    /// On a clock.
     Open,
-    /// By a clock, but never before the completions that it had when it was observed.
+    /// On a clock, but never before the completions that it waited for when it was observed.
     Paced,
 }
 
-/// A request of a stream, without what depends on the device.
+/// A request of a stream, without anything that depends on the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub op: Op,
@@ -44,34 +44,34 @@ pub(super) struct Step {
     pub sectors: u32,
     /// Requests of the stream in flight just before.
     pub in_flight: u32,
-    /// Since the stream's request before; of what is no flush, since the one before that is none.
+    /// Time since the stream's previous request; for a transfer, since its previous transfer, flushes not counted.
     pub gap: Nanos,
-    /// Think time since the completion that it waited for, or since the request before if that was later; `None` if it waited for none.
+    /// Think time since the completion that it waited for, or since the previous request if that was later; `None` if it waited for none.
     pub thought: Option<Nanos>,
 }
 
-/// How a stream begins again after its last step.
+/// How a stream restarts after its last step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Again {
-    /// From the last step until it begins again, of an open stream.
+    /// Open streams: time from the last step to the restart.
     pub pause: Nanos,
-    /// From the last completion until it begins again, of a closed stream: its idle time before its first step, or, where nothing is known of
-    /// the time before, that and the time after its last completion. At least its idle time at the end of the recording.
+    /// Closed streams: time from the last completion to the restart. It is the idle time before the first step, or, if that is not known,
+    /// the gap before it plus the time after the last completion; at least the idle time at the end of the recording.
     pub thought: Nanos,
-    /// Its least requests in flight before it issues another one.
+    /// Fewest requests in flight at which it issued another one.
     pub least_under_way: u32,
 }
 
-/// The steps between `from` and `to`, and how the stream begins again. `seen`: its requests in order of arrival.
+/// The steps between `from` and `to`, and how the stream restarts. `seen`: its requests in order of arrival.
 pub(super) fn steps(seen: &[&ObservedRequest], from: Nanos, to: Nanos) -> (Vec<Step>, Again) {
     let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
     completions.sort_unstable();
     let mut before = None;
-    // The same of requests that are no flushes.
+    // The previous request that is no flush.
     let mut before_transfer = None;
     let mut done = 0;
     let mut end = None;
-    // The latest completion before each request, and how many requests have come since.
+    // The latest completion before each request, and the number of requests since.
     let mut since_last = (Nanos::ZERO, 0);
     let mut least_under_way: Option<u32> = None;
     let mut steps: Vec<Step> = Vec::with_capacity(seen.len());
@@ -85,8 +85,8 @@ pub(super) fn steps(seen: &[&ObservedRequest], from: Nanos, to: Nanos) -> (Vec<S
             _ => (since_last.0, since_last.1 + 1),
         };
         if arrival >= from {
-            // Requests that were merged are completed together, and it does not show for which of them the stream waited. Who reads in
-            // order needs one of them for each request: that is what read-ahead is for. Others need them all.
+            // Merged requests complete together, so it is unknown which of them the stream waited for. A sequential reader needs one of
+            // them per request: that is the purpose of read-ahead. Others need all of them.
             let reads_on = request.op == Op::Read && end == Some(request.lba);
             let one_by_one = last.filter(|_| reads_on).map(|last| {
                 let first = completions[..done].partition_point(|&at| at < last);
@@ -94,7 +94,7 @@ pub(super) fn steps(seen: &[&ObservedRequest], from: Nanos, to: Nanos) -> (Vec<S
             });
             let needed = one_by_one.map_or(done, |needed| needed.min(done));
             let waited_for = last.filter(|&last| one_by_one == Some(needed) || before.is_none_or(|before| last > before));
-            // Of the requests that came before the window only those are known that were under way in it.
+            // Of the requests before the window, only those in flight during it are known.
             let in_flight = number.saturating_sub(needed) as u32;
             if last.is_some() {
                 least_under_way = Some(least_under_way.map_or(in_flight, |least| least.min(in_flight)));
@@ -135,7 +135,7 @@ impl Step {
 }
 
 impl Pace {
-    /// In a word.
+    /// The name for display.
     pub fn name(self) -> &'static str {
         match self {
             Pace::Closed => "closed",
@@ -145,24 +145,24 @@ impl Pace {
     }
 
     pub(super) fn of(steps: &[Step]) -> Pace {
-        // The first has no request before it that is known. What follows a request before and not an answer tells nothing.
+        // Nothing is known before the first step. A step that follows a request rather than a completion is no evidence.
         let answered = |step: &Step| step.thought.filter(|&thought| thought < step.gap).map(|thought| (step.gap, thought));
         let seconds = |(gap, thought): (Nanos, Nanos)| (gap.as_secs_f64(), thought.as_secs_f64());
-        // Nor does a flush: it follows what it is to make durable, whoever asks for that.
+        // Nor is a flush: it follows the writes that it makes durable, whatever the pace.
         let transfers = || steps.iter().skip(1).filter(|step| !step.is_flush());
         let answered: Vec<(f64, f64)> = transfers().filter_map(answered).map(seconds).collect();
         if answered.is_empty() {
             return Pace::Open;
         }
-        // What one call asks for at once tells nothing of how calls follow each other.
+        // Requests issued together by one call are no evidence of how calls follow each other.
         let apart = |step: &&Step| step.gap.as_secs_f64() >= AT_ONCE_S;
         let overlapping = steps.iter().filter(apart).filter(|step| step.in_flight > 0).count();
         let overlaps = overlapping as f64 > RARE * steps.len() as f64;
         if !overlaps {
             return if is_paced(&answered) { Pace::Paced } else { Pace::Closed };
         }
-        // Of a stream by the clock a completion is as old, when a request comes, as at any other time: between two completions that are
-        // a gap apart, half a gap.
+        // On a clock, the age of the latest completion when a request is issued is that at any other time: with completions a gap apart,
+        // half a gap.
         let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / answered.len() as f64;
         let age = mean(&mut answered.iter().map(|(_, thought)| *thought));
         let gap = mean(&mut answered.iter().map(|(gap, _)| *gap));
@@ -170,7 +170,7 @@ impl Pace {
     }
 }
 
-/// Whether a stream with one request in flight is paced, from its gaps and thoughts in seconds.
+/// Whether a stream with one request in flight is paced. `answered`: gaps and thoughts, in seconds.
 fn is_paced(answered: &[(f64, f64)]) -> bool {
     let waits: Vec<(f64, bool)> = answered.iter().map(|(gap, thought)| (gap - thought, *thought < AT_ONCE_S)).collect();
     let at_once = waits.iter().filter(|(_, at_once)| *at_once).count();
@@ -183,14 +183,14 @@ fn is_paced(answered: &[(f64, f64)]) -> bool {
     if share >= 1.0 - RARE {
         return false;
     }
-    // A clock that ticks evenly shows whenever it is not late.
+    // A regular clock shows in the requests that are not late.
     let in_time = || answered.iter().filter(|(_, thought)| *thought >= AT_ONCE_S);
     let gaps = spread(in_time().map(|(gap, _)| *gap).collect());
     let thoughts = spread(in_time().map(|(_, thought)| *thought).collect());
     if gaps.max(thoughts) > CLEARLY * gaps.min(thoughts) {
         return gaps < thoughts;
     }
-    // How likely what was seen is if requests are due at random, by how likely it is if the answers have nothing to do with it.
+    // Log-likelihood ratio of requests due at random over lateness that is independent of the response time.
     let rate = rate_of_being_late(&waits, at_once as f64);
     let likelihood = |(wait_s, at_once): &(f64, bool)| {
         let in_time = (-rate * wait_s).exp().clamp(1e-9, 1.0 - 1e-9);
@@ -199,11 +199,11 @@ fn is_paced(answered: &[(f64, f64)]) -> bool {
     waits.iter().map(likelihood).sum::<f64>() > 0.0
 }
 
-/// No stream has more requests due, a second.
+/// Upper bound on the rate of due requests, per second.
 const HIGHEST_RATE: f64 = 1e6;
 
-/// The rate per second of requests due at random at which this number of them is due before these completions. Newton's method from
-/// below: the number expected is concave in the rate, so that no step goes too far, and a handful are enough for as many digits as there are.
+/// The rate per second of a random clock at which this many requests are due before these completions. Newton's method from below: the
+/// expected number is concave in the rate, so no step overshoots, and a handful of steps reach full precision.
 fn rate_of_being_late(waits: &[(f64, bool)], late: f64) -> f64 {
     let mut rate = 0.0;
     for _ in 0..60 {
@@ -223,7 +223,7 @@ fn rate_of_being_late(waits: &[(f64, bool)], late: f64) -> f64 {
     rate
 }
 
-/// How far the middle nine tenths of the values are from their mean, squared: a few long pauses must not hide the rest.
+/// Sum of squared deviations from the mean, with 5% of the values on each side clamped: a few long pauses must not hide the rest.
 fn spread(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let cut = values.len() / 20;
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_the_one_at_which_this_number_is_late() {
-        // Waits of one size, and of all sizes from a nanosecond to a quarter of an hour.
+        // Linearly and logarithmically spaced waits; the latter from a nanosecond to a quarter of an hour.
         let alike: Vec<f64> = (1..=1_000).map(|number| 1e-5 * f64::from(number)).collect();
         let all_sizes: Vec<f64> = (0..120).map(|tenths| 1e-9 * 10f64.powf(f64::from(tenths) / 10.0)).collect();
         for (waits, rate) in [(&alike, 3.0), (&alike, 2_500.0), (&all_sizes, 0.7), (&all_sizes, 80_000.0)] {
@@ -261,11 +261,11 @@ mod tests {
             gap: Nanos(gap_us * 1_000),
             thought: Some(Nanos(thought_us * 1_000)),
         };
-        // Ticks of a millisecond; now and then the device stalls, and what was due meanwhile follows answer by answer, each of them quick.
+        // A clock with ticks of a millisecond. When the device stalls, overdue requests follow one another as they complete, each quickly.
         let stall = || std::iter::once(step(20_000, 0)).chain((0..19).map(|_| step(230, 0)));
         let steps: Vec<Step> = (0..20).flat_map(|_| (0..80).map(|tick| step(1_000, 600 + tick % 7 * 40)).chain(stall())).collect();
         assert_eq!(Pace::of(&steps), Pace::Paced);
-        // One that thinks for as long each time, and asks several times at once now and then.
+        // Constant think time, with several requests at once now and then.
         let steps: Vec<Step> = (0..20).flat_map(|_| (0..80).map(|tick| step(1_000 + tick % 7 * 40, 700)).chain(stall())).collect();
         assert_eq!(Pace::of(&steps), Pace::Closed);
     }

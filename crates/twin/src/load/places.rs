@@ -4,24 +4,24 @@ use std::collections::BTreeSet;
 
 use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
 
-/// Runs of a stream that a request may continue: a process reads and writes a few files at the same time.
+/// Maximum number of open runs of a stream: a process reads and writes a few files at the same time.
 const HEADS: usize = 16;
-/// The run of a flush.
+/// The run number of a flush.
 pub(super) const NOWHERE: u32 = u32::MAX;
-/// A run of this number of requests is no coincidence.
+/// Minimum number of requests of a run that spans the recording: shorter ones may be a coincidence.
 const LONG: u32 = 4;
 
 /// The places of a stream's requests.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
-    /// By request: its run, and the sectors from the run's begin.
+    /// Run of each request, and its offset in sectors from the run's start.
     within: Vec<(u32, u64)>,
     runs: Vec<Run>,
-    /// Where runs begin that do not go on, ascending.
+    /// Starts of the runs that do not span the recording, ascending.
     starts: Vec<u64>,
-    /// Those of them that occur more than once.
+    /// Starts that occur more than once.
     again: BTreeSet<u64>,
-    /// Sectors between the first and the last of these, if they follow one another upwards.
+    /// Sectors between the first and the last start, if at least four in five of them are above their predecessor; otherwise `None`.
     drift: Option<u64>,
     seed: u64,
 }
@@ -34,14 +34,14 @@ struct Run {
     requests: u32,
     first: usize,
     last: usize,
-    /// It spans the recording, so it goes on after it.
+    /// Whether it spans the recording, so that it continues after it.
     goes_on: bool,
-    /// Where the next stream's first sector is, which belongs to another file.
+    /// Upper limit of the run: the next first sector of a stream, which belongs to another file.
     limit: u64,
 }
 
 impl Places {
-    /// The places of a stream's requests. `begins`: the first sectors of all streams of the load, ascending.
+    /// Finds the runs of a stream's requests. `begins`: the first sectors of all streams of the load, ascending.
     pub fn new<'a>(requests: impl Iterator<Item = &'a Request>, stream: StreamId, begins: &[u64]) -> Places {
         let mut runs: Vec<Run> = Vec::new();
         let mut heads: Vec<usize> = Vec::new();
@@ -100,7 +100,7 @@ impl Places {
         Places { within, runs, starts, again, drift, seed: u64::from(stream) }
     }
 
-    /// The runs of the requests, and the sectors from their begins.
+    /// The run of each request, and its offset in sectors from the run's start.
     pub fn within(&self) -> &[(u32, u64)] {
         &self.within
     }
@@ -110,13 +110,13 @@ impl Places {
         self.runs[run as usize].goes_on
     }
 
-    /// The same runs, split into other requests.
+    /// The same runs with their requests split or merged into these.
     pub fn asked_as(&self, within: Vec<(u32, u64)>) -> Places {
         Places { within, ..self.clone() }
     }
 
-    /// The first sector of request `number` when the stream goes through its requests for the `pass`th time, from 0, on a device of
-    /// this capacity. A run that comes to another file or to the device's end begins again.
+    /// The first sector of request `number` on the stream's `pass`th pass (from 0) through its requests, on a device of this capacity. A
+    /// run that reaches another file or the end of the device wraps around.
     pub fn lba(&self, number: usize, sectors: u32, pass: u64, capacity_sectors: u64) -> u64 {
         let (run, offset) = self.within[number];
         if run == NOWHERE {
@@ -144,9 +144,8 @@ impl Places {
         if let Some(drift) = self.drift {
             return run.start + pass * drift;
         }
-        // Somewhere where it was seen, as dense as it was: from one place to the k-th from there, with k the square root of their
-        // number (Loftsgaarden and Quesenberry 1965). Neighbours alone would be denser here and there than they are: by chance some
-        // are close.
+        // A start drawn from the observed density: between one start and its k-th successor, with k the square root of their number
+        // (Loftsgaarden and Quesenberry 1965). Direct neighbours would exaggerate the density where some are close by chance.
         let draw = mix(self.seed ^ mix(pass) ^ mix(number as u64).rotate_left(17));
         let apart = (self.starts.len() as f64).sqrt() as usize;
         let between = self.starts.len().saturating_sub(apart.max(1)) as u64;
@@ -154,7 +153,7 @@ impl Places {
             return run.start + pass * (run.end - run.start);
         }
         let low = (draw % between) as usize;
-        // What was asked for again will be.
+        // Repeated starts are repeated again.
         if self.again.contains(&self.starts[low]) {
             return self.starts[low];
         }
@@ -163,7 +162,7 @@ impl Places {
     }
 }
 
-/// A number without a rhythm of its own; 0 gives none either.
+/// A hash that also scrambles 0.
 fn mix(number: u64) -> u64 {
     block::scramble::scramble(number.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }

@@ -8,12 +8,12 @@ use sim::run::{Attributed, Finished, Issue, RunError, Source};
 
 use super::{Load, Pace, Stream};
 
-/// An item of work of a load.
+/// A unit of work of a load.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
     /// A request.
     Transfer(Issue),
-    /// An empty write cache, on behalf of a stream, with the load's own number for it.
+    /// A flush of the write cache on behalf of a stream, with its token.
     Flush(StreamId, u64),
 }
 
@@ -26,34 +26,34 @@ impl Attributed for Asked {
     }
 }
 
-/// Issues the requests of a load until a time.
+/// Issues the requests of a load until an end time or a number of requests.
 pub struct Replayed<'a> {
     streams: Vec<Going<'a>>,
     /// Streams whose next request can be issued, by time.
     ready: BinaryHeap<Reverse<(Nanos, usize)>>,
     capacity_sectors: u64,
     until: Nanos,
-    /// Requests issued so far, and their limit.
+    /// Number of requests issued so far, and the limit.
     issued: u64,
     most: u64,
 }
 
-/// A stream that goes through its steps, again and again.
+/// Replay state of a stream, which repeats its steps.
 struct Going<'a> {
     stream: &'a Stream,
-    /// Requests issued.
+    /// Number of requests issued.
     issued: u64,
     last_issue: Nanos,
-    /// The same of requests that are no flushes.
+    /// Last issue of a request that is no flush.
     last_transfer: Nanos,
-    /// When the completions came that a coming request may wait for; the number of the first of them.
+    /// Times of the completions that a future request may wait for, and the index of the first of them.
     completions: VecDeque<Nanos>,
     first: u64,
     is_announced: bool,
 }
 
 impl Going<'_> {
-    /// When the next request arrives; `None` while the stream waits for a completion.
+    /// Arrival of the next request; `None` while the stream waits for a completion.
     fn next_at(&mut self) -> Option<Nanos> {
         let steps = &self.stream.steps;
         let number = (self.issued % steps.len() as u64) as usize;
@@ -85,7 +85,7 @@ impl Going<'_> {
 }
 
 impl<'a> Replayed<'a> {
-    /// Issues the load from its beginning, on a device of this capacity, until this time or this number of requests.
+    /// Issues the load from its start, on a device of this capacity, until this time or this number of requests.
     pub fn new(load: &'a Load, capacity_sectors: u64, until: Nanos, most: u64) -> Replayed<'a> {
         let going = |stream: &'a Stream| Going {
             stream,
@@ -130,14 +130,14 @@ impl Source for Replayed<'_> {
         let step = going.stream.steps[number];
         let lba = going.stream.places.lba(number, step.sectors, going.issued / count, self.capacity_sectors);
         going.issued += 1;
-        // A clock goes on while the queue has no room; a process that waits for room does not.
+        // A clock runs on while the queue is full; a process that waits for room does not.
         let issued = if going.stream.pace == Pace::Open { at } else { now };
         (going.last_issue, going.is_announced) = (issued, false);
         going.last_transfer = if step.is_flush() { going.last_transfer } else { issued };
         let arrival = if going.stream.waits_for_room { at } else { issued };
         let stream = going.stream.id;
         self.announce(index);
-        // Measures draw a sample by these numbers, so no two are the same.
+        // Measures sample by token, so tokens are unique.
         let token = self.issued * self.streams.len() as u64 + index as u64;
         self.issued += 1;
         if step.sectors == 0 {
@@ -178,12 +178,12 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    /// A read of 8 sectors, as far as it is seen.
+    /// An observed read of 8 sectors.
     fn seen(stream: u32, lba: u64, arrival: Nanos, completed: Nanos) -> ObservedRequest {
         ObservedRequest::read(stream, (lba, 8), arrival, completed)
     }
 
-    /// Two streams that read in order, each answered after 4 ms and asking again after 6.
+    /// Two sequential readers with a response time of 4 ms and a think time of 6 ms.
     fn load() -> Load {
         let seen =
             |stream: u32, number: u64| seen(stream, u64::from(stream) * 10_000 + 8 * number, MS(10 * number), MS(10 * number + 4));
@@ -196,7 +196,7 @@ mod tests {
         issue
     }
 
-    /// What is issued until `until` if each request takes `response`.
+    /// The requests issued until `until` with a response time of `response`.
     fn issued(load: &Load, response: Nanos, until: Nanos) -> Vec<Issue> {
         let mut source = Replayed::new(load, 1 << 20, until, u64::MAX);
         let mut in_flight: VecDeque<Issue> = VecDeque::new();
@@ -229,7 +229,7 @@ mod tests {
         let load = load();
         let issued = issued(&load, MS(1), MS(280));
         let of_one: Vec<&Issue> = issued.iter().filter(|issue| issue.stream == 1).collect();
-        // 6 ms of thought and 1 ms of waiting; when it begins again, it thinks as long.
+        // 6 ms of think time and 1 ms of response time, also when the stream restarts.
         assert!((38..=41).contains(&of_one.len()), "{}", of_one.len());
         assert!(of_one.windows(2).all(|pair| pair[1].lba == pair[0].lba + 8), "{of_one:?}");
     }
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_ended_repeats_with_its_idle_time() {
-        // It was there before, reads for a tenth of the time, and is gone.
+        // It existed before, reads for a tenth of the time, and ends.
         let all: Vec<ObservedRequest> = (0..22).map(|number| seen(1, 8 * number, MS(5 * number), MS(5 * number + 5))).collect();
         let issued = issued(&Load::infer(&all, MS(10), MS(1_010)), MS(5), MS(3_000));
         assert!((60..=63).contains(&issued.len()), "{}: 20 a second", issued.len());
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_queue_stays_full_when_the_load_repeats() {
-        // Four at once; each answer, one every 10 ms, is followed by the next request.
+        // Queue depth 4: each completion, one every 10 ms, is followed by the next request.
         let begin = |number: u64| MS(10 * number.saturating_sub(3));
         let all: Vec<ObservedRequest> =
             (0..40).map(|number| seen(1, 999 * number % 10_000, begin(number), MS(10 * number + 10))).collect();
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_sequential_reader_needs_one_completion_per_request_even_if_two_are_merged() {
-        // Two requests are merged and answered at once; the process reads the first half, asks on, reads the second and asks on.
+        // Two requests are merged and complete together; the process issues another one after reading each half.
         let step = Nanos::from_micros(100);
         let mut all = Vec::new();
         for pair in 0..20_u64 {
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_flush_follows_its_write_and_does_not_hide_the_pace() {
-        // A log: it writes, flushes and then thinks for 20 ms, however long the flush takes.
+        // A log: it writes, flushes, and then thinks for 20 ms, regardless of the flush's response time.
         let mut now = Nanos::ZERO;
         let mut all = Vec::new();
         for number in 0..30 {
@@ -324,7 +324,7 @@ mod tests {
                 None => unreachable!("it was announced"),
             }
         }
-        // 1 ms each for the write and the flush, and 20 of thought.
+        // 1 ms each for the write and the flush, and 20 ms of think time.
         assert!((22..=24).contains(&flushes), "{flushes} until {done:?}");
     }
 

@@ -1,4 +1,4 @@
-//! The coding of Table 1, and the converter between bits and what they stand for (the paper's `EntityAccess`).
+//! The encoding of Table 1: converts between bits and patterns or settings (the paper's `EntityAccess`).
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use crate::search::space::{place_of, value_at};
 use crate::search::{Genome, Space};
 use observe::window::Features;
 
-/// A pattern of access to the disk, for which settings are sought.
+/// A disk access pattern, for which settings are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// Concurrent processes: 1 to 8.
+    /// Number of concurrent processes: 1 to 8.
     pub processes: u32,
-    /// Reads among their requests, 0 to 100.
+    /// Percentage of reads among the requests, 0 to 100.
     pub read_percent: u32,
-    /// Requests that do not follow the process's last one, 0 to 100.
+    /// Percentage of requests that do not continue the process's last one, 0 to 100.
     pub random_percent: u32,
     /// Size of a request in KiB, 0 to 2,047.
     pub request_kib: u32,
 }
 
-/// Bits, range and clearance factor of the four parameters of a pattern (Table 1). The table's factors are the larger the less a
-/// parameter may differ, as the text of section 4 wants: they are the parameters' weights in a distance.
+/// Bits, range and clearance factor of the four parameters of a pattern (Table 1). The less a parameter may differ, the larger its factor,
+/// as section 4 requires: the factors are the weights in the distance.
 const PATTERN: [(u32, u32, u32, f64); 4] = [(3, 1, 8, 0.8), (7, 0, 100, 1.0), (7, 0, 100, 1.0), (11, 0, 2047, 0.7)];
-/// Bits and range of the tunables that the paper sets, which are narrower than what Linux takes.
+/// Bits and range of the tunables that the paper sets, which is narrower than Linux's.
 const OF_TABLE_1: [(&str, u32, i64, i64); 2] = [("read_ahead_kb", 10, 4, 1023), ("swappiness", 7, 0, 100)];
 /// Bits of any other tunable, over its declared range and scale.
 const BITS: u32 = 7;
@@ -55,17 +55,17 @@ impl Pattern {
         Pattern::of_numbers(inside)
     }
 
-    /// Distance from another: the sum of the parameters' differences as parts of their ranges, each weighted by its clearance factor.
+    /// Distance from another pattern: the sum of the relative differences, each weighted by its clearance factor.
     pub fn distance(&self, other: &Pattern) -> f64 {
         self.parts(other).map(|(part, clearance)| clearance * part).sum()
     }
 
-    /// The same with the factors as divisors: a parameter of a larger clearance factor may differ more.
+    /// Like [`distance`](Self::distance), with the factors as divisors: a parameter with a larger clearance factor may then differ more.
     pub fn distance_divided(&self, other: &Pattern) -> f64 {
         self.parts(other).map(|(part, clearance)| part / clearance).sum()
     }
 
-    /// Differences as parts of the parameters' ranges, and clearance factors.
+    /// Differences of the parameters relative to their ranges, and clearance factors.
     fn parts(&self, other: &Pattern) -> impl Iterator<Item = (f64, f64)> {
         let numbers = self.numbers().into_iter().zip(other.numbers()).zip(PATTERN);
         numbers.map(|((a, b), (_, min, max, clearance))| (f64::from(a.abs_diff(b)) / f64::from(max - min), clearance))
@@ -80,11 +80,11 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Bits, the first of a field the highest.
+/// Bits, the most significant bit of each field first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chromosome(pub Vec<bool>);
 
-/// Bits that stand for a number.
+/// A group of bits that encodes a number.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     bits: u32,
@@ -93,17 +93,17 @@ struct Field {
 
 #[derive(Clone, Copy, Debug)]
 enum Means {
-    /// A parameter of the pattern, by its place in [`PATTERN`].
+    /// The pattern's parameter at this index of [`PATTERN`].
     Parameter(usize),
-    /// Which scheduler.
+    /// The scheduler.
     Scheduler,
-    /// The gene of this number, a tunable in the range of Table 1.
+    /// The gene with this index, a tunable with the range of Table 1.
     Narrowed(usize, &'static Tunable, i64, i64),
-    /// The gene of this number, over all of its range.
+    /// The gene with this index, over its whole range.
     Gene(usize),
 }
 
-/// Turns bits into a pattern and a genome, and back.
+/// Converts between bits and a pattern with a genome.
 #[derive(Clone, Debug)]
 pub struct Converter {
     space: Space,
@@ -111,7 +111,7 @@ pub struct Converter {
 }
 
 impl Converter {
-    /// Chromosomes of a pattern and what can be set in a space.
+    /// A converter for patterns and the settings of a space.
     pub fn new(space: Space) -> Converter {
         let parameter = |number: usize| Field { bits: PATTERN[number].0, means: Means::Parameter(number) };
         let mut fields: Vec<Field> = (0..PATTERN.len()).map(parameter).collect();
@@ -144,7 +144,7 @@ impl Converter {
         Chromosome((0..self.bits()).map(|_| random.random::<bool>()).collect())
     }
 
-    /// The pattern that a chromosome is for.
+    /// The pattern of a chromosome.
     pub fn pattern(&self, chromosome: &Chromosome) -> Pattern {
         let mut numbers = PATTERN.map(|_| 0);
         for (field, code) in self.codes(chromosome) {
@@ -156,13 +156,13 @@ impl Converter {
         Pattern::of_numbers(numbers)
     }
 
-    /// The settings that a chromosome stands for.
+    /// The genome of a chromosome.
     pub fn genome(&self, chromosome: &Chromosome) -> Genome {
         let mut genome = vec![0.5; self.space.len()];
         for (field, code) in self.codes(chromosome) {
             match field.means {
                 Means::Parameter(_) => {}
-                // Where the schedulers are no power of two, codes wrap around.
+                // If the number of schedulers is no power of two, codes wrap around.
                 Means::Scheduler => {
                     let schedulers = self.space.schedulers().max(1);
                     genome[0] = ((code as usize % schedulers) as f64 + 0.5) / schedulers as f64;
@@ -174,7 +174,7 @@ impl Converter {
         genome
     }
 
-    /// The chromosome of a pattern and a genome, as near as its bits allow.
+    /// The chromosome for a pattern and a genome, to the resolution of its bits.
     pub fn encode(&self, pattern: &Pattern, genome: &[f64]) -> Chromosome {
         let mut bits = Vec::with_capacity(self.bits());
         for field in &self.fields {
@@ -203,7 +203,7 @@ impl Converter {
     }
 }
 
-/// A code's number in a range: all codes are spread over it evenly, so that none is out of it.
+/// Maps a code to a range: all codes are spread evenly, so none is out of range.
 fn spread(code: u64, bits: u32, min: i64, max: i64) -> i64 {
     let most = f64::from((1_u32 << bits) - 1);
     min + (code as f64 / most * (max - min) as f64).round() as i64

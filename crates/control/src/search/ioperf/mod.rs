@@ -1,6 +1,6 @@
-//! `IOPerf`: chromosomes that hold a pattern of access and the settings that serve it.
+//! `IOPerf`: chromosomes that combine an access pattern with settings for it.
 //!
-//! Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems". The paper's parts and where they are:
+//! Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems". The paper's parts are implemented in:
 //!
 //! ```text
 //!  EntityAccess (converter)   chromosome.rs   bits ◀─▶ pattern, setting
@@ -8,7 +8,7 @@
 //!  Optimizer                  optimizer.rs    population, crossover, mutation, 5 × 5 ranges
 //!  Monitor                    Optimizer::solution: the most similar chromosome is what a workload gets
 //! ```
-//! On a live device the pattern is measured and only settings are looked for: that is [`Ioperf`], a [`Search`].
+//! On a live device the pattern is measured and only settings are searched: that is [`Ioperf`], a [`Search`].
 
 mod chromosome;
 mod optimizer;
@@ -25,22 +25,22 @@ pub use optimizer::{Individual, Optimizer, POPULATION, range_of, ranges_with_two
 /// Length of an evaluation in seconds (section 6).
 pub const EVALUATION_S: u64 = 30;
 
-/// Equations 1 and 2 with the factor of section 5 for the number of processes: bytes by the second of latency, weighted by the pattern.
+/// Equations 1 and 2 with section 5's factor for the number of processes: bytes per second of latency, weighted by the pattern.
 ///
-/// As printed, equation 2 favours reads and access in order although the text means it to make up for what they gain anyway; so only the
-/// minimum of individuals in each range keeps other patterns in the population.
+/// As printed, equation 2 favours reads and sequential access, although the text means it to offset their natural advantage. So only the
+/// minimum number of individuals in each range keeps other patterns in the population.
 pub fn fitness(pattern: &Pattern, bytes: f64, latency_s: f64) -> f64 {
     let share = |percent: u32| f64::from(percent + 1) / 100.0;
     let factor = share(pattern.read_percent).powi(2) * share(100 - pattern.random_percent.min(100)).powi(2);
     fitness_without_factor(pattern, bytes, latency_s) * factor
 }
 
-/// The same without equation 2.
+/// [`fitness`] without equation 2.
 pub fn fitness_without_factor(pattern: &Pattern, bytes: f64, latency_s: f64) -> f64 {
     bytes / latency_s.max(f64::MIN_POSITIVE) / f64::from(pattern.processes.max(1))
 }
 
-/// The paper's genetic algorithm over the settings for one pattern, that of the load that is there.
+/// The paper's genetic algorithm over settings, for the pattern of the present load.
 #[derive(Clone, Debug)]
 pub struct Ioperf {
     pattern: Pattern,
@@ -48,7 +48,7 @@ pub struct Ioperf {
 }
 
 impl Ioperf {
-    /// A population of this size: the seeds, then draws.
+    /// A population of this size: the seeds, then random ones.
     pub fn new(start: Start, population: usize) -> Ioperf {
         let converter = Converter::new(start.space.clone());
         let random = Xoshiro256PlusPlus::seed_from_u64(start.seed);

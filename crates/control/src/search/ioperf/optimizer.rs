@@ -1,4 +1,4 @@
-//! The population and how it evolves (section 5).
+//! The population and its evolution (section 5).
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -9,11 +9,11 @@ use crate::search::Genome;
 
 /// The paper's population: two individuals for each of 25 ranges.
 pub const POPULATION: usize = 50;
-/// The last percentage of each of the five ranges of reads, and of access at random.
+/// Upper bounds of the five ranges of the read percentage, and of the random percentage.
 const RANGES: [u32; 5] = [4, 34, 64, 94, 100];
-/// Individuals that each pair of ranges keeps.
+/// Minimum number of individuals kept in each pair of ranges.
 const LEAST: usize = 2;
-/// Crossover and mutation at first and in the end, and the generations between, of which the paper says that they are gradual.
+/// First and last rate of crossover and of mutation, and the number of generations of the transition, which the paper calls gradual.
 const CROSSOVER: (f64, f64) = (0.9, 0.7);
 const MUTATION: (f64, f64) = (0.1, 0.25);
 const GRADUAL: f64 = 8.0;
@@ -22,11 +22,11 @@ const GRADUAL: f64 = 8.0;
 #[derive(Clone, Debug)]
 pub struct Individual {
     chromosome: Chromosome,
-    /// The pattern that it is for.
+    /// Its access pattern.
     pub pattern: Pattern,
     /// Its settings.
     pub genome: Genome,
-    /// Its fitness; `None` before it was evaluated.
+    /// Its fitness; `None` before evaluation.
     pub fitness: Option<f64>,
 }
 
@@ -38,17 +38,17 @@ pub struct Optimizer {
     population: Vec<Individual>,
     random: Xoshiro256PlusPlus,
     generation: u32,
-    /// All individuals are for this pattern, if there is one.
+    /// The pattern of all individuals; `None` in the normal mode.
     fixed: Option<Pattern>,
 }
 
-/// The ranges of a pattern's reads and of its access at random, as one number below 25.
+/// The pair of ranges of a pattern, as an index below 25: read percentage first, then random percentage.
 pub fn range_of(pattern: &Pattern) -> usize {
     let range = |percent: u32| RANGES.iter().position(|&last| percent <= last).unwrap_or(RANGES.len() - 1);
     range(pattern.read_percent) * RANGES.len() + range(pattern.random_percent)
 }
 
-/// Of the 25 ranges those with at least two of these patterns, which is what a population keeps of each.
+/// The number of the 25 pairs of ranges with at least two of these patterns, the minimum that a population keeps.
 pub fn ranges_with_two<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> usize {
     let mut counts = [0_usize; RANGES.len() * RANGES.len()];
     patterns.for_each(|pattern| counts[range_of(pattern)] += 1);
@@ -56,7 +56,7 @@ pub fn ranges_with_two<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> usize
 }
 
 impl Optimizer {
-    /// A population drawn at random, with two individuals in each of the 25 ranges and any more anywhere.
+    /// A random population, with at least two individuals in each of the 25 pairs of ranges.
     pub fn new(converter: Converter, size: usize, seed: u64) -> Optimizer {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut optimizer = Optimizer { converter, size, population: Vec::new(), random, generation: 0, fixed: None };
@@ -74,7 +74,7 @@ impl Optimizer {
         optimizer
     }
 
-    /// A population for one pattern: the seeds, then draws.
+    /// A population for one pattern: the seeds, then random ones.
     pub fn for_pattern(
         converter: Converter,
         pattern: Pattern,
@@ -93,7 +93,7 @@ impl Optimizer {
         optimizer
     }
 
-    /// A percentage in a range.
+    /// A random percentage in this range.
     fn within(&mut self, range: usize) -> u32 {
         let first = range.checked_sub(1).map_or(0, |before| RANGES[before] + 1);
         self.random.random_range(first..=RANGES[range])
@@ -106,12 +106,12 @@ impl Optimizer {
         self.population.push(Individual { chromosome, pattern, genome, fitness: None });
     }
 
-    /// Generations that were bred.
+    /// Number of generations bred.
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// Individuals that survive.
+    /// Number of individuals that survive.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -121,26 +121,26 @@ impl Optimizer {
         &self.population
     }
 
-    /// The rates of crossover and of mutation now.
+    /// The current rates of crossover and of mutation.
     pub fn rates(&self) -> (f64, f64) {
         let part = (f64::from(self.generation) / GRADUAL).min(1.0);
         let between = |(first, last): (f64, f64)| first + part * (last - first);
         (between(CROSSOVER), between(MUTATION))
     }
 
-    /// The individuals to evaluate: patterns and settings.
+    /// The individuals to evaluate: patterns and genomes.
     pub fn unrated(&self) -> impl Iterator<Item = (Pattern, Genome)> + '_ {
         self.population.iter().filter(|one| one.fitness.is_none()).map(|one| (one.pattern, one.genome.clone()))
     }
 
-    /// Receives the fitness of the [unrated](Optimizer::unrated), in order. The fittest survive, with at least two of each range.
+    /// Sets the fitness of the [unrated](Optimizer::unrated), in order. The fittest survive, with at least two of each pair of ranges.
     pub fn rate(&mut self, fitness: &[f64]) {
         let unrated = self.population.iter_mut().filter(|one| one.fitness.is_none());
         unrated.zip(fitness).for_each(|(one, fitness)| one.fitness = Some(*fitness));
         let fitness = |one: &Individual| one.fitness.unwrap_or(f64::NEG_INFINITY);
         self.population.sort_by(|a, b| fitness(b).total_cmp(&fitness(a)));
         let mut kept = [0_usize; RANGES.len() * RANGES.len()];
-        // Those that their range keeps come first, then the fittest of all.
+        // The individuals kept for their range come first, then the fittest of the others.
         let (of_ranges, others): (Vec<Individual>, Vec<Individual>) = self.population.drain(..).partition(|one| {
             let range = &mut kept[range_of(&one.pattern)];
             *range += 1;
@@ -149,7 +149,7 @@ impl Optimizer {
         self.population = of_ranges.into_iter().chain(others).take(self.size).collect();
     }
 
-    /// Adds a new generation to the old one: parents are drawn at random, crossed at a random point, and some are mutated.
+    /// Adds a new generation to the old one: parents are selected at random and crossed at a random point; some children are mutants.
     pub fn breed(&mut self) {
         let (crossover, mutation) = self.rates();
         let parents = self.population.len();
@@ -176,19 +176,19 @@ impl Optimizer {
         self.generation += 1;
     }
 
-    /// Adds an individual that is evaluated with the next generation: one of the inert chromosomes that section 7 takes over from the normal
-    /// mode when the learning mode begins.
+    /// Adds an individual to evaluate with the next generation: an inert chromosome, which section 7 transfers from the normal mode to the
+    /// learning mode.
     pub fn add_inert(&mut self, pattern: &Pattern, genome: &[f64]) {
         let chromosome = self.converter.encode(pattern, genome);
         self.add(chromosome);
     }
 
-    /// The monitor's choice: the individual for the most similar pattern, of several the fittest.
+    /// The monitor's choice: the individual for the most similar pattern, the fittest among several; `None` if none was evaluated.
     pub fn solution(&self, pattern: &Pattern) -> Option<&Individual> {
         self.solution_by(|other| other.distance(pattern))
     }
 
-    /// The same by another distance of an individual's pattern.
+    /// Like [`solution`](Self::solution), with another distance of patterns.
     pub fn solution_by(&self, distance: impl Fn(&Pattern) -> f64) -> Option<&Individual> {
         let rated = self.population.iter().filter(|one| one.fitness.is_some());
         let key = |one: &Individual| (distance(&one.pattern), -one.fitness.unwrap_or(f64::NEG_INFINITY));
@@ -199,7 +199,7 @@ impl Optimizer {
     }
 }
 
-/// The first bits of one up to the point, then the other's.
+/// The bits of one up to the point, then those of the other.
 fn crossed(one: &Chromosome, other: &Chromosome, point: usize) -> Chromosome {
     Chromosome(one.0.iter().take(point).chain(other.0.iter().skip(point)).copied().collect())
 }
@@ -223,10 +223,10 @@ mod tests {
         assert_eq!(optimizer.population().len(), 50, "two for each of 5 × 5 ranges");
         optimizer.rate(&[1.0; 50]);
         optimizer.breed();
-        // 0.9 × 50 / 2 = 22.5 pairs, rounded to 23, have 46 children; about a tenth of 50 is mutated.
+        // 0.9 × 50 / 2 = 22.5 pairs, rounded to 23, produce 46 children; about a tenth of 50 individuals are mutated.
         let bred = optimizer.unrated().count();
         assert!((46..=46 + 15).contains(&bred), "{bred}");
-        // All children are fitter than all parents: what stays of parents is what their ranges keep.
+        // All children are fitter than all parents: only parents that their ranges keep survive.
         optimizer.rate(&vec![2.0; bred]);
         assert_eq!(optimizer.population().len(), 50);
         assert_eq!(ranges_with_two(optimizer.population().iter().map(|one| &one.pattern)), 25);
@@ -242,7 +242,7 @@ mod tests {
             optimizer.breed();
             rates.push(optimizer.rates());
         }
-        // Gradually, in eight generations: half of the way from 0.9 to 0.7 and from 0.1 to 0.25 after four.
+        // Linearly over eight generations: after four, half of the way from 0.9 to 0.7 and from 0.1 to 0.25.
         for (number, crossover, mutation) in [(0, 0.9, 0.1), (4, 0.8, 0.175), (8, 0.7, 0.25)] {
             let (a, b) = rates[number];
             assert!((a - crossover).abs() < 1e-9 && (b - mutation).abs() < 1e-9, "{rates:?}");
@@ -258,7 +258,8 @@ mod tests {
     #[test]
     fn ranges_have_the_papers_borders() {
         let pattern = |read_percent, random_percent| Pattern { processes: 1, read_percent, random_percent, request_kib: 4 };
-        // [0,4], [5,34], [35,64], [65,94], [95,100]: reads give the tens digit in base five, access at random the ones.
+        // [0,4], [5,34], [35,64], [65,94], [95,100]: the read percentage gives the first digit in base five, the random percentage the
+        // second.
         for (reads, at_random, range) in [(0, 0, 0), (4, 5, 1), (5, 4, 5), (34, 35, 7), (64, 65, 13), (94, 94, 18), (95, 100, 24)] {
             assert_eq!(range_of(&pattern(reads, at_random)), range, "{reads} {at_random}");
         }

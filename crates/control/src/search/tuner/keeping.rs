@@ -1,4 +1,4 @@
-//! Keeps the chosen setting until the load changes, or until it serves worse than the original one did.
+//! Keeps the chosen setting until the load changes, or until it does worse than the original one did.
 
 use std::collections::VecDeque;
 
@@ -11,20 +11,21 @@ use crate::{Decision, Target, Window};
 use observe::load_tracker::LoadTracker;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
-/// Windows after which the chosen setting is compared with the baseline; each further comparison takes twice as many.
+/// Number of windows until the chosen setting is first compared with the baseline; it doubles with each comparison.
 const WINDOWS: usize = 16;
-/// Gene pools, and loads, of a run that are remembered; the oldest is dropped.
+/// Maximum number of gene pools, and of loads, remembered per run; the oldest is dropped.
 const MAX_REMEMBERED: usize = 64;
 
-/// The chosen setting serves the load.
+/// State while the chosen setting serves the load.
 pub(super) struct Keeping {
     pub load: LoadTracker,
     pub is_settling: bool,
-    /// The gain that an A/B test has just shown: the original setting would score that much less than the first windows do.
+    /// Gain from a completed A/B test, until the baseline is set from it: the original setting's score is that of the first windows minus
+    /// this.
     pub proved: Option<f64>,
     /// The windows since the last comparison with the baseline.
     pub windows: Vec<Window>,
-    /// How many of them the next comparison needs.
+    /// Number of windows that the next comparison needs.
     pub needed: usize,
 }
 
@@ -45,7 +46,7 @@ impl Tuner {
         Decision { expected_gain: gain.map(|gain| gain.mean), ..Decision::set(setting, why) }
     }
 
-    /// Ends a window of the chosen setting.
+    /// Ends a window under the chosen setting.
     pub(super) fn continue_keeping(&mut self, window: &Window, fingerprint: Option<&Fingerprint>, target: &dyn Target) -> Decision {
         let Phase::Keeping(keeping) = &mut self.phase else { return Decision::keep("") };
         if std::mem::take(&mut keeping.is_settling) {
@@ -60,7 +61,8 @@ impl Tuner {
         }
         let now = Estimate::of_windows(std::mem::take(&mut keeping.windows).iter(), &self.preference);
         let Some((now, baseline)) = now.zip(self.baseline.as_mut()) else { return Decision::keep("kept") };
-        // The baseline may be that of a load that just began in empty memory; and turns are longer than windows, which lowers fairness.
+        // The baseline may be of a load that had just started with empty memory; also, fairness is lower over windows than over longer
+        // turns.
         if let Some(gain) = keeping.proved.take() {
             baseline.score = Estimate { mean: now.mean - gain, ..now };
             return Decision::keep("kept");
@@ -76,7 +78,7 @@ impl Tuner {
         }
     }
 
-    /// Remembers the present load: its gene pool, and the setting that serves it better than the original one.
+    /// Stores the present load: its gene pool, and the setting with a gain over the original one.
     pub(super) fn remember_load(&mut self, device: &str) {
         self.pools.extend(self.pool(device));
         if self.pools.len() > MAX_REMEMBERED {

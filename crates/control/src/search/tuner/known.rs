@@ -1,4 +1,4 @@
-//! Settings known from earlier loads: to begin a search with, and to verify before any search.
+//! Settings known from earlier loads: the initial population of a search, and challengers to verify before it.
 
 use super::{MAX_CHALLENGERS, Tuner};
 use crate::ab_test::{Challenger, Estimate, MIN_GAIN};
@@ -7,22 +7,22 @@ use crate::setting::Setting;
 use observe::merit;
 use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, load_distance};
 
-/// Settings of a gene pool, or of known loads, that a search begins with.
+/// Maximum number of settings from a gene pool, or from known loads, in the initial population.
 const MAX_SEEDS: usize = 4;
 
 /// A case of the device, compared with the present load.
 struct KnownCase {
-    /// Squared distance of the two loads.
+    /// Squared distance between the loads.
     distance: f64,
-    /// The setting under which its load was recorded, as an index.
+    /// Index of the setting under which its load was recorded.
     under: usize,
     /// The gain of each setting over that one; `None` if not measured.
     gains: Vec<Option<f64>>,
 }
 
 impl Tuner {
-    /// The genomes that a search begins with: the original setting, those of known loads like this one, the candidates. With a remark if a
-    /// gene pool is among them.
+    /// The initial genomes of a search: the original setting, those of similar known loads, the candidates. With a remark if a gene pool is
+    /// included.
     pub(super) fn seeds(&self, space: &Space, device: &str) -> (Vec<Genome>, Option<String>) {
         let mut seeds: Vec<Genome> = space.genome(&self.original).into_iter().collect();
         let mut add = |setting: &Setting| {
@@ -60,7 +60,7 @@ impl Tuner {
         })
     }
 
-    /// The settings that gained most in similar cases of this device, the best first.
+    /// The settings with the largest gains in similar cases of this device, the best first.
     fn best_of_similar_cases(&self, device: &str, point: &Point) -> Vec<Setting> {
         let mut known: Vec<(f64, &String)> = Vec::new();
         for case in self.cases(device, point).filter(|case| case.distance < ANOTHER) {
@@ -71,8 +71,8 @@ impl Tuner {
         known.into_iter().filter_map(|(_, name)| Setting::parse(name).ok()).collect()
     }
 
-    /// The settings for which known loads of this device predict a gain over the original one: the best of each scheduler first. All loads
-    /// count, near ones most.
+    /// The settings with a predicted gain over the original one, from known loads of this device: the best of each scheduler first. All
+    /// loads count, weighted by similarity.
     pub(super) fn predicted_challengers(&self, device: &str, point: &Point) -> Vec<Challenger> {
         let original = self.original.to_string();
         let mut known: Vec<Vec<(f64, f64)>> = vec![Vec::new(); self.experience.settings.len()];
@@ -93,8 +93,8 @@ impl Tuner {
     }
 }
 
-/// Reorders a ranking: the best of each scheduler, then the second best of each, and so on. A twin errs more between schedulers than between
-/// tunings of one, so the first few of its ranking are often variations of one setting.
+/// Reorders a ranking: the best of each scheduler, then the second best of each, and so on. A twin's errors are larger between schedulers
+/// than between tunings of one, so the top of its ranking often consists of variations of one setting.
 pub(super) fn best_of_each_scheduler_first(ranking: &[Setting]) -> impl Iterator<Item = &Setting> {
     let place = |number: usize| ranking[..number].iter().filter(|one| one.spec.name == ranking[number].spec.name).count();
     let mut order: Vec<usize> = (0..ranking.len()).collect();

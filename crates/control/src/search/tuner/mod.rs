@@ -10,8 +10,8 @@
 //! ```
 //! * [`watching`] takes the load's fingerprint and its baseline under the original setting. The setting kept for a similar load of this run
 //!   is applied at once; the gene pool of a similar load of this run or of the knowledge base is re-introduced.
-//! * Known settings come first ([`known`]): those that served known loads of this device better than the original one are verified before
-//!   any trial. Near loads weigh more.
+//! * Known settings come first ([`known`]): those with a gain over the original one under known loads of this device are verified before
+//!   any trial. Similar loads have a larger weight.
 //! * [`trying`] gives each genome a window on the target, or a simulation in the twin ([`rehearsing`]); both count as one trial. Where
 //!   trials on the target are few, the twin ranks first and the best of each scheduler is tried first.
 //! * [`verifying`] runs an A/B test of the best against the original setting, because the best of many noisy trials is rarely as good as it
@@ -19,7 +19,7 @@
 //!   [`proving`] is shorter: the twin's choice is applied and compared with the baseline, and reverted if it is not clearly better.
 //! * [`keeping`] follows the windows until the load changes. If they become worse than the baseline, another A/B test decides.
 //!
-//! Without a limit of trials children live and die for ever and nothing is verified, as in the genetic library.
+//! Without a limit on trials the search never ends and nothing is verified, as in the genetic library.
 
 mod keeping;
 mod known;
@@ -57,10 +57,10 @@ use watching::Baseline;
 
 /// Length of a window outside trials and turns.
 const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Time after a change before anything is judged: queued requests are served, and dirty memory grows or shrinks to its new level. A setting
-/// that delays writes looks good until memory is full.
+/// Settling time after a change: earlier requests are served, and dirty memory reaches its new level. A setting that delays writes looks
+/// good until memory is full.
 const SETTLING: Nanos = Nanos::from_millis(4_000);
-/// Settings that are verified, one after the other, until one is better than the original setting.
+/// Maximum number of settings verified, one after the other, until one is better than the original setting.
 const MAX_CHALLENGERS: usize = 2;
 
 /// Creates a search.
@@ -71,7 +71,7 @@ pub type MakeSearch = Box<dyn Fn(Start) -> Box<dyn Search> + Send>;
 pub enum RehearsalUse {
     /// To score settings: none is tried on the target.
     Fitness,
-    /// To choose what is tried first on the target.
+    /// To select the settings that are tried first on the target.
     Ranking,
 }
 
@@ -81,7 +81,7 @@ pub struct SearchOptions {
     pub name: &'static str,
     /// Length of a trial on the target.
     pub child: Nanos,
-    /// Trials until the best is verified; 0 searches for ever.
+    /// Number of trials before the best is verified; 0 searches without end.
     pub trials: u32,
     /// Whether tunables of schedulers are genes.
     pub tunes: bool,
@@ -106,10 +106,10 @@ enum Phase {
 /// A window under the original setting, with its fingerprint if it holds enough calls.
 type WatchedWindow = (Window, Option<Fingerprint>);
 
-/// A load that a better setting is searched for.
+/// A load for which a better setting is searched.
 #[derive(Clone, Copy, Debug)]
 struct SearchTarget {
-    /// When it was watched.
+    /// Time for which it was watched.
     span: (Nanos, Nanos),
     pattern: Pattern,
 }
@@ -126,27 +126,27 @@ pub struct Tuner {
     calls: Calls,
     /// The setting that was active at the beginning.
     original: Setting,
-    /// The setting that serves the load now, with its gain over the original one if it is another.
+    /// The setting that serves the load now, with its gain over the original one; the gain is `None` for the original one itself.
     chosen: Option<(Setting, Option<Estimate>)>,
     space: Option<Space>,
     baseline: Option<Baseline>,
-    /// Every trial of the load, in order.
+    /// All trials under the load, in order.
     trials: Vec<(Setting, TrialScore)>,
     challengers: VecDeque<Challenger>,
-    /// What is searched for once no known setting is left to verify.
+    /// The search to start once no known setting is left to verify.
     pending_search: Option<SearchTarget>,
     pools: Vec<GenePool>,
     remembered: Vec<RememberedLoad>,
-    /// Loads before this one.
+    /// Number of loads before this one.
     loads: u64,
     load_began: Nanos,
-    /// Facts that the search reported last.
+    /// The latest facts reported by the search.
     facts: Vec<(String, String)>,
     was_refused: bool,
 }
 
 impl Tuner {
-    /// Searches according to `options`, among the schedulers of the input's candidates; in `rehearsal` if there is one.
+    /// Searches according to `options`, among the schedulers of the input's candidates; in `rehearsal` if that is given.
     pub fn new(input: &ControllerInput, options: SearchOptions, rehearsal: Option<Box<dyn Rehearsal>>) -> Tuner {
         Tuner {
             options,
@@ -157,7 +157,7 @@ impl Tuner {
             rehearsal,
             phase: Phase::Watching(Vec::new()),
             calls: Calls::default(),
-            // Replaced by the active setting when it begins.
+            // Replaced by the active setting in `begin`.
             original: Setting::of(block::ALL[0]),
             chosen: None,
             space: None,
@@ -185,7 +185,7 @@ impl Tuner {
         Space::of(target, &candidates, self.options.tunes, is_gene)
     }
 
-    /// The score of a trial over these windows, its waits compared with the baseline's; `None` if no request completed.
+    /// The score of a trial over these windows, with its waits relative to the baseline's; `None` if no request completed.
     fn score(&self, windows: &[Window]) -> Option<TrialScore> {
         let served = Performance::of(windows.iter().map(|window| &window.outcome))?;
         let wait_ratio = self.baseline.as_ref().map_or(0.0, |baseline| {
@@ -264,7 +264,7 @@ impl Controller for Tuner {
     }
 
     fn overruled(&mut self, _now: Nanos, setting: &Setting, reason: &str) -> Decision {
-        // The window continues under another setting, so it must not score the one that did harm.
+        // The window continues under another setting, so its score must not count for the harmful one.
         self.was_refused = matches!(self.phase, Phase::Trying(_));
         Decision::set(setting.clone(), reason)
     }

@@ -5,10 +5,10 @@ use crate::ab_test::{Challenger, Estimate, MIN_GAIN, percent};
 use crate::setting::Setting;
 use crate::{Decision, Target, Window};
 
-/// Windows that are compared with the baseline.
+/// Number of windows compared with the baseline.
 const WINDOWS: usize = 8;
 
-/// The twin's choice.
+/// The comparison of the twin's choice with the baseline.
 pub(super) struct Proving {
     pub best: Setting,
     pub windows: Vec<Window>,
@@ -30,7 +30,7 @@ impl Tuner {
         .with_evidence(evidence)
     }
 
-    /// Ends a window of the twin's choice.
+    /// Ends a window under the twin's choice.
     pub(super) fn continue_proving(&mut self, window: &Window, target: &dyn Target) -> Decision {
         let Phase::Proving(Proving { best, windows, is_settling }) = &mut self.phase else { return Decision::keep("") };
         if std::mem::take(is_settling) {
@@ -53,7 +53,7 @@ impl Tuner {
         if gain.is_significant_gain(MIN_GAIN) {
             return self.keep(best, Some(gain), format!("{measured}: it stays"));
         }
-        // Turns would disturb the load for minutes, for a gain that is small if there is one.
+        // An A/B test would disturb the load for minutes, for a gain that is small at best.
         self.keep(self.original.clone(), None, format!("{measured}; {} stays", self.original))
     }
 }

@@ -6,10 +6,10 @@ use crate::setting::Setting;
 use observe::merit;
 use observe::performance::TrialScore;
 
-/// Settings listed as evidence.
+/// Maximum number of settings listed as evidence.
 const SHOWN: usize = 8;
 
-/// A setting that was tried.
+/// A setting with its trials.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranked<'a> {
     pub setting: &'a Setting,
@@ -21,7 +21,7 @@ pub(super) struct Ranked<'a> {
 }
 
 impl Tuner {
-    /// The settings that were tried, the best first.
+    /// The tried settings, the best first.
     pub(super) fn ranking(&self) -> Vec<Ranked<'_>> {
         let mut ranking: Vec<Ranked> = Vec::new();
         for (setting, rated) in &self.trials {

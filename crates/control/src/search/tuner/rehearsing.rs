@@ -1,4 +1,4 @@
-//! Searches in the twin: for the setting to apply, or for what is tried first on the target.
+//! Searches in the twin: for the setting to apply, or for those to try first on the target.
 
 use super::known::best_of_each_scheduler_first;
 use super::{Phase, RehearsalUse, SearchTarget, Tuner, WatchedWindow};
@@ -7,13 +7,13 @@ use crate::setting::Setting;
 use crate::{Decision, Target};
 use observe::performance::TrialScore;
 
-/// Trials in the twin for a ranking.
+/// Number of trials in the twin for a ranking.
 const RANKING_TRIALS: u32 = 64;
-/// Settings of a ranking that a search on the target begins with: a small population.
+/// Maximum number of ranked settings in the initial population on the target.
 const MAX_RANKED: usize = 7;
 
 impl Tuner {
-    /// Begins the search, in the twin if that can reproduce the load. If it needs more windows and `windows` may grow, watching goes on.
+    /// Starts the search, in the twin if it can reproduce the load. If the twin needs more windows and may have them, watching continues.
     pub(super) fn begin_search(
         &mut self,
         search_target: SearchTarget,
@@ -42,7 +42,7 @@ impl Tuner {
         self.next_trial(remark.or(known).unwrap_or_else(|| "an unknown load".to_owned()), target)
     }
 
-    /// Runs the whole search in the twin.
+    /// Runs the complete search in the twin.
     fn rehearse(&mut self, facts: Vec<(String, String)>, pattern: Pattern, target: &dyn Target) -> Decision {
         let (remark, spent) = self.search_in_twin(facts, pattern, target, self.options.trials.max(1));
         let remark = remark.map_or(String::new(), |remark| format!("{remark}; "));
@@ -79,7 +79,7 @@ impl Tuner {
         (remark, spent)
     }
 
-    /// Lets the twin rank what the search on the target begins with.
+    /// Ranks the initial population of the search on the target in the twin.
     fn rank(&mut self, facts: Vec<(String, String)>, pattern: Pattern, target: &dyn Target) -> Decision {
         let (_, spent) = self.search_in_twin(facts, pattern, target, RANKING_TRIALS);
         let ranking: Vec<Setting> = self.ranking().into_iter().map(|ranked| ranked.setting.clone()).collect();

@@ -1,4 +1,4 @@
-//! Tries each genome of the search for a window on the target.
+//! Tries each genome of the search on the target, for a window.
 
 use super::{Phase, Tuner};
 use crate::search::fingerprint::Fingerprint;
@@ -12,12 +12,12 @@ use super::ranking::text;
 /// A search on the target.
 pub(super) struct Trying {
     pub search: Box<dyn Search>,
-    /// The genomes that the search asked for last, and the scores of those that were tried; `None` of one that was refused.
+    /// The latest genomes from the search, and the scores of those that were tried so far; `None` for a refused one.
     pub batch: Vec<Genome>,
     pub rated: Vec<Option<TrialScore>>,
-    /// Trials so far.
+    /// Number of trials so far.
     pub spent: u32,
-    /// The window includes the time that the twin took to rank.
+    /// Whether the window includes the time of the twin's ranking.
     pub is_settling: bool,
 }
 

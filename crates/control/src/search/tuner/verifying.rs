@@ -7,26 +7,26 @@ use crate::{Decision, Target, Window};
 /// A running A/B test.
 pub(super) struct Verifying {
     pub test: AbTest,
-    /// A turn of the candidate in which a stream starved by what was then known of waits under the original setting.
+    /// A turn of the candidate with a stream that starved by the waits known so far under the original setting.
     pub suspect: Option<Box<Window>>,
 }
 
 impl Tuner {
-    /// Ends the search: its best settings challenge the original one.
+    /// Ends the search, and tests its best settings against the original one.
     pub(super) fn challenge(&mut self, remark: String, target: &dyn Target) -> Decision {
         self.find_challengers();
         let evidence = self.evidence();
         self.next_challenger(remark, target).with_evidence(evidence)
     }
 
-    /// Takes the best settings as challengers, as far as they rank before the original one.
+    /// Selects the best settings as challengers, if they rank above the original one.
     pub(super) fn find_challengers(&mut self) {
         let best = self.ranking().into_iter().take_while(|ranked| *ranked.setting != self.original);
         let promising = best.filter(|ranked| !ranked.first.starves()).map(|ranked| ranked.setting.clone());
         self.challengers = promising.take(MAX_CHALLENGERS).map(Challenger::unpredicted).collect();
     }
 
-    /// Tests the next challenger. Without one a pending search begins, or else the original setting stays.
+    /// Tests the next challenger. Without one, starts a pending search, or else keeps the original setting.
     pub(super) fn next_challenger(&mut self, remark: String, target: &dyn Target) -> Decision {
         match (self.challengers.pop_front(), self.pending_search) {
             (Some(challenger), _) => {
@@ -47,7 +47,7 @@ impl Tuner {
         }
     }
 
-    /// Ends a turn, or the time in which it settles.
+    /// Ends a turn, or its settling time.
     pub(super) fn end_turn(&mut self, window: &Window, target: &dyn Target) -> Decision {
         let Phase::Verifying(Verifying { test, suspect }) = &mut self.phase else { return Decision::keep("") };
         if test.is_settling() {

@@ -1,4 +1,4 @@
-//! Watches the load under the original setting, for its fingerprint and its baseline.
+//! Observes the load under the original setting, for its fingerprint and its baseline.
 
 use block::Nanos;
 
@@ -12,33 +12,33 @@ use observe::description::describe;
 use observe::performance::{Performance, TrialScore};
 use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
 
-/// Windows before a search. The first is discarded: another load or setting may reach into it.
+/// Number of windows before a search. The first is discarded: it may include another load or setting.
 const WINDOWS: usize = 4;
-/// Windows before a search in the twin, for which they are the only measurement of the original setting.
+/// Number of windows before a search in the twin, which has no other measurement of the original setting.
 const WINDOWS_FOR_TWIN: usize = 8;
-/// Windows beyond which a twin that needs more is given up.
+/// Maximum number of windows for a twin that needs more; then it is not used.
 const MAX_WINDOWS_FOR_TWIN: usize = WINDOWS_FOR_TWIN + 8;
 
 /// Performance under the original setting.
 #[derive(Clone, Debug)]
 pub(super) struct Baseline {
     pub rated: TrialScore,
-    /// The position of the load's fingerprint, and that of its requests among known cases.
+    /// Features of the load's fingerprint, and of its requests for comparison with known cases.
     pub point: Point,
     pub among_cases: Point,
     /// The last fingerprint as a row, for the gene pool; empty if no window held enough calls.
     pub row: Vec<f64>,
     pub pattern: Pattern,
-    /// Its windows' score.
+    /// The score of its windows.
     pub score: Estimate,
-    /// The longest wait in seconds.
+    /// The longest wait, in seconds.
     pub longest_s: f64,
-    /// The least number of active streams in a window.
+    /// Minimum number of active streams in a window.
     pub streams: f64,
 }
 
 impl Tuner {
-    /// Ends a window of the original setting.
+    /// Ends a window under the original setting.
     pub(super) fn watch(&mut self, window: &Window, fingerprint: Option<Fingerprint>, target: &dyn Target) -> Decision {
         let Phase::Watching(windows) = &mut self.phase else { return Decision::keep("") };
         windows.push((window.clone(), fingerprint));
@@ -77,7 +77,7 @@ impl Tuner {
         })
     }
 
-    /// Chooses how to serve the load that was watched: as a load of this run, as known loads of the device, or by a search.
+    /// Chooses how to serve the watched load: as a load of this run, as known loads of the device, or by a search.
     fn begin_load(&mut self, windows: Vec<WatchedWindow>, now: Nanos, target: &dyn Target) -> Decision {
         let Some(baseline) = self.baseline_of(&windows) else {
             self.phase = Phase::Watching(Vec::new());
@@ -103,13 +103,13 @@ impl Tuner {
         }
     }
 
-    /// Whether the twin may watch for longer.
+    /// Whether the twin may have more windows.
     pub(super) fn may_watch_longer(windows: &[WatchedWindow]) -> bool {
         windows.len() < MAX_WINDOWS_FOR_TWIN
     }
 
-    /// Whether a window under the original setting shows another load than the one that was watched. The first fingerprint becomes the
-    /// baseline's if watching gave none.
+    /// Whether a window under the original setting shows another load than the watched one. If the baseline has no fingerprint yet, it gets
+    /// this one.
     pub(super) fn is_another_load(&mut self, fingerprint: Option<&Fingerprint>) -> bool {
         let Some((baseline, fingerprint)) = self.baseline.as_mut().zip(fingerprint) else { return false };
         if baseline.row.is_empty() {
@@ -118,7 +118,7 @@ impl Tuner {
         load_distance(&baseline.point, &fingerprint.point) >= 2.0 * ANOTHER
     }
 
-    /// The load changed: the original setting serves the new one while it is watched. The gene pool of the old one is kept.
+    /// Handles a change of the load: stores the gene pool of the old one, and returns to the original setting to watch the new one.
     pub(super) fn watch_new_load(&mut self, now: Nanos, target: &dyn Target, why: &str) -> Decision {
         self.remember_load(&target.identity().device);
         (self.chosen, self.baseline, self.load_began) = (None, None, now);

@@ -1,4 +1,4 @@
-//! Trials on a device whose settings serve as fast as a test says.
+//! Trials on a device whose service times are set by the test.
 
 use block::{Op, Priority, Request};
 use control::ab_test::Estimate;
@@ -8,10 +8,10 @@ use control::{ControlLoop, DecisionRecord, TargetError};
 
 use super::*;
 
-/// A device that serves one stream, a request at a time, and what it was set to.
+/// A device that serves one request of one stream at a time, and the settings that it was given.
 struct Plant {
     setting: Setting,
-    /// How long a request takes under this setting, the numbered one.
+    /// Service time of the request with this number under this setting.
     service: fn(&str, u64) -> Nanos,
     /// Whether this change is refused.
     refuses: fn(&Plant, &Setting) -> bool,
@@ -47,7 +47,8 @@ impl Target for Plant {
     }
 }
 
-/// What `mq-deadline` and these others are set to within this many seconds, and why.
+/// Runs the controller on `mq-deadline` and these candidates for this many seconds. Returns the changes (seconds, setting), the reasons of
+/// all decisions, and the final setting.
 fn run(
     others: &[&str],
     seconds: u64,
@@ -58,7 +59,7 @@ fn run(
     (changes, decisions.into_iter().map(|decision| decision.why).collect(), last)
 }
 
-/// The same with the decisions.
+/// Like [`run`], with the decisions rather than their reasons.
 fn decided(
     others: &[&str],
     seconds: u64,
@@ -68,7 +69,8 @@ fn decided(
     among_machines(&[], false, others, seconds, service, refuses)
 }
 
-/// The same with the gains over `mq-deadline` that five other machines measured. With `is_proven` this machine has measured the same before.
+/// Like [`decided`], with the gains over `mq-deadline` that five other machines measured. With `is_proven` this machine has measured the
+/// same before.
 fn among_machines(
     said: &[(&str, f64)],
     is_proven: bool,
@@ -102,7 +104,7 @@ fn among_machines(
     let (mut now, end) = (Nanos::ZERO, Nanos::from_millis(1_000 * seconds));
     for number in 0.. {
         let arrival = now;
-        // Everywhere and of no pattern, so that no model of a device explains it.
+        // At places without a pattern, so that no model of a device explains the times.
         let lba = block::scramble::scramble(number) % (1 << 29);
         let request = Request { id: 0, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival };
         control_loop.event(&Event::Queued(request));
@@ -120,7 +122,7 @@ fn among_machines(
     (changes, decisions, control_loop.final_setting().unwrap().to_string())
 }
 
-/// Some noise: a tenth more or less.
+/// Noise of up to ten percent.
 fn about(micros: u64, number: u64) -> Nanos {
     Nanos::from_micros(micros * (90 + block::scramble::scramble(number ^ 0x5eed) % 21) / 100)
 }
@@ -232,7 +234,7 @@ fn a_fleet_that_lies_costs_a_short_trial_and_nothing_stays() {
     let tried_s: f64 = changes.chunks(2).map(|pair| pair.get(1).map_or(120.0, |back| back.0) - pair[0].0).sum();
     // One trial in full, early, while the load's own level is still uncertain, and two that are cut short.
     assert!(tried_s <= 4.0 && changes.len() <= 6, "{tried_s} s: {changes:?}");
-    // Of other loads and other settings it says nothing.
+    // Statements about other settings have no effect.
     let same = |said: &[(&str, f64)]| among_machines(said, false, &["kyber", "none", "bfq"], 60, service, never).0;
     assert_eq!(same(&[("cfq", 1.0)]), same(&[]));
 }

@@ -1,31 +1,30 @@
-//! The prior of devices: what was sold, narrowed by what sysfs says.
+//! The prior of devices: those on the market, narrowed down by sysfs.
 
 use crate::counters::draws::Reader;
 use crate::device::{AssumedDevice, AssumedDisk, AssumedFlash};
 
 use super::Known;
 
-/// Numbers that it reads.
+/// Number of coordinates read.
 pub const DIMENSIONS: usize = 18;
 
-/// The flag that says whether something turns is right so often: it is set by hand, by drivers that do not know, and by hypervisors.
+/// Probability that the rotational flag is right: it is set manually, by drivers without knowledge, and by hypervisors.
 const FLAG_IS_RIGHT: f64 = 0.9;
-/// The same of the write cache.
+/// Probability that the flag of the write cache is right.
 const CACHE_IS_RIGHT: f64 = 0.9;
 /// The prior share of arrays behind a controller among devices that look like a disk.
 const ARRAYS: f64 = 0.15;
-/// Turns in ms, with how usual they are: 15,000, 10,000, 7,200 and 5,400 a minute.
+/// Times of a turn in ms and their weights: 15,000, 10,000, 7,200 and 5,400 rpm.
 const TURNS: [(f64, f64); 4] = [(4.0, 1.0), (6.0, 1.5), (60e3 / 7_200.0, 4.0), (60e3 / 5_400.0, 2.0)];
-/// Levels and disks of arrays.
+/// RAID levels and numbers of disks, with weights.
 const SHAPES: [((u32, usize), f64); 6] =
     [((0, 2), 1.0), ((0, 4), 1.0), ((1, 2), 1.5), ((10, 4), 1.5), ((5, 3), 1.0), ((5, 5), 1.5)];
-/// Depths of queues, where sysfs does not say: no queue, a short one, SATA's, and more than is ever full.
+/// Queue depths if sysfs has none, with weights: no queue, a short one, SATA's, and one that is never full.
 const DEPTHS: [(u32, f64); 4] = [(1, 1.0), (4, 0.5), (32, 2.0), (128, 1.0)];
-/// Command queueing that is worth the name reorders; drives of cheap makers, and controllers, may not.
+/// Probability that a disk reorders its queue; cheap drives and controllers may not.
 const REORDERS: f64 = 0.8;
 
-/// The device at a point. Seeks and times are those that the twin takes as usual where it fits one and nothing tells
-/// (`device::hdd`, `device::flash`).
+/// The device at a point. Seeks and times are distributed around those of the priors of a fit (`device::hdd`, `device::flash`).
 pub fn at(reader: &mut Reader, known: &Known) -> AssumedDevice {
     let is_disk = reader.happens(match known.rotational {
         Some(true) => FLAG_IS_RIGHT,

@@ -1,7 +1,8 @@
-//! Groups of streams that do the same, so that together they ask what was counted.
+//! Groups of identical streams that together match the counters.
 //!
-//! What has no prior follows from the counters: requests under way are rate times response time (Little's law), and as many streams that wait
-//! for answers are busy. Where there are more of them, the rest think meanwhile, for just so long that the rate is the one counted.
+//! Some parameters follow from the counters rather than from a prior: the requests in flight are rate times response time (Little's law),
+//! and as many closed streams are busy. Where a hypothesis has more streams, the others think meanwhile, for the time with which the rate
+//! matches.
 
 use block::{Nanos, Op};
 
@@ -9,69 +10,69 @@ use crate::counters::counted::{Counted, Side};
 use crate::counters::draws::{Random, Reader};
 use crate::load::{AssumedRequest, AssumedStream, Pace};
 
-/// Numbers that are read: of reads and of writes each a mix and two groups, and what only writes have.
+/// Coordinates read: for reads and for writes, a mix and two groups each; and those that only writes have.
 pub const DIMENSIONS: usize = 2 * (5 + 2 * 6) + 4;
 
-/// Streams of a group at most: more behave as these.
+/// Maximum number of streams of a group: more behave alike.
 const MAX_STREAMS: u32 = 48;
-/// Streams of which one is busy on average, at most.
+/// Maximum number of streams per busy one.
 const MAX_IDLE: f64 = 48.0;
-/// A side with so small a share of the requests is left out.
+/// A direction with at most this share of the requests is left out.
 const RARE: f64 = 0.01;
-/// Sectors of a block, to which places are aligned.
+/// Alignment of requests, in sectors.
 const BLOCK: u64 = 8;
-/// No request is larger, in bytes.
+/// Maximum size of a request, in bytes.
 const LARGEST: f64 = 4.0 * 1024.0 * 1024.0;
-/// Streams of a group differ in how fast they ask: the standard deviation of the logarithm.
+/// Standard deviation of the logarithm of the rate, among the streams of a group.
 const DIFFER: f64 = 0.7;
-/// Requests of a burst at most, and the time between two of them in seconds.
+/// Maximum number of requests in a burst, and the time between two of them in seconds.
 const MAX_IN_BURST: f64 = 1_024.0;
 const IN_BURST_S: f64 = 20e-6;
 
-/// Streams that do the same.
+/// A group of identical streams.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// How many.
+    /// Number of streams.
     pub streams: u32,
-    /// Requests each has under way.
+    /// Queue depth of each stream.
     pub depth: u32,
-    /// How they come.
+    /// When they issue requests.
     pub pace: Pace,
-    /// Requests of all of them, per second.
+    /// Requests per second of all streams together.
     pub per_s: f64,
-    /// Requests that follow each other in order; 1: none does.
+    /// Requests of a sequential run; 1 for random access.
     pub run: u32,
-    /// Mean time between two requests, or after a completion, in seconds.
+    /// Mean time between requests of an open stream, or think time after a completion, in seconds.
     after_s: f64,
-    /// Requests of a burst; `after_s` is between bursts.
+    /// Requests of a burst; `after_s` is then between bursts.
     burst: u32,
-    /// The share of reads, and the bytes of reads and of writes.
+    /// Share of reads; sizes of reads and of writes, in bytes.
     reads: f64,
     bytes: (f64, f64),
-    /// Whether processes wait for its writes.
+    /// Whether its writes are synchronous.
     sync: bool,
-    /// Writes per flush; 0: no flushes.
+    /// Writes per flush; 0 for no flushes.
     flush_after: u32,
-    /// Where on the device, in sectors.
+    /// Range on the device: start and length in sectors.
     begin: u64,
     area: u64,
 }
 
-/// How one side divides into streams in order and at random.
+/// Division of one direction into sequential and random streams.
 struct Mix {
     in_order: f64,
     run: u32,
-    /// Bytes of a request at random, as a part of one in order; and response times the other way round.
+    /// Size of random requests relative to sequential ones; response time of sequential requests relative to random ones.
     smaller: f64,
     quicker: f64,
 }
 
-/// How a group comes.
+/// Drawn parameters of a group.
 struct Manner {
     is_open: bool,
-    /// Streams by requests in flight; a rare one counts all the same.
+    /// Streams per request in flight: idle streams count, too.
     more: f64,
-    /// The rest do not think: they wait for room in the queue, which is in no counter.
+    /// Whether the other streams do not think but wait for room in the queue, which no counter shows.
     waits: bool,
     depth: f64,
     begin: f64,
@@ -121,7 +122,7 @@ pub fn at(reader: &mut Reader, counted: &Counted, capacity_sectors: u64) -> Vec<
     let flush_after = (write.asked_per_s() / flushes_per_s.max(1e-9)).round();
     let flush_after = if flush_after > 1e4 { 0 } else { (flush_after as u32).max(1) };
     if is_there(read) && is_there(write) && mixed {
-        // The same streams read and write, at random.
+        // The same streams read and write, at random places.
         let all = Side {
             requests_per_s: counted.requests_per_s(),
             response_s: counted.in_flight() / counted.requests_per_s(),
@@ -144,7 +145,7 @@ pub fn at(reader: &mut Reader, counted: &Counted, capacity_sectors: u64) -> Vec<
         for group in &mut writes {
             (group.reads, group.flush_after) = (0.0, flush_after);
             group.sync = !buffered || flush_after > 0;
-            // The kernel writes back what processes left in memory, all that is due at once.
+            // Write-back comes in bursts: the kernel writes all dirty data that is due at once.
             if buffered && bursts && flush_after == 0 {
                 let many = (group.per_s * period_s).clamp(1.0, MAX_IN_BURST);
                 group.burst = many as u32;
@@ -156,7 +157,7 @@ pub fn at(reader: &mut Reader, counted: &Counted, capacity_sectors: u64) -> Vec<
     groups
 }
 
-/// A side as one group or two.
+/// One direction as one group or two.
 fn parts(side: &Side, mix: &Mix, manners: &[Manner; 2], capacity_sectors: u64) -> Vec<Group> {
     let (per_s, bytes) = (side.asked_per_s(), side.asked_bytes());
     let part = |share: f64, response: f64, bytes: f64, run: u32, manner: &Manner| {
@@ -165,7 +166,7 @@ fn parts(side: &Side, mix: &Mix, manners: &[Manner; 2], capacity_sectors: u64) -
         group.bytes = (bytes.min(LARGEST), bytes.min(LARGEST));
         group
     };
-    // Of both, so that the means are those that were counted.
+    // Parameters of both parts, such that their means match the counters.
     let at_random = 1.0 - mix.in_order;
     let large = bytes / (mix.in_order + at_random * mix.smaller);
     let long = side.response_s / (mix.in_order * mix.quicker + at_random);
@@ -180,10 +181,10 @@ fn parts(side: &Side, mix: &Mix, manners: &[Manner; 2], capacity_sectors: u64) -
     parts
 }
 
-/// Streams that read at this rate per second with this response time.
+/// A group with this request rate and response time.
 fn group(side: &Side, manner: &Manner, run: u32, capacity_sectors: u64) -> Group {
     let (per_s, response_s) = (side.requests_per_s.max(1e-3), side.response_s);
-    // Streams by the clock need not have anything under way.
+    // Open streams may have nothing in flight.
     let least = if manner.is_open { 0.0 } else { side.in_flight() };
     let slots = (least.max(1.0) * manner.more).max(1.0);
     let depth = manner.depth.min(slots).round().max(1.0);
@@ -216,17 +217,17 @@ fn group(side: &Side, manner: &Manner, run: u32, capacity_sectors: u64) -> Group
 }
 
 impl Group {
-    /// Its streams, each with this number of requests.
+    /// Its streams, with this number of requests each.
     pub fn made(&self, requests: usize, random: &mut Random) -> Vec<AssumedStream> {
         (0..self.streams).map(|number| self.stream(number, requests.max(2 * self.burst as usize), random)).collect()
     }
 
     fn stream(&self, number: u32, requests: usize, random: &mut Random) -> AssumedStream {
-        // Those that go on each have a part of the area; others share it.
+        // Sequential streams have a part of the area each; others share it.
         let apart = self.area / u64::from(self.streams.max(1));
         let mut place = self.begin + u64::from(number) * apart / BLOCK * BLOCK;
         let mut left = self.run;
-        // Some ask faster than others, all of them as fast as was counted: the mean of their rates stays.
+        // Rates vary among the streams; their mean is as counted.
         let slower = if self.streams > 1 { (DIFFER * random.normal() + DIFFER * DIFFER / 2.0).exp() } else { 1.0 };
         let mut made = Vec::with_capacity(requests);
         let mut written = 0;
@@ -269,7 +270,7 @@ impl Group {
     }
 }
 
-/// Blocks of this many bytes in the mean.
+/// A random whole number of blocks with this mean size in bytes, in sectors.
 fn sectors(bytes: f64, random: &mut Random) -> u32 {
     let blocks = bytes / (BLOCK as f64 * 512.0);
     if blocks < 1.0 {

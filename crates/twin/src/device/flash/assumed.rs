@@ -1,12 +1,12 @@
-//! Assumed flash, without a fit.
+//! Builds the estimate of a hypothetical flash device, without a fit.
 
 use super::{Estimate, PCIE_MB_S, SATA_MB_S};
 use crate::device::AssumedFlash;
 
-/// Flash that a trial goes by, in sectors: 1 GiB, because hundreds of devices are built.
+/// Size of the flash model in trials, in sectors: 1 GiB, because hundreds of devices are built.
 pub const SMALL_FLASH: u64 = 1 << 21;
 
-/// The device with this capacity in sectors.
+/// A flash device with this capacity in sectors.
 pub fn assumed(capacity: u64, flash: &AssumedFlash) -> Estimate {
     Estimate {
         capacity,

@@ -1,7 +1,7 @@
-//! A large device as a small one: places are folded onto it.
+//! Models a large flash device by a small one: addresses are folded onto it.
 //!
-//! To flash it is all the same where something lies. A model of less flash takes less memory and is built faster; as much of it is
-//! spare, so that collection takes its share all the same.
+//! On flash, addresses hardly matter. A smaller model takes less memory and is built faster; its spare share is the same, so that garbage
+//! collection takes its share.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use sim::device::ssd::FlashTally;
 use sim::device::{Completion, Device};
 use sim::profile::{DeviceOptions, DeviceProfile};
 
-/// The profile of the small one, and the sectors of the large one.
+/// The profile of the small device, and the capacity of the large one in sectors.
 #[derive(Debug)]
 pub struct Folded {
-    /// What serves.
+    /// The device that serves requests.
     pub inner: Arc<dyn DeviceProfile>,
-    /// What it stands for.
+    /// The capacity that it stands for.
     pub capacity: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Flash from times: what a page takes to read and to program, how many work at once, and what takes writes before them.
+//! Estimates a flash device from response times: page read and program times, parallelism, write buffer.
 
 mod assumed;
 mod folded;
@@ -15,40 +15,40 @@ use super::access::Access;
 use super::findings::Finding;
 use super::refine::{Move, refine, scaled};
 
-/// A time needs at least this number of accesses.
+/// Minimum number of accesses for an estimate.
 const MIN_COUNT: usize = 10;
-/// Up to this number of sectors a request is one page or two.
+/// Requests of up to this number of sectors are one page or two.
 const SMALL: u64 = 16;
-/// Bytes of a page if it need not be larger; 4 to 16 KiB were sold.
+/// Default page size in bytes; 4 to 16 KiB were sold.
 const USUAL_PAGE: u64 = 8_192;
-/// More pages take a model much memory: pages become larger instead, up to what a profile allows.
+/// Many pages take a model much memory: beyond this number pages become larger instead, up to what a profile allows.
 const MAX_PAGES: u64 = 1 << 23;
 const LARGEST_PAGE: u64 = 32_768;
 const PAGES_PER_BLOCK: u64 = 128;
-/// Flash that replays go by, in sectors: 32 GiB; and what a profile can hold.
+/// Size of the model for replays, in sectors: 32 GiB; and the maximum of a profile.
 const FOLDED: u64 = 1 << 26;
 const LARGEST: u64 = 1 << 32;
-/// Times of flash with two or three bits a cell, in microseconds: makers' sheets have 45 to 110 and 400 to 1,300.
+/// Times of flash with two or three bits per cell, in microseconds: data sheets have 45 to 110 and 400 to 1,300.
 const USUAL_READ_US: f64 = 70.0;
 const USUAL_PROGRAM_US: f64 = 700.0;
 const ERASE_US: f64 = 3_500.0;
-/// What a controller adds.
+/// Default overhead of the controller.
 const USUAL_OVERHEAD_US: f64 = 20.0;
-/// A page goes over its channel at this rate.
+/// Transfer rate of a channel.
 const CHANNEL_MB_S: f64 = 400.0;
-/// Of SATA, and of the next faster link, PCIe 3 with four lanes.
+/// Rates of SATA and of the next faster link, PCIe 3 with four lanes.
 const SATA_MB_S: f64 = 540.0;
 const PCIE_MB_S: f64 = 3_200.0;
 /// Default number of dies.
 const USUAL_DIES: f64 = 16.0;
-/// Pages of the write buffer if there is one.
+/// Default size of the write buffer in pages, if there is one.
 const USUAL_BUFFER: f64 = 512.0;
-/// No cell is programmed in so little time: a write that takes less went to a buffer.
+/// No cell is programmed faster: a write that takes less went to a buffer.
 const QUICKEST_PROGRAM_US: f64 = 130.0;
-/// Flash beyond the capacity.
+/// Factor from the capacity to the flash, which includes over-provisioning.
 const SPARE: f64 = 1.15;
 
-/// A flash device, as far as it shows.
+/// The parameters of a flash device, as far as the accesses show them.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     capacity: u64,
@@ -70,7 +70,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     estimate_with_distance(accesses, capacity).0
 }
 
-/// The same, with the distance of its replays.
+/// Like [`estimate`], with the replay error.
 pub fn estimate_with_distance(accesses: &[Access], capacity: u64) -> (Estimate, f64) {
     let page_us = page_bytes(capacity) as f64 / CHANNEL_MB_S;
     let small = |write: bool| accesses.iter().filter(move |access| access.write == write && access.sectors <= SMALL);
@@ -82,7 +82,7 @@ pub fn estimate_with_distance(accesses: &[Access], capacity: u64) -> (Estimate, 
     let write = alone(true).or_else(|| quickest(true));
     let is_buffered = write.is_none_or(|(us, _)| us < QUICKEST_PROGRAM_US);
     let (dies, queued) = dies(accesses, read_us + page_us);
-    // What went to a buffer is programmed when that is to be empty: a page at least.
+    // A flush programs what is buffered: at least a page.
     let flushes: Vec<f64> = accesses.iter().filter_map(|access| access.flush).map(|flush| 1e3 * flush.response_ms()).collect();
     let flushed = quantile(flushes.into_iter().filter(|us| *us >= QUICKEST_PROGRAM_US).collect(), 0.1);
     let told = if is_buffered { flushed } else { write };
@@ -107,7 +107,7 @@ pub fn estimate_with_distance(accesses: &[Access], capacity: u64) -> (Estimate, 
     })
 }
 
-/// What replays may move: everything by a part of itself, what counts units by its double or half.
+/// Parameters that replays refine: times and rates by a fraction, counts by a factor.
 const MOVES: &[Move<Estimate>] = &[
     |old, step| Some(Estimate { dies: (old.dies * if step > 0.0 { 2.0 } else { 0.5 }).clamp(1.0, 256.0), ..old.clone() }),
     |old, step| Some(Estimate { read_us: scaled(old.read_us, step), ..old.clone() }),
@@ -130,7 +130,7 @@ fn median(values: Vec<f64>) -> Option<(f64, usize)> {
     quantile(values, 0.5)
 }
 
-/// The value below which this share lies, and of how many; `None` of too few.
+/// The quantile at this share, and the number of values; `None` with too few values.
 fn quantile(mut values: Vec<f64>, share: f64) -> Option<(f64, usize)> {
     if values.len() < MIN_COUNT {
         return None;
@@ -139,7 +139,7 @@ fn quantile(mut values: Vec<f64>, share: f64) -> Option<(f64, usize)> {
     Some((*values.select_nth_unstable_by(at, f64::total_cmp).1, number))
 }
 
-/// Dies that work at once: of n requests at random on p dies, n p / (n + p - 1) are served at once.
+/// Number of dies: of n random requests on p dies, n p / (n + p - 1) are served in parallel. With the number of accesses; 0 for a default.
 fn dies(accesses: &[Access], service_us: f64) -> (f64, usize) {
     let (mut gaps, mut there, mut number) = (0.0, 0.0, 0);
     for access in accesses.iter().filter(|access| !access.write && access.others >= 3 && access.sectors <= SMALL) {
@@ -157,7 +157,7 @@ fn dies(accesses: &[Access], service_us: f64) -> (f64, usize) {
     (dies.clamp(1.0, 256.0), number)
 }
 
-/// The most that passed in a stretch of accesses.
+/// The highest throughput of a stretch of accesses, in MB/s.
 fn fastest_mb_s(accesses: &[Access]) -> f64 {
     const STRETCH: usize = 64;
     let rate = |stretch: &[Access]| {
@@ -177,22 +177,22 @@ fn page_bytes(capacity: u64) -> u64 {
 }
 
 impl Estimate {
-    /// The same with this queue depth.
+    /// This device with at least this queue depth.
     pub fn holding(self, requests: u32) -> Estimate {
         Estimate { depth: requests.clamp(self.depth, 1_024), ..self }
     }
 
-    /// The device, as far as a profile can hold it.
+    /// The profile of the device, with its capacity limited to the maximum of a profile.
     pub fn profile(&self) -> Result<Profile, ProfileError> {
         Profile::parse(&self.text(), "fitted")
     }
 
-    /// The device for replays, which takes little memory.
+    /// The device for replays: a large one is folded, to save memory.
     pub fn folded(&self) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
         self.folded_to(FOLDED)
     }
 
-    /// The same in this number of sectors.
+    /// Like [`folded`](Self::folded), to this number of sectors.
     pub fn folded_to(&self, sectors: u64) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
         if self.capacity <= sectors {
             return Ok(self.profile()?.device());
@@ -205,7 +205,7 @@ impl Estimate {
         let capacity = self.capacity.min(LARGEST);
         let page = page_bytes(capacity);
         let dies = (self.dies.round() as u64).max(1);
-        // A channel for each four dies: the rest wait for cells and not for it.
+        // A channel per four dies: requests then wait for cells rather than for the channel.
         let channels = dies.div_ceil(4).next_power_of_two().min(64);
         let per_channel = dies.div_ceil(channels);
         let pages = (capacity * 512).div_ceil(page) as f64 / (channels * per_channel) as f64;
@@ -233,7 +233,7 @@ impl Estimate {
         text
     }
 
-    /// Everything that was found.
+    /// All estimated parameters.
     pub fn findings(&self) -> Vec<Finding> {
         let part = |value: f64| 0.3 * value;
         vec![

@@ -1,4 +1,4 @@
-//! An assumed hard disk, without a fit.
+//! Builds the estimate of a hypothetical hard disk, without a fit.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use super::turn::Turn;
 use super::{Estimate, Seeks, USUAL_SETTLE_MS};
 use crate::device::AssumedDisk;
 
-/// The disk with this capacity in sectors.
+/// A disk with this capacity in sectors.
 pub fn assumed(capacity: u64, disk: &AssumedDisk) -> Estimate {
     let mut tracks = Tracks::usual(capacity);
     tracks.slow(1.0 / disk.faster, 0);
-    // No command takes longer than the shortest way of the arm that it is a part of.
+    // The overhead is a part of the shortest seek.
     let overhead_ms = disk.overhead_ms.min(0.7 * disk.short_ms);
     let memory = Memory::assumed((disk.write_cache, disk.segments), overhead_ms, tracks.transfer_ms(0, 1));
     let policy = if disk.reorders { QueuePolicy::Sptf } else { QueuePolicy::Fifo };

@@ -1,4 +1,4 @@
-//! The drive's memory and its processor: overhead, what it reads on, which writes it reports early.
+//! The drive's cache and controller: command overhead, read-ahead, cache segments, write caching.
 
 use std::collections::BTreeMap;
 
@@ -9,56 +9,56 @@ use crate::device::seek::Curve;
 use super::tracks::Tracks;
 use super::turn::Turn;
 
-/// A choice needs at least this number of accesses.
+/// Minimum number of accesses for an estimate.
 const MIN_COUNT: usize = 10;
 /// Default command overhead: data sheets and measurements have 0.1 to 1.1 ms.
 const USUAL_OVERHEAD_MS: f64 = 0.25;
 const MAX_OVERHEAD_MS: f64 = 1.1;
-/// Overhead of a hit, as a part of that of a miss.
+/// Overhead of a cache hit, as a fraction of that of a miss.
 const OF_HIT: f64 = 0.6;
-/// The default rate of the bus, as a factor on that of the media.
+/// Default bus rate, as a factor on the media rate.
 const BUS_TO_MEDIA: f64 = 1.5;
-/// No bus is chosen that is slower than usual media by this factor: a drive of today behind USB 2 is 5 times. Reads that
-/// take longer, and all the same time, lose a turn of the platter each.
+/// The bus is assumed to be at most this factor slower than usual media: a current drive behind USB 2 is 5 times. Reads that all take the
+/// same time and longer than that miss a turn of the platter each.
 const SLOWEST_BUS_TO_MEDIA: f64 = 6.0;
 /// Default number of cache segments.
 const USUAL_SEGMENTS: u32 = 16;
-/// A write counts as buffered that takes less than this if there are no reads to compare it with; in ms.
+/// A write faster than this counts as buffered if there are no reads to compare it with; in ms.
 const QUICK_MS: f64 = 1.0;
 
-/// A choice, and the number of accesses that it rests on.
+/// An estimate, and the number of accesses that it is based on.
 #[derive(Clone, Copy, Debug)]
 pub struct Inferred<T> {
-    /// What was chosen.
+    /// The estimate.
     pub value: T,
-    /// Accesses; 0: a default.
+    /// Number of accesses; 0 for a default.
     pub accesses: usize,
 }
 
-/// See the file's head.
+/// Parameters of the drive's cache and controller.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Whether writes are reported before they are on the media.
+    /// Whether writes are reported before they reach the media.
     pub write_cache: Inferred<bool>,
     /// Whether the drive reads ahead.
     pub reads_ahead: Inferred<bool>,
-    /// Segments of its cache.
+    /// Number of cache segments.
     pub segments: Inferred<u32>,
-    /// Overhead of a command that goes to the media, in ms.
+    /// Overhead of a command that is served by the media, in ms.
     pub overhead_ms: f64,
-    /// Overhead of one that is served from memory.
+    /// Overhead of a command that is served from the cache, in ms.
     pub hit_ms: f64,
-    /// Time of a write that is reported early.
+    /// Overhead of a write that is reported early, in ms.
     pub early_ms: f64,
-    /// Accesses that the overhead rests on.
+    /// Number of accesses that the overheads are based on; 0 for defaults.
     pub timed: usize,
-    /// Time of a sector on the bus.
+    /// Transfer time of a sector on the bus, in ms.
     pub bus_sector_ms: f64,
-    /// What that rests on.
+    /// The evidence for it; `None` for a default.
     from_memory: Option<FromMemory>,
 }
 
-/// Writes return faster than the mechanics allow.
+/// Whether the drive has a write cache: at least a fifth of the writes are faster than the mechanics allow. `true` with too few writes.
 pub fn buffers_writes(accesses: &[Access]) -> Inferred<bool> {
     let far = |access: &&Access| !access.may_hit && access.before.is_some() && access.sectors <= 256;
     let mut reads: Vec<f64> = accesses.iter().filter(far).filter(|access| !access.write).map(Access::service_ms).collect();
@@ -71,28 +71,28 @@ pub fn buffers_writes(accesses: &[Access]) -> Inferred<bool> {
     Inferred { value: quick * 5 >= writes.len(), accesses: writes.len() }
 }
 
-/// Sorts of accesses that continue another, by the number of accesses in between.
+/// Classes of accesses that continue another, by the number of accesses in between.
 const SORTS: usize = 7;
-/// Accesses of a sort come from the media if no more of them are hits.
+/// Accesses of a class count as media accesses if the share of hits is at most this.
 const RARELY: f64 = 0.1;
 
-/// Times that differ by less are the same: no drive turns in less than 4 ms.
+/// Times that differ by less count as equal: no drive has a turn below 4 ms.
 const SAME_MS: f64 = 1.0;
 
-/// Times of reads from the drive's memory, from reads that continue others.
+/// Times of reads from the drive's cache, inferred from sequential reads.
 ///
-/// What comes from the media waits for its sector, evenly anything up to a turn. Where most reads of a size that go on take the same
-/// time, they came from memory. Two sizes separate the time of a command from that of a sector. With one size the sector's is known only if the
-/// whole is too long for a command and the transfer from the media: then the bus is slower.
+/// A media access has a rotational delay that is uniform between 0 and a turn. Where most sequential reads of a size take the same time,
+/// they were hits. Two sizes separate the command's time from that of a sector. With one size, the sector's is known only if the total is
+/// too long for a command and the transfer from the media: then the bus is slower.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FromMemory {
-    /// Of a command, in ms.
+    /// Time of a command, in ms.
     command_ms: f64,
-    /// Of each sector on the bus, in ms.
+    /// Time per sector on the bus, in ms.
     pub sector_ms: f64,
-    /// Error of `sector_ms`.
+    /// Error of `sector_ms`, in ms.
     error_ms: f64,
-    /// Reads that it rests on.
+    /// Number of reads that it is based on.
     accesses: usize,
 }
 
@@ -112,11 +112,11 @@ impl FromMemory {
             }
         }
         if let Some(line) = line(&sizes, accesses) {
-            // No command takes longer: then they wait for the platter.
+            // A command that takes longer would wait for the platter.
             let makes_sense = line.sector_ms > 0.0 && (0.0..=MAX_OVERHEAD_MS).contains(&line.command_ms);
             return makes_sense.then_some(line);
         }
-        // Of the largest overhead is the smallest part.
+        // The overhead is the smallest part of the largest size.
         let (&sectors, times) = by_size.iter_mut().next_back().filter(|(_, times)| times.len() >= 2 * MIN_COUNT)?;
         let (low, middle, high) = (quantile(times, 0.05), quantile(times, 0.5), quantile(times, 0.95));
         let from_media_ms = sectors as f64 * tracks.transfer_ms(0, 1);
@@ -130,13 +130,14 @@ impl FromMemory {
         })
     }
 
-    /// Of a read of this number of sectors.
+    /// Time of a read of this number of sectors, in ms.
     fn ms(&self, sectors: u64) -> f64 {
         self.command_ms + self.sector_ms * sectors as f64
     }
 }
 
-/// The line through times by sectors (Theil and Sen's: the median of the slopes between sizes of which one is twice the other).
+/// A line through times by sectors (Theil-Sen: the median of the slopes between sizes of which one is at least twice the other). `None`
+/// without such a pair.
 fn line(sizes: &[(f64, f64)], accesses: usize) -> Option<FromMemory> {
     let pairs = sizes.iter().flat_map(|small| sizes.iter().map(move |large| (small, large)));
     let mut slopes: Vec<f64> = pairs
@@ -152,11 +153,11 @@ fn line(sizes: &[(f64, f64)], accesses: usize) -> Option<FromMemory> {
     Some(FromMemory { command_ms: quantile(&mut commands, 0.5), sector_ms, error_ms, accesses })
 }
 
-/// The share of hits in memory among accesses of each sort; `None` if there are too few.
+/// The share of cache hits among reads of each class; `None` where there are too few reads.
 pub struct Hits([Option<f64>; SORTS]);
 
 impl Hits {
-    /// Of reads. Before the speed and the seeks are known, one that takes hardly longer than its transfer is a hit.
+    /// Before rotation and seeks are known, a read counts as a hit if it takes hardly longer than its transfer.
     pub fn of(accesses: &[Access], tracks: &Tracks, from_memory: Option<FromMemory>) -> Hits {
         let mut counts = [(0_u32, 0_u32); SORTS];
         for access in accesses.iter().filter(|access| !access.write) {
@@ -169,28 +170,28 @@ impl Hits {
         Hits(counts.map(share))
     }
 
-    /// Whether such a read came from the media, almost certainly.
+    /// Whether such a read was almost certainly served by the media.
     pub fn misses(&self, access: &Access) -> bool {
         match access.follows {
             Some(back) => self.0[sort(back)].is_some_and(|hits| hits <= RARELY),
-            // Near another, but not where it ends: as likely to need no seek as to be a hit.
+            // Near another, but not where it ends: it may be a hit, or a miss without a seek.
             None => !access.may_hit,
         }
     }
 }
 
-/// What a read takes that goes on and is read ahead: as long as from memory, and not less than from the media.
+/// Time of a sequential read that was read ahead, in ms: as from the cache, and not less than from the media.
 fn hit_ms(access: &Access, tracks: &Tracks, from_memory: Option<FromMemory>) -> f64 {
     tracks.transfer_ms(access.lba, access.sectors).max(from_memory.map_or(0.0, |memory| memory.ms(access.sectors)))
 }
 
-/// The sort of an access that continues one this number before.
+/// The class of an access that continues one `back` accesses earlier.
 fn sort(back: usize) -> usize {
     (back.max(1).ilog2() as usize).min(SORTS - 1)
 }
 
 impl Memory {
-    /// What follows on, and how fast.
+    /// Estimates all parameters, given tracks, rotation and seek curve.
     pub fn fit(
         accesses: &[Access],
         tracks: &Tracks,
@@ -202,7 +203,7 @@ impl Memory {
         let bus_sector_ms = from_memory.map_or(tracks.transfer_ms(0, 1) / BUS_TO_MEDIA, |memory| memory.sector_ms);
         let net = |access: &Access| access.service_ms() - access.sectors as f64 * bus_sector_ms;
         let following: Vec<&Access> = accesses.iter().filter(|access| !access.write && access.follows.is_some()).collect();
-        // A miss that follows on waits for the rest of a turn: by then the sector has passed.
+        // A sequential miss waits for the rest of a turn: its sector has already passed.
         let is_hit = |access: &Access| access.service_ms() - hit_ms(access, tracks, from_memory) < 0.35 * turn.ms;
         let segments = segments(&following, is_hit);
         let mut quick: Vec<f64> =
@@ -230,7 +231,7 @@ impl Memory {
         }
     }
 
-    /// The memory of an assumed drive. `sector_ms`: of the media.
+    /// The cache of an assumed drive. `sector_ms`: transfer time per sector of the media.
     pub fn assumed((write_cache, segments): (bool, u32), overhead_ms: f64, sector_ms: f64) -> Memory {
         let hit_ms = overhead_ms * OF_HIT;
         Memory {
@@ -246,12 +247,12 @@ impl Memory {
         }
     }
 
-    /// Whether reads showed the rate of the bus.
+    /// Whether reads showed the bus rate.
     pub fn has_bus_rate_estimate(&self) -> bool {
         self.from_memory.is_some()
     }
 
-    /// As findings for people.
+    /// The parameters as findings for display.
     pub fn findings(&self) -> Vec<Finding> {
         let word = |yes: bool| if yes { "yes" } else { "no" };
         let mb_s = |sector_ms: f64| 0.512 / sector_ms;
@@ -266,8 +267,8 @@ impl Memory {
     }
 }
 
-/// Whether reads that go on find what was read ahead. Only one that goes on from the very access before tells that a drive does not
-/// read ahead: with others in between, what it had read may have made room for theirs.
+/// Whether sequential reads hit what was read ahead. Only a read that continues the access right before it proves that a drive does not
+/// read ahead: with others in between, its segment may have been reused.
 fn reads_ahead(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred<bool> {
     let at_once: Vec<bool> = following.iter().filter(|access| access.follows == Some(1)).map(|access| is_hit(access)).collect();
     let hits = |all: &[bool]| all.iter().filter(|hit| **hit).count();
@@ -279,7 +280,7 @@ fn reads_ahead(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Infer
     Inferred { value: true, accesses: if is_told { all.len() } else { 0 } }
 }
 
-/// Runs of reads that go on from memory with this number of others in between.
+/// The number of cache segments: the largest number of accesses in between with which sequential reads are still mostly hits.
 fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred<u32> {
     let (mut most, mut told) = (0, 0);
     for size in [2, 4, 8, 16, 32, 64] {
@@ -294,7 +295,7 @@ fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred
         told += between.len();
         let hits = between.iter().filter(|hit| **hit).count();
         if 2 * hits < between.len() {
-            // With nothing seen to hit before, there may be any number below.
+            // If no smaller number had hits, any number below is possible.
             let value = if most > 0 { most } else { USUAL_SEGMENTS.min(size as u32 / 2) };
             return Inferred { value, accesses: told };
         }
@@ -303,7 +304,7 @@ fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred
     Inferred { value: most.max(USUAL_SEGMENTS), accesses: if most >= USUAL_SEGMENTS { told } else { 0 } }
 }
 
-/// The quantile at this share; 0 of no values.
+/// The quantile at this share; 0 without values.
 pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -319,7 +320,7 @@ mod tests {
     use crate::device::access;
     use block::Nanos;
 
-    /// Two streams that read each in turn and in order, 64 KiB and now and then this number of sectors, each read served in this time in ms.
+    /// Two alternating sequential readers of 64 KiB, and now and then of this number of sectors, with this service time in ms.
     fn in_turn(other_sectors: u32, service_ms: impl Fn(u64, u32) -> f64) -> Vec<Access> {
         let mut now = Nanos::ZERO;
         let mut next = [0, 4_000_000];
@@ -349,11 +350,11 @@ mod tests {
 
     #[test]
     fn reads_that_lose_a_turn_each_on_a_large_disk_are_not_limited_by_the_bus() {
-        // 4 TB pass 64 KiB in half a millisecond; a turn of 7,200 rpm and the transfer is 8.8 ms.
+        // A 4 TB drive transfers 64 KiB in half a millisecond; a turn at 7,200 rpm plus the transfer is 8.8 ms.
         let tracks = Tracks::usual(7_814_037_168);
         let accesses = in_turn(128, |number, _| 8.8 + 0.001 * (number % 7) as f64);
         assert_eq!(FromMemory::found(&accesses, &tracks), None);
-        // Behind USB 2 they take 2 ms.
+        // Behind USB 2 the reads take 2 ms.
         let accesses = in_turn(128, |number, _| 2.1 + 0.001 * (number % 7) as f64);
         assert!(FromMemory::found(&accesses, &tracks).is_some());
     }
@@ -367,7 +368,7 @@ mod tests {
         };
         let memory = found(0.9).unwrap();
         assert!((0.0195..=0.0205).contains(&memory.sector_ms) && (0.88..=0.92).contains(&memory.command_ms), "{memory:?}");
-        // No command takes so long: these wait for the platter.
+        // A command is never that long: these reads wait for the platter.
         assert_eq!(found(6.0), None);
     }
 

@@ -1,7 +1,7 @@
-//! A hard disk from times: turn, seeks, tracks, memory, queue.
+//! Estimates a hard disk from service times: rotation, seeks, tracks, cache, queue.
 //!
-//! Each is estimated over a prior, one after the other: what is found first is needed for the next. Where requests do not show it (sequential
-//! reads show no seek, buffered writes nothing but the buffer) the prior stays, and the finding says so.
+//! Parameters are estimated one after the other, each with a prior: the first are inputs of the next. Where the accesses do not show one
+//! (sequential reads show no seek, buffered writes only the buffer), the prior stays, and the finding says so.
 
 mod assumed;
 mod memory;
@@ -28,30 +28,30 @@ use queue::Queue;
 use tracks::Tracks;
 use turn::Turn;
 
-/// A curve needs at least this number of seeks.
+/// Minimum number of seeks for a curve.
 const MIN_SEEKS: usize = 30;
-/// And uses at most this number: more cost much and hardly improve it.
+/// Maximum number of seeks for a curve: more cost much and hardly improve it.
 const MAX_SEEKS: usize = 800;
-/// Blocks that are left out one at a time, to see how sure the curve is; 95% of Student's distribution with one degree less.
+/// Number of jackknife blocks, and the two-sided 95% quantile of Student's distribution with one degree of freedom less.
 const BLOCKS: usize = 5;
 const STUDENT: f64 = 2.776;
 /// Relative error of the curve's shape compared with measured ones (those of DIXtrac in the shipped profiles).
 const OFF_SHAPE: f64 = 0.05;
-/// What writes add to the settle time: data sheets say 0.1 to 1 ms.
+/// Default settle time that writes add to a seek: data sheets say 0.1 to 1 ms.
 const USUAL_SETTLE_MS: f64 = 0.4;
-/// It is not outside of this: a little below 0 where the curve of the reads is too high.
+/// Bounds on it: slightly negative where the curve of the reads is too high.
 const SETTLES_MS: (f64, f64) = (-1.0, 4.0);
 
-/// No access that needs the arm takes less than its transfer and this: the shortest seeks take as long, and the platter seldom stands
-/// right.
+/// An access that takes less than its transfer plus this did not move the arm: the shortest seeks take as long, and the rotational delay is
+/// seldom 0.
 const QUICKEST_ARM_MS: f64 = 0.5;
-/// Of half the stroke, with overhead: no drive of 15,000 turns a minute took less.
+/// Fastest seek over half the stroke, overhead included: no drive of 15,000 rpm was faster.
 const FASTEST_ARM_MS: f64 = 3.0;
 
-/// Weight of the error of a disk with an arm faster than that.
+/// Penalty factor on the error of a disk with a faster arm.
 const UNUSUAL: f64 = 2.0;
 
-/// A hard disk, as far as it shows.
+/// The parameters of a hard disk, as far as the accesses show them.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     capacity: u64,
@@ -65,7 +65,7 @@ pub struct Estimate {
     settled: usize,
 }
 
-/// What the curve was fitted to.
+/// The input of the fit of the seek curve.
 #[derive(Clone, Debug)]
 struct Seeks {
     samples: Arc<[SeekSample]>,
@@ -87,7 +87,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let told = seek::thin(if by_writes { &writes } else { &reads }, MAX_SEEKS);
     let writes_come_between = write_cache.value && accesses.iter().filter(|access| access.write).count() * 20 > accesses.len();
     let strange = if writes_come_between { seek::STRANGE_BEHIND_WRITES } else { seek::STRANGE };
-    // Both lie in a band of the same height, writes a little higher.
+    // Reads and writes lie in bands of the same height, that of writes a little higher.
     let settled = writes.iter().map(|sample| SeekSample { ms: sample.ms - USUAL_SETTLE_MS, ..*sample });
     let both: Vec<SeekSample> = reads.iter().copied().chain(settled).collect();
     let turn = turn::find(accesses, &both, (tracks.rate_error(), strange), write_cache.value);
@@ -109,8 +109,8 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     Estimate { capacity, turn, tracks, memory, queue, curve, seeks, settle_ms: settle.0, settled: settle.1 }
 }
 
-/// What replays may move: times by a part of themselves, or by a part of a turn. Not the seek curve: what it gains there makes up for
-/// other faults of the model.
+/// Parameters that replays refine: times by a fraction of themselves or of a turn. Not the seek curve: there, a gain only compensates other
+/// errors of the model.
 pub const MOVES: &[Move<Estimate>] = &[
     |old, step| {
         old.moved(step < 0.0 || old.memory.overhead_ms < old.curve.short_ms / 2.0, |new| {
@@ -120,7 +120,7 @@ pub const MOVES: &[Move<Estimate>] = &[
     |old, step| old.moved(true, |new| new.memory.hit_ms = scaled(old.memory.hit_ms, step)),
     |old, step| old.moved(old.memory.write_cache.value, |new| new.memory.early_ms = scaled(old.memory.early_ms, step)),
     |old, step| {
-        // A bus that is slower than the media shows in reads from memory: what else takes longer it must not make up for.
+        // A bus slower than the media shows in reads from the cache: it must not explain anything else that takes longer.
         let sector_ms = scaled(old.memory.bus_sector_ms, step);
         let makes_sense = !old.memory.has_bus_rate_estimate() && sector_ms <= old.tracks.transfer_ms(0, 1);
         old.moved(makes_sense, |new| new.memory.bus_sector_ms = sector_ms)
@@ -140,13 +140,13 @@ impl Seeks {
         Band { turn_ms: turn.ms, rate_error: self.rate_error, waits: &self.waits }
     }
 
-    /// Seeks that the curve rests on; 0 if there are too few.
+    /// Number of seeks that the curve is based on; 0 if there are too few.
     fn told(&self) -> usize {
         if self.samples.len() < MIN_SEEKS { 0 } else { self.samples.len() }
     }
 
-    /// How far the curve may be off at the short way and at the long one: the jackknife's variance. No curve is surer than the softness
-    /// of the band, nor than drives keep to its shape.
+    /// Errors of the curve for the short and the long seek, in ms: the jackknife's 95% interval, but not below the softness of the band or
+    /// the usual deviation from the curve's shape.
     fn errors(&self, turn: &Turn, curve: &Curve) -> (f64, f64) {
         let (mut short, mut long) = (0.0, 0.0);
         let size = self.samples.len().div_ceil(BLOCKS).max(1);
@@ -164,7 +164,7 @@ impl Seeks {
     }
 }
 
-/// Separates accesses of the media from others, and gives their transfer times.
+/// Selects media accesses, and gives their transfer times.
 struct Media<'a> {
     tracks: &'a Tracks,
     hits: &'a Hits,
@@ -172,8 +172,8 @@ struct Media<'a> {
 }
 
 impl Media<'_> {
-    /// The seeks to reads, or to writes, of the media. Those after a write that may still be in memory are left out: the arm's position is not
-    /// known.
+    /// The seeks of media reads, or writes. Accesses after a write that may still be in the cache are left out: the arm's position is
+    /// unknown.
     fn samples(&self, accesses: &[Access], write_cache: bool, of_writes: bool) -> Vec<SeekSample> {
         let mut samples = Vec::new();
         let from_media = |access: &&Access| if of_writes { !access.may_hit } else { self.hits.misses(access) };
@@ -182,11 +182,11 @@ impl Media<'_> {
             if wrote && write_cache {
                 continue;
             }
-            // The bus carries what is read as the media bring it: the slower of the two sets the pace. What is written crosses it before.
+            // Reads stream over the bus while the media transfer: the slower of the two sets the pace. Writes cross the bus before.
             let on_bus_ms = if of_writes { 0.0 } else { self.bus_sector_ms * access.sectors as f64 };
             let transfer_ms = self.tracks.transfer_ms(access.lba, access.sectors).max(on_bus_ms);
             let ms = access.service_ms();
-            // It was read, or read ahead, long before.
+            // A cache hit, or read ahead.
             if !of_writes && ms - transfer_ms < QUICKEST_ARM_MS {
                 continue;
             }
@@ -198,7 +198,7 @@ impl Media<'_> {
 }
 
 impl Estimate {
-    /// The estimate with the least replay error on these accesses, and that error.
+    /// The estimate refined to the least replay error on these accesses, and that error.
     pub fn refined(self, accesses: &[Access]) -> (Estimate, f64) {
         refine(self, MOVES, accesses, |estimate, at_once| estimate.build(Some(at_once)))
     }
@@ -209,44 +209,44 @@ impl Estimate {
         Some(Box::new(Hdd::new(Arc::new(model), at_once, None)))
     }
 
-    /// A disk like this one of another size, with this queue depth.
+    /// This disk with another capacity in sectors and another queue depth.
     pub fn resized(&self, capacity: u64, depth: u32) -> Estimate {
         let queue = Queue { depth, ..self.queue.clone() };
         Estimate { capacity, tracks: self.tracks.resized(capacity), queue, ..self.clone() }
     }
 
-    /// Whether there are arms that are as fast. If not, several disks served, each a part.
+    /// Whether real drives have arms as fast. If not, several disks served the accesses.
     pub fn is_usual(&self) -> bool {
         self.curve.long_ms >= FASTEST_ARM_MS
     }
 
-    /// Whether it can be nothing else: its turn shows in the times of requests, and its arm takes as long as arms do.
+    /// Whether it is certainly a hard disk: rotation shows in completion times, and the arm is no faster than real ones.
     pub fn shows_platters(&self) -> bool {
         self.seen_turn().is_some() && self.is_usual()
     }
 
-    /// A replay error as other kinds of device compare with it: an arm that was never sold is a sign of something else, however well it
+    /// A replay error for comparison with other kinds of device: an arm that was never sold is evidence against a disk, however well it
     /// fits.
     pub fn weighed(&self, distance: f64) -> f64 {
         if self.is_usual() { distance } else { UNUSUAL * distance }
     }
 
-    /// In which time it turns, if that was found as a line.
+    /// The time of a turn, if it shows in completion times; `None` if it does not.
     pub fn seen_turn(&self) -> Option<Nanos> {
         self.turn.line.map(|_| Nanos::from_secs_f64(self.turn.ms / 1e3))
     }
 
-    /// Requests that it takes at once.
+    /// Queue depth.
     pub fn depth(&self) -> u32 {
         self.queue.depth
     }
 
-    /// Sectors.
+    /// Capacity in sectors.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Changed, if that makes sense.
+    /// The changed estimate; `None` unless `makes_sense`.
     fn moved(&self, makes_sense: bool, change: impl FnOnce(&mut Estimate)) -> Option<Estimate> {
         makes_sense.then(|| {
             let mut new = self.clone();
@@ -255,12 +255,12 @@ impl Estimate {
         })
     }
 
-    /// The device.
+    /// The profile of the device.
     pub fn profile(&self) -> Result<Profile, ProfileError> {
         Profile::from_hdd(&self.specification(), "fitted")
     }
 
-    /// Everything that was found.
+    /// All estimated parameters.
     pub fn findings(&self) -> Vec<Finding> {
         let (short_error, long_error) = self.seeks.errors(&self.turn, &self.curve);
         let overhead = self.memory.overhead_ms;

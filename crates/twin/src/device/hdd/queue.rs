@@ -1,4 +1,4 @@
-//! How much the drive holds at once, and whether it serves it in another order.
+//! Estimates the drive's queue depth, and whether it reorders requests.
 
 use sim::device::hdd::spec::QueuePolicy;
 
@@ -7,26 +7,26 @@ use crate::device::findings::Finding;
 
 use super::memory::Hits;
 
-/// An order needs at least this number of reads that were queued behind another.
+/// Minimum number of queued reads for an estimate of the order.
 const MIN_COUNT: usize = 20;
-/// What `sim` takes as the deepest queue.
+/// Maximum queue depth in `sim`.
 const DEEPEST: u32 = 1_024;
 
 /// The drive's queue.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    /// Requests at the drive at once.
+    /// Queue depth: the largest number of accesses in flight.
     pub depth: u32,
-    /// The depth that was reached while other requests waited.
+    /// Whether other requests waited at that depth, so that it is the drive's limit.
     pub is_full: bool,
-    /// In which order.
+    /// Order of service.
     pub policy: QueuePolicy,
-    /// Accesses that the order rests on.
+    /// Number of accesses that the order is based on; 0 for a default.
     pub queued: usize,
 }
 
 impl Queue {
-    /// Most at the drive at once; and if reads that came from the media overtake such reads: in its memory a drive finds what it reads at once.
+    /// The depth is the maximum in flight. The drive reorders if media reads overtake such reads; cache hits do not count.
     pub fn fit(accesses: &[Access], hits: &Hits) -> Queue {
         let depth = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1).min(DEEPEST);
         let waited = |access: &&Access| access.others + 1 >= depth && access.dispatched > access.arrival + 1_000;
@@ -48,7 +48,7 @@ impl Queue {
         }
     }
 
-    /// As people want it.
+    /// The parameters as findings for display.
     pub fn findings(&self) -> Vec<Finding> {
         let depth = if self.is_full { self.depth.to_string() } else { format!("at least {}", self.depth) };
         vec![
@@ -66,8 +66,8 @@ mod tests {
     use crate::device::hdd::tracks::Tracks;
     use block::Nanos;
 
-    /// Four streams that read each in order, one request at a time; each read takes this long in ms. `next` says who of those that wait is
-    /// served: the first in the list waits longest.
+    /// Four sequential readers with queue depth 1 and this response time in ms. `next` selects the waiting request to serve, by its index;
+    /// the first waits longest.
     fn policy(took_ms: f64, next: impl Fn(usize) -> usize) -> QueuePolicy {
         let mut now = Nanos::ZERO;
         let mut waiting: Vec<(u32, Nanos)> = (0..4).map(|stream| (stream, Nanos::ZERO)).collect();

@@ -1,4 +1,4 @@
-//! The estimate as a profile.
+//! Converts an estimate to a profile.
 
 use sim::device::hdd::mechanics::MAX_CYLINDERS;
 use sim::device::hdd::spec::{
@@ -9,21 +9,22 @@ use sim::device::hdd::spec::{
 use super::Estimate;
 use super::tracks::SKEW_MS;
 
-/// Zones, as drives have; and sectors of one at most.
+/// Usual number of zones, and the maximum number of sectors of one.
 const ZONES: u32 = 16;
 const MAX_IN_ZONE: u64 = 1 << 30;
-/// More cylinders cost a model much time and memory, and make seeks no more accurate: tracks lie on more surfaces then.
+/// Maximum number of cylinders: more cost a model much time and memory, and make seeks no more accurate. Tracks are spread over more
+/// surfaces instead.
 const MOST_CYLINDERS: u32 = 1 << 16;
 const MAX_SURFACES: u16 = 64;
-/// What the seek table names, as parts of the stroke: close together where the curve bends.
+/// Distances of the seek table, as fractions of the stroke: close together where the curve bends.
 const PARTS: [f64; 16] = [0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0];
-/// The time to change heads as a part of what skew allows for.
+/// Head switch time, as a fraction of the skew.
 const SWITCH_OF_SKEW: f64 = 0.6;
 /// Default size of a segment, in tracks.
 const TRACKS_IN_SEGMENT: f64 = 1.5;
 
 impl Estimate {
-    /// The profile.
+    /// The specification of the profile.
     pub fn specification(&self) -> HddSpecification {
         let (surfaces, cylinders, zones) = self.geometry();
         let turn_ms = self.turn.ms;
@@ -62,7 +63,7 @@ impl Estimate {
         }
     }
 
-    /// Surfaces, cylinders and zones that hold at least the capacity.
+    /// Surfaces, cylinders and zones with at least the capacity.
     fn geometry(&self) -> (u16, u32, Vec<ZoneSpecification>) {
         let (outer, inner) = self.tracks.outermost(self.turn.ms);
         let mean = (outer * (1.0 + inner) / 2.0).max(2.0);
@@ -116,7 +117,7 @@ impl Estimate {
             .collect()
     }
 
-    /// The curve without the overhead, which is a parameter of its own.
+    /// The seek curve without the overhead, which is a separate parameter.
     fn seek(&self, cylinders: u32) -> Seek {
         let stroke = f64::from(cylinders.max(2) - 1);
         let mut points: Vec<(u32, f64)> = Vec::new();
@@ -175,7 +176,7 @@ impl Estimate {
     }
 }
 
-/// Rounded to this fraction of one.
+/// The value rounded to a multiple of `1 / parts`.
 fn rounded(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts
 }

@@ -1,44 +1,44 @@
-//! How sectors lie: tracks get shorter towards the inside, evenly.
+//! Track layout: the track length shrinks linearly towards the inside.
 
 use crate::device::access::Access;
 use crate::device::findings::Finding;
 
 use super::turn::{Turn, USUAL_MS};
 
-/// The innermost track is so long as a part of the outermost: 0.45 to 0.62, by the zones that makers publish.
+/// Length of the innermost track relative to the outermost: 0.45 to 0.62 in the zone tables that makers publish.
 const INNER: f64 = 0.54;
-/// Surfaces of a drive if nothing is known: one to twenty were sold.
+/// Default number of surfaces: drives have had one to twenty.
 const USUAL_SURFACES: f64 = 5.0;
-/// Tracks of a surface for each sector of a track, where a track has a hundred: 25 (HP C2247A, 1992) to 130 (4 TB drives), growing
-/// with their number to this power.
+/// Tracks per surface for each sector of a track, for tracks of a hundred sectors: 25 (HP C2247A, 1992) to 130 (4 TB drives). The ratio
+/// grows with the number of sectors, to this power.
 const TRACKS_TO_SECTORS: f64 = 28.0;
 const GROWTH: f64 = 0.4;
-/// What a drive allows for a change of track, in ms: head switch, settling, and some to spare.
+/// Skew for a track change, in ms: head switch, settling, and a margin.
 pub const SKEW_MS: f64 = 1.4;
-/// A sequential reader that asks again within this time in ns keeps the media at work, if the drive reads ahead.
+/// A sequential reader that issues its next read within this time in ns keeps a drive with read-ahead streaming.
 const SOON_NS: u64 = 300_000;
-/// The number of sectors in a row that show the rate of the media: a few tracks.
+/// Minimum length of a run that shows the media rate, in sectors: a few tracks.
 const LONG_RUN: u64 = 2_048;
-/// Below this number of sectors on average the rate is that of the requests and not of the media.
+/// Below this mean size in sectors, the rate is limited by the requests and not by the media.
 const LARGE: f64 = 96.0;
 /// Prior standard deviation of the logarithm of the rate.
 const UNKNOWN: f64 = 0.5;
-/// Regions with their own rate.
+/// Number of regions with their own rate.
 const PLACES: usize = 8;
 
-/// How sectors lie.
+/// Track layout.
 #[derive(Clone, Debug)]
 pub struct Tracks {
     capacity: f64,
-    /// Sectors that pass in a ms on the outermost track, with the time that changes of track take.
+    /// Transfer rate of the outermost track in sectors per ms, track changes included.
     outer: f64,
     inner: f64,
-    /// How far off that may be, as a part of it.
+    /// Relative error of `outer`.
     error: f64,
     accesses: usize,
 }
 
-/// A rate that was seen: where, in sectors in a ms, over how many sectors, of how many accesses.
+/// An observed media rate: its LBA, sectors per ms, and the sectors and accesses that it is based on.
 struct Rate {
     place: u64,
     a_ms: f64,
@@ -48,7 +48,7 @@ struct Rate {
 }
 
 impl Tracks {
-    /// What a disk of this capacity usually has.
+    /// The default layout of a disk of this capacity in sectors.
     pub fn usual(capacity: u64) -> Tracks {
         let surface = capacity as f64 / USUAL_SURFACES;
         let mean = 100.0 * (surface / (TRACKS_TO_SECTORS * 1e4)).powf(1.0 / (2.0 + GROWTH));
@@ -56,7 +56,7 @@ impl Tracks {
         Tracks { capacity: capacity.max(1) as f64, outer, inner: INNER, error: UNKNOWN, accesses: 0 }
     }
 
-    /// Takes in the rates of long runs.
+    /// Fits the rate to long sequential runs.
     pub fn fit(&mut self, accesses: &[Access]) {
         let rates = rates(accesses);
         let (mut weighed, mut weight, mut counted) = (0.0, 0.0, 0);
@@ -77,7 +77,7 @@ impl Tracks {
         }
     }
 
-    /// Takes in the track's length that was found with the turn, if it is surer than the rates.
+    /// Uses the track length that was found with the rotation, if any: it is more precise than rates of runs.
     pub fn fit_line(&mut self, turn: &Turn) {
         if let Some((lba, a_turn)) = turn.line {
             self.outer = a_turn / turn.ms / self.length(self.part(lba));
@@ -86,7 +86,7 @@ impl Tracks {
         }
     }
 
-    /// Scales transfer times by this factor.
+    /// Divides the transfer rate by this factor.
     pub fn slow(&mut self, slower: f64, accesses: usize) {
         self.outer /= slower;
         if self.accesses == 0 {
@@ -94,22 +94,22 @@ impl Tracks {
         }
     }
 
-    /// Tracks as long on a disk of another size.
+    /// The same track lengths on a disk of another capacity, in sectors.
     pub fn resized(&self, capacity: u64) -> Tracks {
         Tracks { capacity: capacity.max(1) as f64, ..self.clone() }
     }
 
-    /// How sure the rate is: the standard deviation of its logarithm.
+    /// Standard deviation of the logarithm of the rate.
     pub fn rate_error(&self) -> f64 {
         self.error
     }
 
-    /// A track's length at this part of the stroke, as a part of the outermost one's.
+    /// Length of the track at this fraction of the stroke, relative to the outermost one.
     fn length(&self, part: f64) -> f64 {
         1.0 - (1.0 - self.inner) * part
     }
 
-    /// Where an LBA lies, as a part of the stroke.
+    /// Position of an LBA, as a fraction of the stroke.
     pub fn part(&self, lba: u64) -> f64 {
         let steep = 1.0 - self.inner;
         let share = (lba as f64 / self.capacity).min(1.0) * (1.0 - steep / 2.0);
@@ -121,18 +121,18 @@ impl Tracks {
         sectors as f64 / (self.outer * self.length(self.part(lba)))
     }
 
-    /// The outermost track's length with nothing taken off for skew, and the innermost one's part of it.
+    /// Length of the outermost track in sectors, with nothing deducted for skew, and the innermost length relative to it.
     pub fn outermost(&self, turn_ms: f64) -> (f64, f64) {
         (self.outer * (turn_ms + SKEW_MS), self.inner)
     }
 
-    /// Surfaces, for tracks of this length.
+    /// The number of surfaces, for tracks of this mean length.
     pub fn surfaces(&self, mean_sectors: f64) -> u16 {
         let tracks = TRACKS_TO_SECTORS * (mean_sectors / 100.0).powf(GROWTH) * mean_sectors;
         (self.capacity / (tracks * mean_sectors)).round().clamp(1.0, 20.0) as u16
     }
 
-    /// As people want it.
+    /// The rates as findings for display.
     pub fn findings(&self) -> Vec<Finding> {
         let mb_s = |a_ms: f64| a_ms * 0.512;
         vec![
@@ -142,7 +142,7 @@ impl Tracks {
     }
 }
 
-/// Of each place, the fastest long run of reads.
+/// The fastest long sequential read run of each region.
 fn rates(accesses: &[Access]) -> Vec<Rate> {
     let end = accesses.iter().map(Access::end).max().unwrap_or(1).max(1);
     let mut fastest: [Option<Rate>; PLACES] = [const { None }; PLACES];

@@ -1,4 +1,4 @@
-//! How long a turn takes.
+//! Estimates the rotation time.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,7 @@ use crate::device::access::Access;
 use crate::device::findings::Finding;
 use crate::device::seek::{self, SeekSample};
 
-/// Speeds that drives were sold with, in turns a minute, and the logarithm of how usual each is compared with the most usual: from data sheets
-/// of 1990 to 2020.
+/// Speeds of drives in turns a minute, with log priors relative to the commonest: from data sheets of 1990 to 2020.
 const SOLD: [(f64, f64); 9] = [
     (3_600.0, -2.0),
     (4_200.0, -2.5),
@@ -21,39 +20,40 @@ const SOLD: [(f64, f64); 9] = [
     (12_000.0, -4.0),
     (15_000.0, -1.0),
 ];
-/// Drives turn a little faster or slower than is said, by such a part.
+/// Relative tolerance of the rotation speed.
 const OFF_SPEED: f64 = 0.015;
-/// The smallest part of a turn that shows in place of it.
+/// Largest divisor: with several disks, completions may show a fraction of a turn, down to a turn divided by this.
 const MAX_PARTS: u32 = 4;
-/// The commonest speed.
+/// A turn at the commonest speed.
 pub const USUAL_MS: f64 = 60e3 / 7_200.0;
-/// Regions of the disk in which tracks are of the same length, mostly: 1 GiB, as for the schedulers that look for lines.
+/// log2 of the sectors of a region in which tracks are mostly of one length: 1 GiB, as in the schedulers that look for lines.
 const REGION_SHIFT: u32 = 21;
-/// Completions that a line is looked for in, at least and at most.
+/// Minimum and maximum number of completions in which a line is looked for.
 const MIN_ENDS: usize = 48;
 const MAX_ENDS: usize = 512;
-/// The largest number of seeks in which a speed is looked for.
+/// Maximum number of seeks from which the speed is inferred.
 const MAX_SEEKS: usize = 400;
-/// The least log-likelihood ratio between a speed and the next one. Seeks are not independent, and no curve is exactly the drive's: four
-/// times that of 20 to 1.
+/// Minimum log-likelihood ratio between the best speed and the next one. Seeks are not independent, and no curve is exactly the drive's, so
+/// this is four times that of 20 to 1.
 const MIN_MARGIN: f64 = 12.0;
 
-/// A turn.
+/// An estimate of the rotation.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Its time in ms.
+    /// Time of a turn, in ms.
     pub ms: f64,
     /// Half the width of the 95% interval, in ms.
     pub uncertainty_ms: f64,
-    /// Accesses that it rests on; 0: a default.
+    /// Number of accesses that it is based on; 0 for a default.
     pub accesses: usize,
-    /// An LBA where completions show the rotation, and the sectors that pass in a turn there, with skew.
+    /// The mean LBA of the completions that show the rotation, and the sectors per turn there, skew included; `None` if they do not show
+    /// it.
     pub line: Option<(u64, f64)>,
-    /// How much likelier short waits are than long ones, see [`seek::Band`].
+    /// How much likelier a short rotational delay is than a long one, see [`seek::Waits::new`].
     pub tilt: f64,
 }
 
-/// Finds the time of a turn: as a line in the times of completions, or as the height of the band of accesses over the seek curve.
+/// Estimates the rotation: from a line in completion times, or from the height of the band of accesses over the seek curve.
 pub fn find(accesses: &[Access], samples: &[SeekSample], (rate_error, strange): (f64, f64), write_cache: bool) -> Turn {
     if let Some(turn) = by_line(accesses, write_cache) {
         return turn;
@@ -62,7 +62,7 @@ pub fn find(accesses: &[Access], samples: &[SeekSample], (rate_error, strange): 
     if samples.len() < super::MIN_SEEKS {
         return unknown;
     }
-    // With others at the device it may choose by rotation; a scheduler before it leaves no such trace, but leaves the edge.
+    // With others in flight the drive may schedule by rotation. A scheduler on the host tilts the band less.
     let queued = accesses.iter().filter(|access| access.others > 0).count();
     let tilts = if queued * 2 > accesses.len() { &seek::TILTS[..] } else { &seek::TILTS[..1] };
     let turns = SOLD.map(|(rpm, usual)| (60e3 / rpm, usual));
@@ -70,13 +70,13 @@ pub fn find(accesses: &[Access], samples: &[SeekSample], (rate_error, strange): 
     else {
         return unknown;
     };
-    // Drives turn a little faster or slower than is said: up to 0.5% (10,045 for 10,000).
+    // Real speeds deviate by up to 0.5% (10,045 for 10,000).
     let next = turns.iter().map(|turn| (turn.0 - ms).abs()).filter(|off| *off > 0.0).fold(f64::INFINITY, f64::min);
     let uncertainty_ms = if margin >= MIN_MARGIN { 0.005 * ms } else { next + 0.005 * ms };
     Turn { ms, uncertainty_ms, accesses: samples.len(), line: None, tilt }
 }
 
-/// The half with the shorter transfers: long ones cross tracks, and wait there, so that their band is higher than a turn.
+/// The half of the samples with the shorter transfers: long ones cross tracks and wait there, so their band is higher than a turn.
 fn shorter(samples: &[SeekSample]) -> Vec<SeekSample> {
     let mut transfers: Vec<f64> = samples.iter().map(|sample| sample.transfer_ms).collect();
     let middle = transfers.len() / 2;
@@ -87,7 +87,7 @@ fn shorter(samples: &[SeekSample]) -> Vec<SeekSample> {
     samples.iter().filter(|sample| sample.transfer_ms <= *median).copied().collect()
 }
 
-/// The line in the region where most reads ended.
+/// The line in the region with the most completions; `None` if it does not show rotation.
 fn by_line(accesses: &[Access], write_cache: bool) -> Option<Turn> {
     let mut regions: BTreeMap<u64, Vec<End>> = BTreeMap::new();
     for access in accesses.iter().filter(|access| access.follows.is_none() && !(access.write && write_cache)) {
@@ -101,7 +101,7 @@ fn by_line(accesses: &[Access], write_cache: bool) -> Option<Turn> {
     let latest = &ends[ends.len().saturating_sub(MAX_ENDS)..];
     let line = Finder::new().find(latest, None)?;
     let middle = latest.iter().map(|end| end.lba as f64).sum::<f64>() / latest.len() as f64;
-    // Where several disks serve, a part of a turn shows as well.
+    // With several disks, the line may show a fraction of a turn.
     let is_sold = |ms: f64| SOLD.iter().any(|(rpm, _)| (60e3 / ms / rpm - 1.0).abs() < OFF_SPEED);
     let times = (1..=MAX_PARTS).map(f64::from).find(|times| is_sold(times * line.turn_ns / 1e6)).unwrap_or(1.0);
     let ms = times * line.turn_ns / 1e6;
@@ -115,7 +115,7 @@ fn by_line(accesses: &[Access], write_cache: bool) -> Option<Turn> {
 }
 
 impl Turn {
-    /// As people want it.
+    /// The rotation as findings for display.
     pub fn findings(&self) -> Vec<Finding> {
         let rpm = 60e3 / self.ms;
         vec![
