@@ -9,8 +9,8 @@
 //! | file | `/usr/lib/seekwise/agent.toml` | `/run/seekwise/agent.toml` | `/etc/seekwise/agent.toml` |
 //! | drop-ins | `/usr/lib/seekwise/agent.toml.d/*.conf` | `/run/…` | `/etc/…` |
 //!
-//! Of the main file, the one furthest to the right is read; then all drop-ins in the order of their names, of which one further to the
-//! right replaces others with the same name. A link to `/dev/null` is an empty file, so it disables the files that it replaces.
+//! The main file furthest to the right is read; then all drop-ins in the order of their names. A drop-in further to the right replaces
+//! others with the same name. A link to `/dev/null` is an empty file, so it disables the files that it replaces.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -386,7 +386,7 @@ mod tests {
         assert_eq!(trust.weighted(&expected), None);
         (0..20).for_each(|_| trust.note(&expected, 0.5));
         assert_eq!(trust.weighted(&expected), Some(expected), "they were right later");
-        // The same from earlier local measurements.
+        // Earlier local measurements change the trust in the same way.
         let own = |gain: f64| FleetOutcome { machine: [0; 16], ..outcome(0, "", gain) };
         let others: Vec<FleetOutcome> = (1..=5).map(|machine| outcome(machine, "", 0.9)).collect();
         let with = |own: &[FleetOutcome]| known(&[&others, own].concat()).trust();

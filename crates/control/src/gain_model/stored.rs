@@ -47,7 +47,7 @@ pub struct TrainingScore {
     pub constant_gain: f32,
     /// Root mean square error of expected gains.
     pub error: f32,
-    /// The same error if the mean gain of each setting is the expectation.
+    /// Root mean square error when the mean gain of each setting is the expectation.
     pub error_of_mean: f32,
     /// Share of gains that lie within the stated 90% interval.
     pub within_90: f32,

@@ -15,7 +15,7 @@ use observe::preference::Preference;
 const DRAWN: usize = 256;
 /// Standard errors above the mean of the upper confidence bound.
 const CONFIDENCE: f64 = 2.0;
-/// Length scales and noise shares, of which the likeliest are used.
+/// Candidate length scales and noise shares: the likeliest pair is used.
 const LENGTHS: [f64; 4] = [0.15, 0.3, 0.6, 1.2];
 const NOISES: [f64; 3] = [0.01, 0.1, 0.4];
 /// Number of random genomes after the seeds, before the first model.

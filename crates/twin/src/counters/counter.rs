@@ -19,7 +19,7 @@ pub struct Counter {
     had_to_wait: BTreeMap<(StreamId, u64, Nanos), Nanos>,
 }
 
-/// A request of which more parts may be reported.
+/// A request that may have further parts to report.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     op: Op,

@@ -13,8 +13,9 @@ use crate::call_model::CallModel;
 use crate::load::Load;
 use crate::trial::{self, Change, Services, Successor, TrialLength, TrialResult};
 
-/// Time of a live switch within the warm-up, as a share of it: by then every stream has issued a request. And that in a repeated trial.
+/// Time of a live switch, as a share of the warm-up: by then every stream has issued a request.
 const SWITCH_AT: f64 = 0.25;
+/// Time of the switch in a repeated trial, likewise.
 const REPEATED_SWITCH_AT: f64 = 0.35;
 
 /// Makes the scheduler of a setting for a queue with these limits.
