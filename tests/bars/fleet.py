@@ -35,8 +35,9 @@ def fleet(given, folder):
     report = json.loads(done.stdout)
     share, of_changes = report["starts_with_best_percent"], report["starts_with_best_of_changes_percent"]
     say(f"starts with the best known of {len(report['cases'])} loads", f"{share:.0f}%", "at least 80%", share >= 80)
-    say("  where that is another than it found", f"{of_changes:.0f}%" if of_changes is not None else "-", "", None)
+    say("  where it is better than the one found", f"{of_changes:.0f}%" if of_changes is not None else "-", "", None)
     mean = lambda name: f"{report[name]['mean_percent']:+.2f}% ({report[name]['low_percent']:+.2f} to {report[name]['high_percent']:+.2f})"
     say("gain over no fleet", mean("gain"), "", None)
+    say("  of the best known setting, fixed from the start", mean("fixed"), "", None)
     for name, words in [("hostile", "that is hostile"), ("sly", "that lies about one setting"), ("unrelated", "that is unrelated")]:
         say(f"gain by a fleet {words}", mean(name), "at least -1%", report[name]["mean_percent"] >= -1)

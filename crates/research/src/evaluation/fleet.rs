@@ -76,6 +76,8 @@ pub struct FleetCase {
     pub starts_with_best: bool,
     /// Gain of the whole run over the run without a fleet.
     pub gain_percent: f64,
+    /// Gain of the best known setting over the run without a fleet if it is set from the start and never changed.
+    pub fixed_percent: f64,
     /// Gain with a hostile fleet.
     pub hostile_percent: f64,
     /// Gain with a fleet that lies about one setting only: it claims a gain for the worst.
@@ -104,10 +106,12 @@ pub struct MeanPercent {
 pub struct FleetReport {
     /// Share of cases in which the sixth machine starts with the best known setting.
     pub starts_with_best_percent: f64,
-    /// Share among cases in which the best known setting is not the original one.
+    /// Share among cases in which the best known setting is better than the original one by more than the tolerance.
     pub starts_with_best_of_changes_percent: Option<f64>,
     /// Gain from an honest fleet.
     pub gain: Option<MeanPercent>,
+    /// Gain of the best known setting without a controller.
+    pub fixed: Option<MeanPercent>,
     /// Gain from a hostile fleet; negative values are its cost.
     pub hostile: Option<MeanPercent>,
     /// Gain from a fleet that lies about one setting only.
@@ -129,14 +133,16 @@ impl FleetReport {
         let of_changes = self.starts_with_best_of_changes_percent.map_or("-".to_owned(), |share| format!("{share:.0}%"));
         format!(
             "{} loads that five others have seen on like devices\n\
-             starts with the best known setting  {:.0}%; {of_changes} of those where that is another than the one it found\n\
+             starts with the best known setting  {:.0}%; {of_changes} of those where it is better than the one found\n\
              gain over no fleet                  {}\n\
+             gain of the best known one, fixed   {}\n\
              gain by a hostile fleet             {}\n\
              gain by one that lies about one     {}\n\
              gain by an unrelated fleet          {}\n",
             self.cases.len(),
             self.starts_with_best_percent,
             mean(&self.gain),
+            mean(&self.fixed),
             mean(&self.hostile),
             mean(&self.sly),
             mean(&self.unrelated)
@@ -177,11 +183,12 @@ impl FleetEvaluation {
             let best = cases.iter().filter(|case| case.starts_with_best).count();
             (!cases.is_empty()).then(|| 100.0 * best as f64 / cases.len() as f64)
         };
-        let changes: Vec<&FleetCase> = cases.iter().filter(|case| case.best_known != regime::FOUND).collect();
+        let changes: Vec<&FleetCase> = cases.iter().filter(|case| case.best_known_percent > percent(TOLERANCE)).collect();
         Ok(FleetReport {
             starts_with_best_percent: share(&cases.iter().collect::<Vec<_>>()).unwrap_or_default(),
             starts_with_best_of_changes_percent: share(&changes),
             gain: mean(&|case| case.gain_percent),
+            fixed: mean(&|case| case.fixed_percent),
             hostile: mean(&|case| case.hostile_percent),
             sly: mean(&|case| case.sly_percent),
             unrelated: mean(&|case| case.unrelated_percent),
@@ -246,6 +253,7 @@ impl Subject<'_> {
             self.run(&own, self.chosen.build(&ControllerInput { fleet, ..self.brief.clone() }))
         };
         let (without, with_honest, with_hostile) = (with(&[])?, with(&honest)?, with(&hostile)?);
+        let fixed = self.run(&own, Box::new(Fixed::new(Setting::parse(&best)?, WINDOW)))?;
         let (with_sly, with_unrelated) = (with(&sly)?, with(&unrelated)?);
         let gain = |run: &Run| {
             let scores = [self.score(&default, &default)?, self.score(&without, &default)?, self.score(run, &default)?];
@@ -255,8 +263,8 @@ impl Subject<'_> {
         let first = with_honest.in_force.iter().find(|(at, setting)| *at <= STARTS_S && *setting != found.to_string());
         let starts_with = first.map_or(found.to_string(), |(_, setting)| setting.clone());
         let starts_gain = if starts_with == found.to_string() { Some(0.0) } else { known.get(&starts_with).copied() };
-        let (Some(gain_percent), Some(hostile_percent), Some(sly_percent), Some(unrelated_percent)) =
-            (gain(&with_honest), gain(&with_hostile), gain(&with_sly), gain(&with_unrelated))
+        let gains = [&with_honest, &fixed, &with_hostile, &with_sly, &with_unrelated].map(gain);
+        let [Some(gain_percent), Some(fixed_percent), Some(hostile_percent), Some(sly_percent), Some(unrelated_percent)] = gains
         else {
             return Ok(None);
         };
@@ -267,6 +275,7 @@ impl Subject<'_> {
             starts_with_best: starts_gain.is_some_and(|gain| gain >= best_gain - TOLERANCE),
             starts_with,
             gain_percent,
+            fixed_percent,
             hostile_percent,
             sly_percent,
             unrelated_percent,
