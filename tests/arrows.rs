@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &["block"]),
     ("applier", &["block"]),
     ("uring", &[]),
+    ("foreign", &["block"]),
     ("serve", &["block", "sim", "uring"]),
     ("terminal", &["progress", "report"]),
     ("control", &["block", "observe", "device-model"]),
@@ -57,6 +58,7 @@ const PACKAGE: &[&str] =
 
 /// The program `seekwise` may use everything except research crates; it uses the client of the applier.
 const PROGRAM: &[&str] = &[
+    "foreign",
     "linux",
     "applier",
     "serve",

@@ -392,3 +392,44 @@ fn every_combination_of_varied_tunables_of_the_host_is_a_row_and_changes_what_it
         assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
     }
 }
+
+#[test]
+fn the_commands_of_the_page_about_schedulers_in_c_work_and_a_library_that_breaks_a_rule_fails_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    for shared in ["crates", "examples"] {
+        std::os::unix::fs::symlink(crate::commands::root().join(shared), folder.path().join(shared)).unwrap();
+    }
+    if Command::new("cc").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no C compiler");
+        return;
+    }
+    let shell = |line: &str| {
+        let here = Path::new(env!("CARGO_BIN_EXE_seekwise")).parent().unwrap();
+        let path = format!("{}:{}", here.display(), std::env::var("PATH").unwrap());
+        Command::new("sh").args(["-c", line]).env("PATH", path).current_dir(&folder).output().unwrap()
+    };
+    let page = std::fs::read_to_string(crate::commands::root().join("docs/guide/own-scheduler.md")).unwrap();
+    let lines: Vec<&str> = page.lines().filter(|line| line.starts_with("cc ") || line.starts_with("seekwise ")).collect();
+    assert_eq!(lines.len(), 2);
+    for line in &lines {
+        let output = shell(line);
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+        let printed = text(&output.stdout);
+        assert!(
+            line.starts_with("cc ")
+                || ["elevator-c ", "elevator-c:patience_ms=20", "mq-deadline"].iter().all(|name| printed.contains(name)),
+            "{printed}"
+        );
+    }
+    let source = std::fs::read_to_string(folder.path().join("examples/elevator.c")).unwrap();
+    std::fs::write(folder.path().join("bad.c"), source.replace("*id = elevator->queued[best].id;", "*id = 12345;")).unwrap();
+    assert!(shell(&lines[0].replace("elevator.so", "bad.so").replace("examples/elevator.c", "bad.c")).status.success());
+    let output = shell("seekwise simulate recipes/etcd --disk sata7200 --scheduler ./bad.so");
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(1), ""));
+    assert!(
+        text(&output.stderr).contains("elevator-c: pick dispatched request 12345, which is not queued; its results are not valid")
+    );
+    let output = shell("seekwise simulate recipes/etcd --scheduler ./absent.so");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("./absent.so"), "{}", text(&output.stderr));
+}

@@ -7,6 +7,7 @@ use control::controller::ControllerSpec;
 
 use crate::arguments;
 use crate::controller::parse;
+use crate::library;
 use crate::output::{self, Output};
 
 /// Arguments of `seekwise compare`.
@@ -15,8 +16,9 @@ pub struct Args {
     #[command(flatten)]
     experiment: arguments::Arguments,
     /// A scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`), or a set of them: `kernel` (today's Linux),
-    /// `classic` (textbooks, Linux up to 4.20, and per-request), `all`; may be given several times. Tunables of the host may follow, each
-    /// after a space (`bfq read_ahead_kb=1024`) [default: kernel]
+    /// `classic` (textbooks, Linux up to 4.20, and per-request), `all`, or a shared library with one (`./elevator.so:patience_ms=20`;
+    /// docs/guide/own-scheduler.md); may be given several times. Tunables of the host may follow, each after a space (`bfq
+    /// read_ahead_kb=1024`) [default: kernel]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...][ KEY=VALUE...]")]
     schedulers: Vec<String>,
     /// Compare every scheduler with each of these values of a tunable of the host (`seekwise host list`); given several times, with
@@ -35,6 +37,7 @@ pub struct Args {
 pub fn run(args: Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     args.output.check()?;
     let records = args.experiment.records(regimes(&args, controllers)?, true)?;
+    library::check()?;
     // The table itself does not name the load.
     let merged = if args.experiment.is_merged()? { records.first().map(|record| record.trace.name.as_str()) } else { None };
     output::show(&records, merged, &args.output)
@@ -45,7 +48,7 @@ fn regimes(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Resu
     let usual = args.schedulers.is_empty().then_some(regime::USUAL);
     let mut settings = Vec::new();
     for text in named.chain(usual) {
-        settings.extend(regime::schedulers(text)?);
+        settings.extend(regime::schedulers(&library::named(text)?)?);
     }
     let mut regimes: Vec<Regime> = regime::varied(settings, &args.vary)?.into_iter().map(Regime::Scheduler).collect();
     for text in &args.controllers {

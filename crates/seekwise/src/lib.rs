@@ -12,6 +12,7 @@ pub mod guarantee;
 pub mod host;
 pub mod kb;
 pub mod learn;
+pub mod library;
 pub mod moved;
 pub mod number;
 pub mod offered;

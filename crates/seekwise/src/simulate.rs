@@ -16,6 +16,7 @@ use control::controller::ControllerSpec;
 
 use crate::arguments;
 use crate::controller::parse;
+use crate::library;
 use crate::output::Explain;
 use crate::trace::copy::Target;
 
@@ -24,7 +25,8 @@ use crate::trace::copy::Target;
 pub struct Args {
     #[command(flatten)]
     experiment: arguments::Arguments,
-    /// The scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`)
+    /// The scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`), or a shared library with one
+    /// (`./elevator.so:patience_ms=20`; docs/guide/own-scheduler.md)
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = regime::FOUND)]
     scheduler: String,
     /// A controller that chooses scheduler and settings while the load runs, optionally with tunables (`seekwise controller
@@ -47,7 +49,7 @@ pub struct Args {
 
 /// Runs the command; `controllers` are those that `--controller` may name.
 pub fn run(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
-    let begins_with = regime::scheduler(&args.scheduler)?;
+    let begins_with = regime::scheduler(&library::named(&args.scheduler)?)?;
     let regime = match &args.controller {
         None => Regime::Scheduler(begins_with),
         Some(text) => Regime::Controller { chosen: parse(text, controllers)?, begins_with },
@@ -55,6 +57,7 @@ pub fn run(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Resu
     anyhow::ensure!(!args.fio || args.experiment.is_job_file()?, "--fio: is for job files, and the load is a trace");
     let table = args.requests.as_deref().map(RequestTable::begin).transpose()?;
     let records = args.experiment.records_observed(vec![regime], false, table.as_ref().map(RequestTable::observer))?;
+    library::check()?;
     if let (Some(table), [record, ..]) = (table, &records[..]) {
         table.write(args, record)?;
     }

@@ -3,6 +3,8 @@
 //!
 //! They are not in `block` because they need `std`: logarithms, a Fourier transform, a lock around shared knowledge.
 
+use std::sync::{Mutex, PoisonError};
+
 use block::SchedulerSpec;
 
 pub mod per_request;
@@ -10,9 +12,18 @@ pub mod per_request;
 /// The learning schedulers; the first is the default.
 pub static LEARNING: &[&SchedulerSpec] = &[&per_request::SPEC];
 
-/// Every scheduler: those of [`block::ALL`], and those that learn.
+/// Schedulers of the program's user.
+static ADDED: Mutex<Vec<&SchedulerSpec>> = Mutex::new(Vec::new());
+
+/// Adds a scheduler to [`all`] for the lifetime of the process. Its name must be unique.
+pub fn add(spec: &'static SchedulerSpec) {
+    ADDED.lock().unwrap_or_else(PoisonError::into_inner).push(spec);
+}
+
+/// Every scheduler: those of [`block::ALL`], those that learn, and those [added](add).
 pub fn all() -> impl Iterator<Item = &'static SchedulerSpec> + Clone {
-    block::ALL.iter().chain(LEARNING).copied()
+    let added = ADDED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    block::ALL.iter().chain(LEARNING).copied().chain(added)
 }
 
 /// The schedulers of textbooks and of Linux up to 4.20, and the learning ones.

@@ -1,0 +1,31 @@
+//! Schedulers from shared libraries, named by their paths.
+
+use std::path::Path;
+
+use terminal::Failed;
+
+/// Loads the library if `text` begins with the path of one (`./elevator.so:patience_ms=20`), and returns the text with the scheduler's name
+/// in its place.
+///
+/// # Errors
+/// The library cannot be loaded.
+pub fn named(text: &str) -> anyhow::Result<String> {
+    let end = text.match_indices(".so").map(|(at, ending)| at + ending.len());
+    let Some(end) = end.into_iter().find(|end| matches!(text[*end..].bytes().next(), None | Some(b':' | b' '))) else {
+        return Ok(text.to_owned());
+    };
+    let (path, rest) = text.split_at(end);
+    let spec = foreign::load(Path::new(path))?;
+    if device_model::sched::all().all(|known| !std::ptr::eq(known, spec)) {
+        device_model::sched::add(spec);
+    }
+    Ok(format!("{}{rest}", spec.name))
+}
+
+/// Fails if a library broke a rule of the interface: its requests then went in order of arrival.
+///
+/// # Errors
+/// The scheduler and the rule.
+pub fn check() -> anyhow::Result<()> {
+    foreign::check_all().map_err(|problem| Failed(format!("{problem}; its results are not valid")).into())
+}
