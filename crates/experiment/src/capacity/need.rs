@@ -44,8 +44,7 @@ pub struct Need {
 
 impl Need {
     /// The need of a load with service `there` on its reference disk and `here` alone on the host. `work` is the part of the host's work
-    /// that
-    /// it needs at that pace, `cost_s` the host's work for one of its requests in seconds.
+    /// that it needs at that pace, `cost_s` the host's work for one of its requests in seconds.
     pub fn new(work: f64, there: Service, here: Service, cost_s: f64) -> Need {
         let ratio = |one: f64, other: f64| if other > 0.0 { one / other } else { 0.0 };
         let time = f64::max(ratio(here.p99_s, there.p99_s), ratio(there.iops, here.iops));

@@ -76,8 +76,7 @@ pub struct Survey {
 
 impl Survey {
     /// Creates a survey from matrices. `arrays`: name, part of its time that may be reserved, and size in sectors. `volumes`: name and
-    /// size in
-    /// sectors.
+    /// size in sectors.
     pub fn of(samples: Vec<Consumption>, arrays: Vec<(String, f64, u64)>, volumes: Vec<(String, u64)>, rules: Rules) -> Survey {
         Survey { samples, arrays, volumes, rules }
     }
