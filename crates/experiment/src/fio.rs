@@ -121,7 +121,7 @@ pub type Got = Option<[f64; 3]>;
 pub struct Output {
     /// Reads, writes, and calls of fsync, which transfer nothing.
     pub directions: [Got; 3],
-    /// Both together.
+    /// Reads and writes together.
     pub overall: Overall,
 }
 

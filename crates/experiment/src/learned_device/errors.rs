@@ -16,9 +16,9 @@ const POINTS: usize = 20;
 /// A distribution of relative errors without sign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// How many.
+    /// Number of errors.
     pub count: usize,
-    /// Their mean, without sign.
+    /// Mean.
     pub mean: f64,
     /// The share of errors within 5, 10, 15, 20 and 30%.
     pub within: [f64; 5],
