@@ -46,7 +46,7 @@ pub struct Captured {
 
 struct Waiting {
     request: Request,
-    /// When it was dispatched and completed, once it is.
+    /// Times of dispatch and completion; `None` while outstanding.
     answer: Option<(Nanos, Nanos)>,
 }
 

@@ -54,7 +54,7 @@ pub struct Probe {
 /// A request of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Reads or writes.
+    /// Read or write.
     pub op: Op,
     /// First sector, relative to the start of the device or the file.
     pub sector: u64,
