@@ -41,13 +41,13 @@ impl Cost {
         (self.spread > 1.0).then(|| (self.together / self.spread).max(0.0))
     }
 
-    /// Expected disk time of a request in nanoseconds; what is unknown is taken from `others`.
+    /// Expected disk time of a request in nanoseconds; unknown parameters are taken from `others`.
     pub(crate) fn estimate(&self, sectors: u32, others: &Cost) -> u64 {
         let of = if self.count > 0.0 { self } else { others };
         let Some(mean) = of.mean() else { return FIRST_GUESS as u64 };
         let slope = of.slope().or(others.slope()).unwrap_or(0.0);
         let estimate = mean + slope * (f64::from(sectors) - of.sectors);
-        // A line through few points may lead anywhere, even below zero.
+        // A line through few points may be extrapolated to any value, even below zero.
         estimate.max(mean / 16.0) as u64
     }
 }

@@ -1,14 +1,14 @@
-//! Dense numbers for streams: one for each key that is held, and for recently used keys.
+//! Dense numbers for streams: for each key in use, and for recently used keys.
 //!
 //! A trace may have hundreds of thousands of streams, so only keys that are held (by a queued request or one at the device) are guaranteed
-//! to stay. Of the others the [`IDLE_MAX`] used last are kept and older ones evicted.
+//! to stay. Of the others the [`IDLE_MAX`] most recently used are kept and older ones evicted.
 
 use alloc::vec::Vec;
 
 use crate::hash_index::HashIndex;
 use crate::list::{Linked, Links, List};
 
-/// How many keys without requests are kept.
+/// Number of keys without requests to keep.
 const IDLE_MAX: usize = 4096;
 
 struct Entry {
@@ -43,7 +43,8 @@ impl Directory {
         self.by_key.get(key).next().map(|slot| slot as usize)
     }
 
-    /// Holds `key` once more. Returns its number, and whether it is new: then the owner's state under this number belongs to another key.
+    /// Adds a hold on `key`. Returns its number, and whether the number was reassigned: the owner's state for it then belongs to another
+    /// key.
     pub(crate) fn hold(&mut self, key: u64) -> (usize, bool) {
         if let Some(number) = self.find(key) {
             self.hold_number(number);
@@ -64,7 +65,7 @@ impl Directory {
         (number as usize, true)
     }
 
-    /// Holds the key with this number once more.
+    /// Adds a hold on the key with this number.
     pub(crate) fn hold_number(&mut self, number: usize) {
         if self.entries[number].holds == 0 {
             self.idle.remove(&mut self.entries, number as u32);

@@ -1,13 +1,12 @@
-//! What may be set of a Linux host while it runs, besides the scheduler: under Linux's names, `/sys/block/*/queue` before `/proc/sys/vm`.
-//!
-//! The simulated host has them as settings, and the applier writes those of a real one: range and meaning are declared here for both.
+//! The tunables of a Linux host besides the scheduler, under Linux's names: `/sys/block/*/queue`, then `/proc/sys/vm`. The simulated host
+//! has them as settings, and the agent applies them to a real one: range and meaning are declared here for both.
 
 use crate::{Tunable, Unit};
 
-/// Names of those that are below `/sys/block/*/queue`, a device's own; the others are the machine's.
+/// Names of the tunables below `/sys/block/*/queue`, which belong to a device; the others belong to the machine.
 pub const QUEUE_TUNABLES: [&str; 5] = [NR_REQUESTS.name, MAX_SECTORS_KB.name, NOMERGES.name, WBT_LAT_USEC.name, READ_AHEAD_KB.name];
 
-/// All of them, in the order in which they are listed.
+/// All host tunables, in the order in which they are listed.
 pub static HOST_TUNABLES: &[Tunable] = &[
     NR_REQUESTS,
     MAX_SECTORS_KB,
@@ -69,10 +68,10 @@ pub const DIRTY_BACKGROUND_RATIO: Tunable = Tunable::new(Unit::Percent, 0..=100,
      taken.",
 );
 
-/// The largest limit of dirty pages in bytes: 1 TiB, as much memory as a simulated host can have.
+/// Maximum limit of dirty pages in bytes: 1 TiB, the maximum memory of a simulated host.
 const MOST_DIRTY_BYTES: i64 = 1 << 40;
 
-/// `dirty_bytes`. The kernel refuses less than two pages, unless it is 0 at first (`dirty_bytes_min` in `mm/page-writeback.c`).
+/// `dirty_bytes`. The kernel rejects less than two pages, except 0 at boot (`dirty_bytes_min` in `mm/page-writeback.c`).
 pub const DIRTY_BYTES: Tunable = Tunable::new(Unit::Count, 0..=MOST_DIRTY_BYTES, 0).logarithmic().named(
     "dirty_bytes",
     "As dirty_ratio, in bytes, rounded up to whole pages; 0 leaves it to dirty_ratio. Of the two the one that was set last holds.",

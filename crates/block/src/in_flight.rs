@@ -1,4 +1,4 @@
-//! Requests in flight, looked up by the sectors in the block layer's events.
+//! Requests in flight, found by the sectors in the block layer's events.
 //!
 //! A request is what a program or filesystem queued, before merging and splitting. Later events refer to the merged or split requests:
 //!
@@ -14,7 +14,7 @@ use crate::list::{Linked, Links, List};
 use crate::sorted::SortedList;
 use crate::{Nanos, Op, Request};
 
-/// How many requests before a sector are searched for one that reaches it.
+/// Maximum number of requests before a sector to search for one that covers it.
 const LOOK_BACK: usize = 64;
 
 /// Bits of the part of a key that numbers requests with the same first sector.
@@ -22,7 +22,7 @@ const NUMBER_BITS: u32 = 56;
 
 struct Slot {
     request: Request,
-    /// Sectors that have not completed.
+    /// Sectors that are not completed.
     remaining: u32,
     issued: Option<Nanos>,
     key: u128,
@@ -61,7 +61,7 @@ pub struct InFlight {
     /// By operation, first sector and sequence number.
     index: SortedList,
     entered: u64,
-    /// Size of the largest request since it was last empty, which bounds the search for a request that reaches a sector.
+    /// Size of the largest request since it was last empty; bounds the search for a request that covers a sector.
     longest: u32,
 }
 
@@ -104,8 +104,8 @@ impl InFlight {
         from > lba
     }
 
-    /// Records that these sectors completed. Calls `done` with each request that is thereby complete and the time its last part was issued.
-    /// Returns whether any of the sectors are of a request.
+    /// Records that these sectors completed. Calls `done` with each request that is complete thereby and the time when its last part was
+    /// issued. Returns whether any of the sectors belong to a request.
     pub fn completed(&mut self, op: Op, lba: u64, sectors: u32, mut done: impl FnMut(Request, Option<Nanos>)) -> bool {
         let end = lba.saturating_add(sectors.into());
         if let Some(number) = self.exact(op, lba, sectors, |_| true) {

@@ -18,7 +18,7 @@ impl Key for u32 {
     }
 }
 
-/// A part of a device.
+/// A range of a device.
 impl Key for (u32, u64) {
     fn number(self) -> u64 {
         self.1 ^ scramble(self.0.into())

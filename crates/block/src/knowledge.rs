@@ -16,7 +16,7 @@ impl KnowledgeStore {
         KnowledgeStore(schedulers.filter_map(|spec| Some((spec, spec.knowledge?()))).collect())
     }
 
-    /// Adds a scheduler with what it knows already, in the place of empty knowledge of it.
+    /// Adds a scheduler with existing knowledge, in place of any previous knowledge of it.
     pub fn add(&mut self, spec: &'static SchedulerSpec, knowledge: Box<dyn Knowledge>) {
         self.0.retain(|(of, _)| of.name != spec.name);
         self.0.push((spec, knowledge));

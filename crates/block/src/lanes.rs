@@ -1,5 +1,5 @@
-//! Two lanes for each tenant in a queue, for schedulers with limits: its reads and its writes are kept apart if they have limits of their
-//! own, so that one does not wait behind the other's limit.
+//! Two lanes for each tenant in a queue, for schedulers with limits: reads and writes are separated if they have separate limits, so that
+//! one does not wait for the other's limit.
 
 use crate::queue::{Queue, Slot};
 use crate::rates::Limiter;
@@ -21,8 +21,8 @@ pub(crate) fn queued(queue: &Queue, number: usize) -> usize {
     lanes_of(number).into_iter().map(|lane| queue.lane_len(lane)).sum()
 }
 
-/// A tenant's next request, and the time from which on its limits let it go: the oldest of those that may go at once, or the first that
-/// may. `candidate` names the next request of a lane. `None`: none is queued.
+/// A tenant's next request, and the earliest time at which its limits allow it: the oldest of those allowed at once, or the first to
+/// become allowed. `candidate` selects the next request of a lane. `None`: none is queued.
 pub(crate) fn next_within_limits(
     queue: &Queue,
     number: usize,

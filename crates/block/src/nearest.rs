@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 /// Longer words are not compared, as no name is that long.
 const MAX_LENGTH: usize = 64;
 
-/// The nearest of `names` to `word`, the first of several; `None` if none is near. A name is near if the edit distance is at most a third
-/// of the longer word.
+/// The nearest of `names` to `word`, the first in case of a tie; `None` if none is near. A name is near if the edit distance is at most a
+/// third of the longer word.
 fn nearest_name<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(MAX_LENGTH + 1).collect();
     let near = names.into_iter().filter_map(|name| {
@@ -24,8 +24,8 @@ pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) ->
     nearest_name(word, names).map_or(String::new(), |name| format!("; did you mean {name}?"))
 }
 
-/// The optimal string alignment distance: how many letters have to be inserted, removed, replaced, or swapped with their neighbours. (The
-/// crate `strsim` has it too, but needs std.)
+/// The optimal string alignment distance: the number of letters to insert, remove, replace, or swap with their neighbours. (The crate
+/// `strsim` has it too, but needs std.)
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

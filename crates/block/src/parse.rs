@@ -79,7 +79,7 @@ impl Tunable {
     /// Parses a value: a whole number, percent with up to two decimals, or one of the words.
     ///
     /// # Errors
-    /// It is neither, or out of range.
+    /// The text is not valid, or the value is out of range.
     pub fn read(&'static self, owner: &'static str, text: &str) -> Result<i64, SettingError> {
         let number = match self.unit {
             Unit::OneOf(words) => words.iter().position(|word| *word == text).map(|place| place as i64),
@@ -113,14 +113,14 @@ impl Tunable {
     }
 }
 
-/// Reads a decimal number with up to two decimals in hundredths; `None` if it is none.
+/// Parses a decimal number with up to two decimals, in hundredths; `None` if it is not one.
 fn hundredths(text: &str) -> Option<i64> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let all_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !(all_digits(whole) && all_digits(decimals)) {
         return None;
     }
-    // The kernel prints two; more must not be more exact than its values are.
+    // The kernel prints two decimals; further ones must be zeros, to keep values exact.
     let (kept, rest) = decimals.split_at_checked(2).unwrap_or((decimals, ""));
     let scale = if kept.len() == 1 { 10 } else { 1 };
     let is_exact = rest.bytes().all(|byte| byte == b'0');
@@ -128,7 +128,7 @@ fn hundredths(text: &str) -> Option<i64> {
     is_exact.then_some(parts)
 }
 
-/// Hundredths as a decimal number, without zeros at its end.
+/// Formats hundredths as a decimal number, without trailing zeros.
 fn decimal(hundredths: i64) -> String {
     let (whole, decimals) = (hundredths / 100, hundredths.unsigned_abs() % 100);
     match decimals {

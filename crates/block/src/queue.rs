@@ -28,25 +28,25 @@ use crate::list::{Linked, Links, List};
 use crate::sorted::{SortedList, Spot};
 use crate::{Nanos, Request, RequestId};
 
-/// Which adjacent requests may be merged (`nomerges` in Linux's `/sys/block/*/queue`, 0 to 2).
+/// The adjacent requests that may be merged (`nomerges` in Linux's `/sys/block/*/queue`, 0 to 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Merges {
     /// All.
     #[default]
     All,
-    /// Only with the request that was queued last or grew last. Linux tries the one that grew last, and the last ones of the submitter's
-    /// plug; the two are one here.
+    /// Only with the request that was queued or grew last. Linux tries the one that grew last, and the last ones of the submitter's plug;
+    /// the two are one here.
     WithLast,
     /// None.
     Never,
 }
 
-/// What the host allows a scheduler to do to requests.
+/// Limits of the host on what a scheduler may do to requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest request that merging may create, in 512-byte sectors; 0 forbids merging. A larger request that arrives stays as it is.
     pub max_sectors: u32,
-    /// Which merges are tried.
+    /// The merges to try.
     pub merges: Merges,
 }
 
@@ -80,7 +80,7 @@ pub struct Slot(u32);
 pub struct QueuePosition {
     /// The first sector.
     pub lba: u64,
-    /// How many requests were queued before it.
+    /// The number of requests queued before it.
     pub sequence: u64,
 }
 
@@ -94,7 +94,7 @@ impl QueuePosition {
     }
 }
 
-/// What happened to a request that was inserted into the queue.
+/// The result of inserting a request into the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
     /// It has a slot of its own.
@@ -103,7 +103,7 @@ pub enum Placed {
     Merged {
         /// The request that grew.
         into: RequestId,
-        /// A queued request that `into` absorbed as well, as it was before.
+        /// A queued request that `into` absorbed as well, as it was before the merge.
         absorbed: Option<Request>,
     },
 }
@@ -117,12 +117,12 @@ impl From<Placed> for Insertion {
     }
 }
 
-/// Which requests may merge, beyond the common rules.
+/// Merging rules beyond the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merging {
-    /// A new request may join at the front of a queued one.
+    /// Whether a new request may join the front of a queued one.
     pub front: bool,
-    /// Synchronous requests merge only with requests of their own stream.
+    /// Whether synchronous requests merge only with requests of their own stream.
     pub within_stream: bool,
 }
 
@@ -151,7 +151,7 @@ impl Linked for Entry {
 #[derive(Default)]
 struct Lane {
     places: SortedList,
-    /// Oldest first.
+    /// In order of age, oldest first.
     ages: List,
 }
 
@@ -165,7 +165,7 @@ pub struct Queue {
     ends: HashIndex,
     lanes: Vec<Lane>,
     sequence: u64,
-    /// The slot that was filled or grew last; `None` if its request has left.
+    /// The slot that was filled or grew last; `None` if its request is gone.
     last: Option<u32>,
 }
 
@@ -176,7 +176,7 @@ impl Queue {
         Queue { limits, merging, entries, ends: HashIndex::default(), lanes, sequence: 0, last: None }
     }
 
-    /// Sets which requests may merge from now on.
+    /// Sets the merging rules from now on.
     pub fn set_merging(&mut self, merging: Merging) {
         self.merging = merging;
     }
@@ -244,7 +244,7 @@ impl Queue {
         &self.entries[slot.0 as usize].request
     }
 
-    /// The request that was queued last or grew last; `None` if it has left.
+    /// The request that was queued or grew last; `None` if it is gone.
     pub fn last(&self) -> Option<Slot> {
         self.last.map(Slot)
     }
@@ -309,7 +309,7 @@ impl Queue {
         if ages.len() == 1 { ages.first().map(Slot) } else { None }
     }
 
-    /// The request of `lane` at `place` or, if that has left, the next one.
+    /// The request of `lane` at `place` or, if that is gone, the next one.
     pub fn from(&self, lane: usize, place: QueuePosition) -> Option<Slot> {
         let places = &self.lanes.get(lane)?.places;
         if places.is_empty() {
@@ -325,8 +325,8 @@ impl Queue {
         (behind.map(|(_, slot)| Slot(slot)), ahead.map(|(_, slot)| Slot(slot)))
     }
 
-    /// The next request of `lane` for a one-way elevator at `head` that may turn back for a short distance: at most `back_max` sectors,
-    /// each counted `back_penalty` times. Linux `cfq_choose_req` and `as_choose_req`.
+    /// The next request of `lane` for a one-way elevator at `head` that may seek back a short distance: at most `back_max` sectors, each
+    /// counted `back_penalty` times. Linux `cfq_choose_req` and `as_choose_req`.
     pub fn nearest(&self, lane: usize, head: u64, back_max: u64, back_penalty: u64) -> Option<Slot> {
         if let Some(only) = self.only(lane) {
             return Some(only);

@@ -1,22 +1,22 @@
-//! Rates of a tenant: what it gets at least and at most, in requests and in bytes per second.
+//! Rates of a tenant: its reservation and limits, in requests and in bytes per second.
 //!
 //! ```text
 //! paid until   |--cost of A--|----cost of B----|
 //!              A             B                 the next one; later if it arrives later
 //! ```
-//! A request may go once its predecessors are paid for, whatever its own size: its cost delays the next one. That is a token bucket in
-//! the form of the generic cell rate algorithm (ITU-T I.371, annex A). Costs are kept in whole nanoseconds and fractions of the rate, so
-//! that nothing is lost or gained over any time.
+//! A request may be dispatched once its predecessors are paid for, whatever its own size: its cost delays the next one. That is a token
+//! bucket in the form of the generic cell rate algorithm (ITU-T I.371, annex A). Costs are kept in whole nanoseconds and fractions of the
+//! rate, so that rounding errors do not accumulate.
 //!
-//! A large request counts as several: one for each begun [`Rates::unit_bytes`], as at cloud providers (256 KiB: AWS, "Amazon EBS volume
-//! types") and in QEMU (`iops-size`, `docs/throttle.txt`). A discard counts as one request without bytes. A request is charged when it is
-//! dispatched, so after it was merged.
+//! A large request counts as several: one for each [`Rates::unit_bytes`] or part of it, as at cloud providers (256 KiB: AWS, "Amazon EBS
+//! volume types") and in QEMU (`iops-size`, `docs/throttle.txt`). A discard counts as one request without bytes. A request is charged at
+//! dispatch, after merging.
 
 use core::num::NonZeroU64;
 
 use crate::{Nanos, Request};
 
-/// In nanoseconds.
+/// A second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 /// A sector in bytes.
 const SECTOR: u64 = 512;
@@ -26,30 +26,30 @@ pub const UNIT_BYTES: NonZeroU64 = NonZeroU64::MIN.saturating_add((256 << 10) - 
 /// Requests and bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// Requests per second; `None`: not bounded.
+    /// Requests per second; `None`: unlimited.
     pub iops: Option<NonZeroU64>,
-    /// Bytes per second; `None`: not bounded.
+    /// Bytes per second; `None`: unlimited.
     pub bytes_per_s: Option<NonZeroU64>,
 }
 
 impl Rate {
-    /// Requests per second; 0 is no rate.
+    /// A rate in requests per second; 0 is unlimited.
     pub const fn iops(iops: u64) -> Rate {
         Rate { iops: NonZeroU64::new(iops), bytes_per_s: None }
     }
 
-    /// Bytes per second; 0 is no rate.
+    /// A rate in bytes per second; 0 is unlimited.
     pub const fn bytes_per_s(bytes: u64) -> Rate {
         Rate { iops: None, bytes_per_s: NonZeroU64::new(bytes) }
     }
 
-    /// Whether neither is given.
+    /// Whether neither requests nor bytes are limited.
     pub const fn is_none(&self) -> bool {
         self.iops.is_none() && self.bytes_per_s.is_none()
     }
 }
 
-/// The rates of a tenant. The default has none.
+/// The rates of a tenant. By default there is no reservation and no limit.
 ///
 /// ```
 /// use block::rates::{Limiter, Rate, Rates};
@@ -65,15 +65,15 @@ impl Rate {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
-    /// What it gets at least, if it asks for as much.
+    /// Minimum rate, while the tenant requests as much.
     pub reservation: Rate,
-    /// What it gets at most, even on an idle disk.
+    /// Maximum rate, even on an idle disk.
     pub limit: Rate,
-    /// The same for its reads alone, …
+    /// Maximum rate of reads.
     pub read_limit: Rate,
-    /// … and for its writes and discards alone.
+    /// Maximum rate of writes and discards.
     pub write_limit: Rate,
-    /// How long an unused limit is saved up; `None`: for one unit of each limit, so that a short wait for the disk costs none of it.
+    /// Length of unused limit that can be saved up; `None`: one unit of each limit, so that a short wait for the disk wastes none of it.
     pub burst: Option<Nanos>,
     /// Bytes that count as one request; a larger request counts as several.
     pub unit_bytes: NonZeroU64,
@@ -92,23 +92,23 @@ impl Rates {
         !(self.limit.is_none() && self.read_limit.is_none() && self.write_limit.is_none())
     }
 
-    /// How many requests a transfer of this size counts as; at least 1.
+    /// The number of requests that a transfer of this size counts as; at least 1.
     pub fn units(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.unit_bytes.get()).max(1)
     }
 
-    /// The requests and bytes that a request counts as.
+    /// The requests and bytes that a request is charged.
     fn amounts(&self, request: &Request) -> [u64; 2] {
         let bytes = if request.op.transfers() { SECTOR * u64::from(request.sectors) } else { 0 };
         [self.units(bytes), bytes]
     }
 }
 
-/// A rate, and until when it is used up.
+/// A rate with the time up to which it is used up.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     per_second: NonZeroU64,
-    /// Time until which what passed pays for, and the rest of it in parts of a nanosecond: `rest / per_second`.
+    /// Time up to which the charges have used up the rate, and the remainder in parts of a nanosecond: `rest / per_second`.
     paid_until: Nanos,
     rest: u64,
 }
@@ -118,18 +118,18 @@ impl Bucket {
         Bucket { per_second, paid_until: Nanos::ZERO, rest: 0 }
     }
 
-    /// The first nanosecond at which all is paid for.
+    /// The first nanosecond at which all charges are paid for.
     fn free_at(&self) -> Nanos {
         self.paid_until + Nanos(u64::from(self.rest > 0))
     }
 
-    /// Time for an amount, rounded up.
+    /// Time that the rate needs for an amount, rounded up.
     fn span(&self, amount: u64) -> Nanos {
         let span = (u128::from(amount) * u128::from(SECOND)).div_ceil(u128::from(self.per_second.get()));
         Nanos(u64::try_from(span).unwrap_or(u64::MAX))
     }
 
-    /// Charges an amount, from `earliest` on if everything before is paid for by then.
+    /// Charges an amount, starting at `earliest` if everything before is paid for by then.
     fn charge(&mut self, earliest: Nanos, amount: u64) {
         if self.paid_until < earliest {
             (self.paid_until, self.rest) = (earliest, 0);
@@ -137,27 +137,27 @@ impl Bucket {
         let rate = u128::from(self.per_second.get());
         let cost = u128::from(amount) * u128::from(SECOND) + u128::from(self.rest);
         self.paid_until += Nanos(u64::try_from(cost / rate).unwrap_or(u64::MAX));
-        // Less than the rate.
+        // The remainder is less than the rate.
         self.rest = (cost % rate) as u64;
     }
 }
 
-/// A pair of buckets, for requests and for bytes; in the order of [`Rates::amounts`].
+/// A bucket for requests and one for bytes, in the order of [`Rates::amounts`].
 type Pair = [Option<Bucket>; 2];
 
 fn pair(rate: Rate) -> Pair {
     [rate.iops, rate.bytes_per_s].map(|rate| rate.map(Bucket::new))
 }
 
-/// The limits of a tenant, and what it used of them.
+/// The limits of a tenant, and their use.
 ///
-/// In any window of length t there pass at most rate × t, the burst, and one request. With a request always waiting and dispatched within
-/// the burst after it may go, there pass no fewer than rate × t less one request.
+/// In any window of length t at most rate × t, the burst, and one request pass. With a request always waiting and dispatched within the
+/// burst after it is allowed, at least rate × t less one request pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Limiter {
     rates: Rates,
     all: Pair,
-    /// Of reads and of writes.
+    /// For reads and for writes.
     by_direction: [Pair; 2],
 }
 
@@ -169,18 +169,18 @@ impl Limiter {
         rates.is_limited().then(|| Limiter { rates, all: pair(rates.limit), by_direction })
     }
 
-    /// Whether reads and writes have limits of their own, so that one may have to wait while the other may go.
+    /// Whether reads and writes have separate limits, so that one may have to wait while the other is allowed.
     pub fn is_by_direction(&self) -> bool {
         self.by_direction.as_flattened().iter().any(Option::is_some)
     }
 
-    /// The earliest time at which a request may be dispatched; `now` if it may go at once.
+    /// The earliest time at which a request may be dispatched; `now` if it is allowed at once.
     pub fn ready_at(&self, now: Nanos, request: &Request) -> Nanos {
         let pairs = [&self.all, &self.by_direction[usize::from(request.op.is_write())]];
         pairs.into_iter().flatten().flatten().map(Bucket::free_at).fold(now, Nanos::max)
     }
 
-    /// The earliest time at which a request of any kind may be dispatched; `now` if some may go at once.
+    /// The earliest time at which a request of any kind may be dispatched; `now` if some are allowed at once.
     pub fn any_ready_at(&self, now: Nanos) -> Nanos {
         let free_at = |pair: &Pair| pair.iter().flatten().map(Bucket::free_at).fold(now, Nanos::max);
         let [reads, writes] = &self.by_direction;
@@ -203,9 +203,9 @@ impl Limiter {
     }
 }
 
-/// The reservation of a tenant, and what it got of it: the reservation tags of mClock, in requests and bytes.
+/// The reservation of a tenant, and its fulfilment: the reservation tags of mClock, in requests and bytes.
 ///
-/// Of a reservation in both, a request is due as long as either is not met.
+/// With a reservation in both, a request is due as long as either is not met.
 #[derive(Clone, Copy, Debug)]
 pub struct Reservation {
     rates: Rates,
@@ -219,15 +219,15 @@ impl Reservation {
         (!rates.reservation.is_none()).then(|| Reservation { rates, reserved: pair(rates.reservation) })
     }
 
-    /// The tag of a tenant's next request, the earliest time at which it is within the reserved rate: when what was charged before is
-    /// paid for, or its arrival.
+    /// The tag of a tenant's next request, the earliest time at which it is within the reserved rate: when earlier charges are paid for,
+    /// or its arrival.
     pub fn due_at(&self, request: &Request) -> Nanos {
         let paid = self.reserved.iter().flatten().map(Bucket::free_at).min();
         paid.unwrap_or(Nanos::MAX).max(request.arrival)
     }
 
-    /// Charges a request that is dispatched because it was due. One that goes for another reason is not charged: it does not count towards
-    /// the reservation.
+    /// Charges a request dispatched because it was due. One dispatched for another reason is not charged: it does not count towards the
+    /// reservation.
     pub fn charge(&mut self, request: &Request) {
         let amounts = self.rates.amounts(request);
         for (bucket, amount) in self.reserved.iter_mut().zip(amounts) {
@@ -237,7 +237,7 @@ impl Reservation {
         }
     }
 
-    /// The time for which a request fulfils the reservation, of one in requests and bytes the shorter.
+    /// The time for which a request fulfils the reservation; the shorter if it is in requests and in bytes.
     pub fn span(&self, request: &Request) -> Nanos {
         let amounts = self.rates.amounts(request);
         let spans = self.reserved.iter().zip(amounts).filter_map(|(bucket, amount)| Some(bucket.as_ref()?.span(amount)));

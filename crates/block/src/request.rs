@@ -83,7 +83,7 @@ impl Default for Priority {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The host's id of it.
+    /// The host's id.
     pub id: RequestId,
     /// The issuing stream.
     pub stream: StreamId,
@@ -98,12 +98,12 @@ pub struct Request {
     pub sectors: u32,
     /// The first 512-byte sector.
     pub lba: u64,
-    /// When it reached the queue; of merged requests the earliest.
+    /// Time at which it reached the queue; for merged requests the earliest.
     pub arrival: Nanos,
 }
 
 impl Request {
-    /// The sector after its last one; saturates at the largest number.
+    /// The sector after its last one; saturates at the maximum.
     pub fn end(&self) -> u64 {
         self.lba.saturating_add(u64::from(self.sectors))
     }

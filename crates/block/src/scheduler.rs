@@ -1,4 +1,4 @@
-//! What a scheduler is: the trait, its answers, and how it is declared. The schedulers themselves are in [`sched`](crate::sched).
+//! The scheduler trait, its answers, and the declaration of schedulers. The schedulers themselves are in [`sched`](crate::sched).
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -10,11 +10,11 @@ use crate::{Nanos, Request, Roster, Tunable};
 /// A scheduler's answer to "which request goes to the device next?".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// This one, which leaves the queue.
+    /// Dispatch this request, which leaves the queue.
     Go(Request),
-    /// None before this time, which is always later than `now`, although requests are queued: keeping the device idle is better. Ask again
-    /// then, or when a request arrives or completes. A scheduler that waits for a completion names a time as well, so that no host sleeps
-    /// forever.
+    /// Dispatch nothing before this time, which is always later than `now`, although requests are queued: keeping the device idle is
+    /// better. Ask again then, or when a request arrives or completes. A scheduler that waits for a completion sets a time as well, so that
+    /// no host sleeps forever.
     WaitUntil(Nanos),
     /// The queue is empty.
     Empty,
@@ -55,17 +55,17 @@ pub trait Scheduler: Send {
     /// Queues a request, or merges it into a queued one.
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion;
 
-    /// Removes the next request for the device from the queue, or says how long to wait.
+    /// Removes the next request for the device from the queue, or returns how long to wait.
     fn pick(&mut self, now: Nanos) -> Pick;
 
-    /// The same for a host that can estimate how long the device takes to reach each queued request; `cost` returns `None` for a device
-    /// without estimates. No kernel has them, so only a bound uses them.
+    /// Like [`Scheduler::pick`], for a host that can estimate the device's time to reach each queued request; `cost` returns `None` for a
+    /// device without estimates. No kernel has them, so they are used only to compute a bound.
     fn pick_with_cost(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
         let _ = cost;
         self.pick(now)
     }
 
-    /// Reports the completion of a request it picked; `service` is the time since its dispatch.
+    /// Reports the completion of a request that it picked; `service` is the time since its dispatch.
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
         let _ = (now, request, service);
     }
@@ -89,7 +89,7 @@ pub trait Scheduler: Send {
         None
     }
 
-    /// How many of the `depth` tags are open to this request, which has no id yet (`limit_depth` of an elevator); at least 1.
+    /// The number of the `depth` tags that are open to this request, which has no id yet (`limit_depth` of an elevator); at least 1.
     fn open_tags(&self, depth: u32, request: &Request) -> u32 {
         let _ = request;
         depth
@@ -117,8 +117,8 @@ pub trait Scheduler: Send {
         let _ = roster;
     }
 
-    /// How the guarantee of a tenant, by its number on the roster, stands at this time. `None`: it has none, or the scheduler keeps no account
-    /// of it.
+    /// The state of a tenant's guarantee, by its number on the roster, at this time. `None`: it has none, or the scheduler does not track
+    /// it.
     fn standing(&self, now: Nanos, tenant: usize) -> Option<Standing> {
         let _ = (now, tenant);
         None
@@ -129,27 +129,27 @@ pub trait Scheduler: Send {
     fn drain(&mut self, out: &mut Vec<Request>);
 }
 
-/// How a tenant's guarantee stands, since it was given.
+/// The state of a tenant's guarantee, since it was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Requests completed; merged ones count once.
     pub completed: u64,
-    /// Of these, those that took longer than the worst case on the reference disk, …
+    /// Number of these that took longer than the worst case on the reference disk.
     pub late: u64,
-    /// … and would not have without the requests of others.
+    /// Number of late requests that would have been in time without the requests of others.
     pub late_by_others: u64,
-    /// By how much the oldest request in flight is behind the reference disk; zero if none is.
+    /// Delay of the oldest request in flight compared with the reference disk; zero if there is none.
     pub behind: Nanos,
-    /// For how long others may delay its next request.
+    /// The time for which others may delay its next request.
     pub slack: Nanos,
 }
 
 /// A guarantee against starvation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StarvationBound {
-    /// Waiting time from which on the bound applies.
+    /// Waiting time after which the bound applies.
     pub expires: Nanos,
-    /// From then on, at most this many requests leave before it, and as many again for each older queued request.
+    /// Maximum number of requests that leave before it from then on, and as many again for each older queued request.
     pub picks: u64,
 }
 
@@ -165,7 +165,7 @@ pub struct LiveSwitch {
     pub fixed_tunables: &'static [&'static str],
 }
 
-/// What one learning scheduler has learned about one device. It outlives the scheduler, and continues to learn while another one is active.
+/// The knowledge of one learning scheduler about one device. It outlives the scheduler, and continues to learn while another one is active.
 ///
 /// ```
 /// use block::{Knowledge, Limits, Nanos, Request, Scheduler};
@@ -187,7 +187,7 @@ pub trait Knowledge: Send {
     /// Learns from a request of another scheduler, dispatched and completed at these times. Called in order of completion.
     fn learn(&mut self, request: &Request, dispatched: Nanos, completed: Nanos);
 
-    /// Sets the rotation time of the device as known from elsewhere; `None` for a device that is not rotational.
+    /// Sets the rotation time of the device, if it is known otherwise; `None` for a device that is not rotational.
     fn set_rotation(&mut self, rotation: Option<Nanos>) {
         let _ = rotation;
     }
@@ -199,15 +199,15 @@ pub trait Knowledge: Send {
 /// The declaration of a scheduler.
 #[derive(Debug)]
 pub struct SchedulerSpec {
-    /// The name that users write.
+    /// The name in the user's notation.
     pub name: &'static str,
-    /// One line.
+    /// A one-line summary.
     pub summary: &'static str,
     /// The paper or kernel file it follows.
     pub source: &'static str,
     /// Its parameters.
     pub tunables: &'static [Tunable],
-    /// It never answers [`Pick::WaitUntil`].
+    /// Whether it never answers [`Pick::WaitUntil`].
     pub work_conserving: bool,
     /// Its starvation bound for given values of its tunables; `None`: no bound.
     pub starvation_bound: Option<fn(&[i64]) -> StarvationBound>,

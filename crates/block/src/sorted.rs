@@ -108,7 +108,7 @@ impl SortedList {
         }
     }
 
-    /// Moves a number from its key before to its key after; `None`: it was or is not in the list.
+    /// Moves a number from its previous key to its new one; `None`: it was not, or will not be, in the list.
     #[inline]
     pub(crate) fn move_entry(&mut self, before: Option<u128>, after: Option<u128>, number: u32) {
         if before != after {
@@ -157,7 +157,7 @@ impl SortedList {
         self.get((0, 0))
     }
 
-    /// The first key of another number than `but`, which has one key at most.
+    /// The first key whose number is not `but`, which has at most one key.
     #[inline]
     pub(crate) fn first_but(&self, but: u32) -> Found {
         let first = self.first()?;

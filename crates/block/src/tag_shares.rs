@@ -7,7 +7,7 @@ use crate::queue::Placed;
 use crate::tags::{Room, Tags, tags_open_to_tenant, wake_batch};
 use crate::tenants::Register;
 
-/// With ten thousand tenants, a hundred for each.
+/// A cap on all tags: with ten thousand tenants, a hundred for each.
 const MAX_TAGS: u32 = 1 << 20;
 
 /// Number of requests of each tenant that are queued or at the device, a merged one counted once; and the sum of the weights of tenants
@@ -16,7 +16,7 @@ const MAX_TAGS: u32 = 1 << 20;
 pub(crate) struct TagShares {
     held: Vec<u32>,
     weights: u64,
-    /// Shares are equal, whatever the weights.
+    /// Whether shares are equal, regardless of weights.
     is_equal: bool,
 }
 
@@ -68,15 +68,15 @@ impl TagShares {
         }
     }
 
-    /// As many tags as both counts of a queue without tags (`struct request_list`), or `nr_requests` for each tenant and for all others where
-    /// that is more; half of them are shared. So requests that are held back leave tags for those of other tenants.
+    /// As many tags as both counts of a queue without tags (`struct request_list`), or `nr_requests` for each tenant and for all others if
+    /// that is more; half of them are shared. So requests that are held back leave tags for other tenants.
     pub(crate) fn tags(room: &Room, register: &Register) -> Tags {
         let tenants = u32::try_from(register.roster().tenants().len()).unwrap_or(u32::MAX);
         let depth = room.nr_requests.saturating_mul(tenants.saturating_add(1).max(2)).min(MAX_TAGS.max(room.nr_requests));
         Tags { depth, wake_batch: wake_batch(room.nr_requests) }
     }
 
-    /// How many of the tags are open to a request.
+    /// The number of tags that are open to a request.
     pub(crate) fn open_tags(&self, depth: u32, register: &Register, request: &Request) -> u32 {
         let Some(number) = register.find(request) else { return depth };
         let weight = self.weight(number, register);

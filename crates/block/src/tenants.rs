@@ -71,9 +71,9 @@ impl ServiceModel for ConstantTime {
     }
 }
 
-/// Where the sectors of tenants lie in the tenants' own order, for tenants that get and give back space while they are served.
+/// Positions of sectors in their tenants' own address spaces, for tenants that allocate and free space while they are served.
 pub trait Places: fmt::Debug + Send + Sync {
-    /// The place of a sector of the device in its tenant's order; `None`: no tenant has it.
+    /// The position of a device sector in its tenant's address space; `None`: no tenant has it.
     fn place(&self, lba: u64) -> Option<u64>;
 }
 
@@ -84,11 +84,11 @@ pub struct Tenant {
     pub name: String,
     /// Its share of the disk's time, relative to the weights of the others; at least 1.
     pub weight: u32,
-    /// It is served at least as well as by this disk. `None`: no guarantee, spare capacity only.
+    /// The reference disk: it is served at least as well as by this. `None`: no guarantee, spare capacity only.
     pub reference: Option<Arc<dyn ServiceModel>>,
     /// Its reservation and its limits.
     pub rates: Rates,
-    /// The 99th percentile of its response times is at most this; `None`: no bound.
+    /// Upper bound of the 99th percentile of its response times; `None`: no bound.
     pub latency_p99: Option<Nanos>,
 }
 
@@ -99,17 +99,17 @@ impl Tenant {
         Tenant { name, weight: 1, reference: None, rates: Rates::default(), latency_p99: None }
     }
 
-    /// The same with this weight.
+    /// Sets the weight.
     pub fn with_weight(self, weight: u32) -> Tenant {
         Tenant { weight, ..self }
     }
 
-    /// The same, guaranteed the service of this disk.
+    /// Sets the reference disk.
     pub fn with_reference(self, reference: Arc<dyn ServiceModel>) -> Tenant {
         Tenant { reference: Some(reference), ..self }
     }
 
-    /// The same with these rates.
+    /// Sets the rates.
     pub fn with_rates(self, rates: Rates) -> Tenant {
         Tenant { rates, ..self }
     }
@@ -164,7 +164,7 @@ struct Shared {
     /// Sorted by first sector; disjoint.
     volumes: Vec<Volume>,
     streams: BTreeMap<StreamId, usize>,
-    /// Where sectors lie whose tenant is known by its stream.
+    /// Positions of the sectors of tenants that are known by their streams.
     places: Option<Arc<dyn Places>>,
     disks: u32,
     is_rotational: bool,
@@ -236,20 +236,20 @@ impl Roster {
         Ok(Roster { shared: Arc::new(shared) })
     }
 
-    /// The same, with these streams assigned to their tenants on any volume: for copying, backup and scrubbing.
+    /// Assigns these streams to their tenants on any volume: for copying, backup and scrubbing.
     pub fn with_roaming(mut self, streams: &[(StreamId, usize)]) -> Roster {
         Arc::make_mut(&mut self.shared).roaming.extend(streams.iter().copied());
         self
     }
 
-    /// The same, with tenants that are known by their streams and whose sectors lie where `places` says, at any time.
+    /// Sets the positions of sectors of tenants that are known by their streams; they may change at any time.
     #[must_use]
     pub fn with_places(mut self, places: Arc<dyn Places>) -> Roster {
         Arc::make_mut(&mut self.shared).places = Some(places);
         self
     }
 
-    /// The same, of a device that is rotational or not (`/sys/block/*/queue/rotational`); at first it is not.
+    /// Sets whether the device is rotational (`/sys/block/*/queue/rotational`); by default it is not.
     #[must_use]
     pub fn with_rotational(mut self, is_rotational: bool) -> Roster {
         Arc::make_mut(&mut self.shared).is_rotational = is_rotational;
@@ -284,7 +284,7 @@ impl Roster {
         self.volume(lba).map(|volume| volume.tenant).or_else(|| self.owner_of_stream(stream))
     }
 
-    /// The tenant in whose volume a sector is.
+    /// The tenant whose volume has a sector; `None` if there is none.
     pub fn owner_of_sector(&self, lba: u64) -> Option<usize> {
         self.volume(lba).map(|volume| volume.tenant)
     }
@@ -305,12 +305,12 @@ impl Roster {
         self.shared.streams.iter().map(|(stream, tenant)| (*stream, *tenant))
     }
 
-    /// The first sector of a request within its tenant's volumes, counted from 0, as the reference disk sees it; without a volume, its LBA.
+    /// The position of a request's first sector within its tenant's volumes, from 0, as on the reference disk; its LBA if it has no volume.
     pub fn tenant_lba_of(&self, request: &Request) -> u64 {
         self.tenant_lba(request.lba)
     }
 
-    /// The same for a sector.
+    /// The position of a sector within its tenant's volumes; the sector itself if it is in none.
     pub fn tenant_lba(&self, lba: u64) -> u64 {
         if let Some(place) = self.shared.places.as_ref().and_then(|places| places.place(lba)) {
             return place;
@@ -327,8 +327,8 @@ impl Roster {
 
 /// Dense numbers for the issuers of requests: first the tenants of a roster, then all others.
 ///
-/// Without a roster each stream is a tenant of its own, with a weight of 1. With one, all requests without a tenant share one more number,
-/// without a guarantee.
+/// Without a roster each stream is a tenant with a weight of 1. With one, all requests without a tenant share one further number, which has
+/// no guarantee.
 #[derive(Debug, Default)]
 pub struct Register {
     roster: Roster,
@@ -364,8 +364,8 @@ impl Register {
         }
     }
 
-    /// The number here of the issuer that has `number` in `other`: the tenant of the same name, or all requests without a tenant. `None` if
-    /// there is none.
+    /// The number in this register of the issuer with `number` in `other`: the tenant with the same name, or all requests without a tenant.
+    /// `None` if there is none.
     pub fn number_of_same(&self, other: &Register, number: usize) -> Option<usize> {
         let (here, there) = (self.roster.tenants(), other.roster.tenants());
         match there.get(number) {

@@ -7,12 +7,12 @@
 //!                                                                allowed: rate × the slices begun
 //! ```
 //! Follows `block/blk-throttle.c` of Linux 6.18. A direction of a group may pass what its rate allows for the slices of 100 ms that have
-//! begun since `slice_start`, so small requests pass in a burst at the beginning of each slice. Slices begin with a submission after a
-//! pause and are trimmed as they are used: of the past at most two remain, so that no budget is saved up. A request that lacks bytes waits
-//! until the end of the slice and then as long as its rate needs for them. When a limit changes, a group with waiting requests keeps what it had earned or owed
-//! (`tg_update_carryover`); any other begins with an empty account.
+//! begun since `slice_start`, so small requests pass in a burst at the start of each slice. Slices start with a submission after a pause
+//! and are trimmed as they are used: at most two past ones remain, so that no budget is saved up. A request that lacks bytes waits until
+//! the end of the slice and then for the time that its rate needs for them. When a limit changes, a group with waiting requests keeps its
+//! credit or debt (`tg_update_carryover`); any other starts with an empty account.
 //!
-//! Requests are counted before they are merged. One that is to be split counts once for each part, and once in bytes.
+//! Requests are counted before merging. One that will be split counts once for each part, and once in bytes.
 //!
 //! Simplified: a flat hierarchy; time in nanoseconds rather than jiffies; all parts of a request pass together, where Linux has the
 //! remainder of a split request wait for its own budget; bytes and requests are charged together, where Linux has a line for bytes and one
@@ -28,15 +28,15 @@ use crate::{Nanos, Op};
 /// `DFL_THROTL_SLICE`, a tenth of a second.
 pub const SLICE: Nanos = Nanos::from_millis(100);
 
-/// In nanoseconds.
+/// A second in nanoseconds.
 const SECOND: i128 = 1_000_000_000;
 
-/// What a request counts as.
+/// The charge of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     /// Read, write or discard.
     pub op: Op,
-    /// Bytes that it transfers; a sector for a discard (`throtl_bio_data_size`).
+    /// Transferred bytes; a sector for a discard (`throtl_bio_data_size`).
     pub bytes: u64,
     /// Requests into which it will be split; at least 1.
     pub requests: u32,
@@ -45,46 +45,46 @@ pub struct Charge {
 /// The limits of a group: of reads, and of writes and discards.
 pub type Limits = [Rate; 2];
 
-/// A limit in bytes or in requests, and what was used of it since the slice began.
+/// A limit in bytes or in requests, and its use since the start of the slice.
 #[derive(Clone, Copy, Debug, Default)]
 struct Budget {
     per_second: Option<NonZeroU64>,
-    /// Negative: earned before and carried over.
+    /// If negative, a credit that was carried over.
     used: i128,
 }
 
 impl Budget {
-    /// What the rate earns in a span, in whole units; `None` without a limit.
+    /// The amount that the rate allows in a span, in whole units; `None` without a limit.
     fn earned(&self, span: Nanos) -> Option<i128> {
         self.per_second.map(|rate| i128::from(rate.get()) * i128::from(span.0) / SECOND)
     }
 
-    /// What is missing for an amount at the end of a span, and how long the rate needs for it; `None` if nothing is.
+    /// The time that the rate needs for what an amount lacks at the end of a span; `None` if it lacks nothing.
     fn lacks(&self, span: Nanos, amount: u64) -> Option<Nanos> {
         let rate = i128::from(self.per_second?.get());
         let missing = (self.used + i128::from(amount)) * SECOND - rate * i128::from(span.0);
         (missing > 0).then(|| Nanos(u64::try_from((missing + rate - 1) / rate).unwrap_or(u64::MAX)))
     }
 
-    /// Takes off what a span earned, but no more than was used (`throtl_trim_bps`, `throtl_trim_iops`).
+    /// Subtracts what a span allows, down to zero (`throtl_trim_bps`, `throtl_trim_iops`).
     fn trim(&mut self, span: Nanos) {
         self.used = self.earned(span).map_or(0, |earned| (self.used - earned).max(0));
     }
 
-    /// Sets the limit `elapsed` after the slice began. Requests that wait keep what was earned or is owed.
+    /// Sets the limit `elapsed` after the start of the slice. With waiting requests (`waits`) credit or debt is kept.
     fn set(&mut self, per_second: Option<NonZeroU64>, elapsed: Nanos, waits: bool) {
         self.used = self.earned(elapsed).filter(|_| waits).map_or(0, |earned| self.used - earned);
         self.per_second = per_second;
     }
 }
 
-/// Reads, or writes, of a group.
+/// The reads, or the writes, of a group.
 #[derive(Clone, Debug)]
 struct Direction<T> {
     bytes: Budget,
     requests: Budget,
     slice_start: Nanos,
-    /// After it the slice is over, if nothing waits.
+    /// End of the slice, if nothing waits.
     slice_end: Nanos,
     waiting: VecDeque<(T, Charge)>,
 }
@@ -107,12 +107,12 @@ impl<T> Direction<T> {
         (self.slice_start, self.slice_end) = (now, now + SLICE);
     }
 
-    /// Whole slices since this one began; `ends` counts the one that has begun.
+    /// Length of the whole slices since `slice_start`, plus `ends` further slices: 1 includes the current one.
     fn slices(&self, now: Nanos, ends: u64) -> Nanos {
         Nanos(((now - self.slice_start).0 / SLICE.0 + ends).saturating_mul(SLICE.0))
     }
 
-    /// Begins a slice if the last is over, as budget that was not used is lost; else extends it. Called while nothing waits.
+    /// Starts a slice if the last is over, since unused budget is lost; otherwise extends it. Called while nothing waits.
     fn renew_slice(&mut self, now: Nanos) {
         if now > self.slice_end {
             self.begin_slice(now);
@@ -127,7 +127,7 @@ impl<T> Direction<T> {
         self.slice_end = self.slice_end.max(self.slice_start + Nanos(slices.saturating_mul(SLICE.0)));
     }
 
-    /// Forgets all slices but the last two (`throtl_trim_slice`).
+    /// Drops all slices but the last two (`throtl_trim_slice`).
     fn trim_slice(&mut self, now: Nanos) {
         let past = self.slices(now, 0);
         if now > self.slice_end || past < Nanos(2 * SLICE.0) {
@@ -139,13 +139,13 @@ impl<T> Direction<T> {
         self.slice_start += span;
     }
 
-    /// When a request of this charge may pass; `now` if it may at once (`tg_within_bps_limit`, `tg_within_iops_limit`).
+    /// The time at which a request with this charge may pass; `now` if at once (`tg_within_bps_limit`, `tg_within_iops_limit`).
     fn passes_at(&self, now: Nanos, charge: &Charge) -> Nanos {
         let elapsed = now - self.slice_start;
         let whole = Nanos(elapsed.0.div_ceil(SLICE.0).max(1).saturating_mul(SLICE.0));
         let by_bytes = self.bytes.lacks(whole, charge.bytes).filter(|_| charge.bytes > 0);
         let by_bytes = by_bytes.map_or(now, |time| now + (whole - elapsed) + time);
-        // It may pass at the beginning of the slice that earns what is missing.
+        // It may pass at the start of the slice that covers what it lacks.
         let begun = self.slices(now, 1);
         let by_requests = self.requests.lacks(begun, u64::from(charge.requests)).map_or(now, |time| {
             let slices = time.0.div_ceil(SLICE.0).max(1) - 1;
@@ -160,7 +160,7 @@ impl<T> Direction<T> {
         self.trim_slice(now);
     }
 
-    /// When the first that waits may pass.
+    /// The time at which the first waiting request may pass; `None` if none waits.
     fn next_at(&mut self, now: Nanos) -> Option<Nanos> {
         let (_, charge) = self.waiting.front()?;
         let at = self.passes_at(now, charge);
@@ -181,7 +181,7 @@ impl<T> Direction<T> {
 #[derive(Clone, Debug)]
 struct Group<T> {
     directions: [Direction<T>; 2],
-    /// When it is next looked at (`disptime`); `None` if nothing waits.
+    /// Time of the next check (`disptime`); `None` if nothing waits.
     due: Option<Nanos>,
 }
 
@@ -210,18 +210,18 @@ impl<T> Group<T> {
 pub struct Throttle<T> {
     groups: Vec<Group<T>>,
     waiting: usize,
-    /// When the first of the groups is due.
+    /// Earliest time of the groups' next checks.
     next_at: Option<Nanos>,
 }
 
 impl<T> Throttle<T> {
-    /// As many groups, numbered from 0, without limits.
+    /// This number of groups, numbered from 0, without limits.
     pub fn new(groups: usize) -> Throttle<T> {
         let group = || Group { directions: [Direction::new(), Direction::new()], due: None };
         Throttle { groups: (0..groups).map(|_| group()).collect(), waiting: 0, next_at: None }
     }
 
-    /// How many requests wait.
+    /// Number of waiting requests.
     pub fn len(&self) -> usize {
         self.waiting
     }
@@ -231,7 +231,7 @@ impl<T> Throttle<T> {
         self.waiting == 0
     }
 
-    /// The limits of a group; none for a group that does not exist.
+    /// The limits of a group; no limits for a group that does not exist.
     pub fn limits(&self, group: usize) -> Limits {
         self.groups
             .get(group)
@@ -249,7 +249,7 @@ impl<T> Throttle<T> {
         self.find_next();
     }
 
-    /// A request of a group. Returns it if it may pass now; otherwise it waits. That of a group that does not exist passes.
+    /// Submits a request of a group. Returns it if it may pass now, or if there is no such group; otherwise it waits.
     pub fn submit(&mut self, now: Nanos, group: usize, charge: Charge, request: T) -> Option<T> {
         let Some(group) = self.groups.get_mut(group) else { return Some(request) };
         let direction = &mut group.directions[usize::from(charge.op.is_write())];
@@ -272,12 +272,12 @@ impl<T> Throttle<T> {
         None
     }
 
-    /// When the next request may pass; `None` if none waits.
+    /// Time at which the next request may pass; `None` if none waits.
     pub fn next_at(&self) -> Option<Nanos> {
         self.next_at
     }
 
-    /// The next request that may pass by now: of the lowest group first, its reads before its writes. Call it until it returns `None`.
+    /// The next request that may pass by now: by group number, reads before writes. Call it until it returns `None`.
     pub fn release(&mut self, now: Nanos) -> Option<T> {
         if self.next_at.is_none_or(|at| at > now) {
             return None;
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_slice_passes_what_its_rate_allows_and_the_rest_waits_for_its_bytes() {
         let mut throttle = limited(Op::Write, Rate::bytes_per_s(10 * MIB));
-        // As Linux: the wait begins at the end of the slice, from there on the rate sets the pace.
+        // As in Linux: the wait starts at the end of the slice, from then on the rate determines the pace.
         assert_eq!(times(&mut throttle, ms(0), charge(Op::Write, MIB), 5), [0, 200, 300, 400, 500]);
         assert!(throttle.is_empty());
     }

@@ -19,7 +19,7 @@ pub struct Nanos(pub u64);
 impl Nanos {
     /// The start of time, and the empty duration.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than any event.
+    /// A time later than any event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
     /// From whole microseconds.

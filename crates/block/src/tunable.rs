@@ -1,5 +1,5 @@
-//! A parameter, declared once: the parser, the help, the manual page, the search space of a tuner and the field in the code are all derived
-//! from the declaration.
+//! A parameter, declared once: parser, help, manual page, search space of a tuner and the field in the code are all derived from the
+//! declaration.
 //!
 //! ```
 //! block::tunables! {
@@ -22,13 +22,13 @@ use crate::Nanos;
 /// Unit of a tunable's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Thousand millionths of a second.
+    /// 10⁻⁹ seconds.
     Nanoseconds,
-    /// Millionths of a second.
+    /// 10⁻⁶ seconds.
     Microseconds,
-    /// Thousandths of a second.
+    /// 10⁻³ seconds.
     Milliseconds,
-    /// Hundredths of a second.
+    /// 10⁻² seconds.
     Centiseconds,
     /// 1,024 bytes.
     Kibibytes,
@@ -68,7 +68,7 @@ impl Unit {
     }
 }
 
-/// How a search should step through a tunable's range.
+/// How a search steps through a tunable's range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Equal differences matter equally.
@@ -80,7 +80,7 @@ pub enum Scale {
 /// A parameter: name, unit, range, default and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunable {
-    /// The name; Linux's name, where it has one.
+    /// The name; Linux's, if there is one.
     pub name: &'static str,
     /// The unit of its value.
     pub unit: Unit,
@@ -88,9 +88,9 @@ pub struct Tunable {
     pub min: i64,
     /// The largest valid value.
     pub max: i64,
-    /// The default of the paper or kernel file.
+    /// The default, as in the paper or kernel file.
     pub default: i64,
-    /// How a search should step.
+    /// How a search steps through its range.
     pub scale: Scale,
     /// One or two sentences for users.
     pub doc: &'static str,
@@ -119,22 +119,22 @@ impl Tunable {
         Tunable::new(Unit::OneOf(words), 0..=words.len() as i64 - 1, place as i64)
     }
 
-    /// The same with logarithmic scale.
+    /// Sets a logarithmic scale.
     pub const fn logarithmic(self) -> Tunable {
         Tunable { scale: Scale::Logarithmic, ..self }
     }
 
-    /// The same with this name and, unless empty, this documentation.
+    /// Sets the name and, unless empty, the documentation.
     pub const fn named(self, name: &'static str, doc: &'static str) -> Tunable {
         let doc = if doc.is_empty() { self.doc } else { doc.trim_ascii() };
         Tunable { name, doc, ..self }
     }
 }
 
-/// Splits the tunables before the one with this name.
+/// Splits the tunables before the one with this name; it is the first of the second part.
 ///
 /// # Panics
-/// There is none with this name; a compile-time error in a constant.
+/// If there is none with this name; a compile-time error in a constant.
 pub const fn split_before(tunables: &'static [Tunable], name: &str) -> (&'static [Tunable], &'static [Tunable]) {
     let mut index = 0;
     while !equal(tunables[index].name, name) {
@@ -215,7 +215,7 @@ impl TunableValue for f64 {
     }
 }
 
-/// The number of a whole, for percentages.
+/// The number that stands for the whole (1.0) in percentages.
 const fn percent_scale(unit: Unit) -> f64 {
     match unit {
         Unit::Percent => 100.0,
@@ -245,7 +245,7 @@ const fn nanoseconds(unit: Unit) -> u64 {
     }
 }
 
-/// 0 is `None`.
+/// 0 is `None`, other numbers are `Some`.
 impl<T: TunableValue> TunableValue for Option<T> {
     fn from_number(number: i64, unit: Unit) -> Option<T> {
         (number != 0).then(|| T::from_number(number, unit))

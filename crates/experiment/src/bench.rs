@@ -1,4 +1,4 @@
-//! Single runs of a job file, under a setting or a controller, with all observations: the parts of papers' experiments.
+//! Single runs of a job file, under a setting or a controller, with all observations: the building blocks of papers' experiments.
 
 use std::sync::Arc;
 
@@ -23,23 +23,23 @@ pub struct Bench {
     learns: bool,
 }
 
-/// What a run gives.
+/// The result of a run.
 pub struct Observed {
-    /// What the processes got.
+    /// Measurements of the streams and of the host.
     pub outcome: RunSummary,
-    /// When each job ran.
+    /// Start and end of each job; `None` if it did not run.
     pub spans: Vec<Option<Span>>,
-    /// Windows and decisions.
+    /// The control loop with its windows and decisions.
     pub steered: Steered,
-    /// Processor time of schedulers and controller, if it was measured.
+    /// Processor time of schedulers and controller; `None` if it was not measured.
     pub cpu_ns: Option<u64>,
 }
 
 impl Bench {
-    /// Lays the files of a job file's `text` out on the disk; `source` is what errors call it.
+    /// Lays out the files of a job file's `text` on the disk; `source` names the file in errors.
     ///
     /// # Errors
-    /// The text is no job file, or its files do not fit.
+    /// The text is not a job file, or its files do not fit.
     pub fn new(text: &str, source: &str, world: World, seed: u64) -> anyhow::Result<Bench> {
         let workload = shipped::parse(text, source)?;
         let placed = workload.place(world.profile.capacity_sectors(), seed);
@@ -47,21 +47,22 @@ impl Bench {
         Ok(Bench { world, placed, learns: true })
     }
 
-    /// The same for runs in which no scheduler that learns is set but one that they begin under, or that an experiment adds.
+    /// For runs in which no scheduler that learns is set, except the one at the start or those that an experiment adds.
     #[must_use]
     pub fn without_learning(self) -> Bench {
         Bench { learns: false, ..self }
     }
 
-    /// Names of the jobs.
+    /// The jobs with their files.
     pub fn placed(&self) -> &PlacedWorkload {
         &self.placed
     }
 
-    /// Runs it under `controller`; `begins_with` is active at the start. No clock is read unless processor time is to be measured.
+    /// Runs the jobs under `controller`, with the setting `begins_with` at the start. The wall clock is read only if processor time is
+    /// measured.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The run was interrupted.
     pub fn run(
         &self,
         begins_with: &Setting,
@@ -72,10 +73,11 @@ impl Bench {
         self.run_with(Vec::new(), begins_with, controller, measures_cpu, monitor)
     }
 
-    /// The same with schedulers of an experiment besides the program's, each with what it knows; the run cannot begin under one of them.
+    /// Like [`Bench::run`], with schedulers of an experiment besides the program's, each with its knowledge. The run cannot begin under
+    /// one of them.
     ///
     /// # Errors
-    /// It was interrupted.
+    /// The run was interrupted.
     pub fn run_with(
         &self,
         schedulers: Vec<(&'static SchedulerSpec, Box<dyn Knowledge>)>,
@@ -104,7 +106,7 @@ impl Bench {
     }
 }
 
-/// What streams waited, of what was measured of them.
+/// The p99 response time of each stream, and the number of its measured requests.
 pub fn tails<'a>(streams: impl Iterator<Item = (&'a block::StreamId, &'a StreamMeasure)>) -> Tails {
     let tail = |measure: &StreamMeasure| Tail {
         requests: measure.responses.count(),

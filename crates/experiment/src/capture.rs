@@ -1,4 +1,4 @@
-//! Writes what is observed of a device as a trace.
+//! Writes the observed requests of a device as a trace.
 //!
 //! ```text
 //! events in order of time ─▶ waiting: in order of arrival, with or without an answer ─▶ from the front, once answered ─▶ trace
@@ -12,10 +12,11 @@ use observe::Event;
 use sim::trace::write::{About, Field, Losses, Out, OutputFormat, TraceWriter};
 use sim::trace::{RecordedDevice, TraceError, TraceReader, TraceRequest};
 
-/// How many requests may wait to be written behind one that is not answered; then it is written without an answer. 28 MB.
+/// Maximum number of requests that wait behind one without a completion, 28 MB; beyond it, that request is written without a
+/// response.
 const MOST_WAITING: usize = 1 << 18;
 
-/// A trace that is being written while the device works.
+/// A trace that is written while the device works.
 pub struct Capture {
     writer: Box<dyn TraceWriter>,
     losses: Losses,
@@ -26,30 +27,30 @@ pub struct Capture {
     captured: Captured,
 }
 
-/// What was written.
+/// Totals of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Captured {
     /// Requests in the trace.
     pub requests: u64,
-    /// Those of them that were not answered by its end, or whose answers were lost.
+    /// Number of these without a response: not completed by the end, or their completions were lost.
     pub unanswered: u64,
-    /// Flushes of the write cache, which have no place in a trace.
+    /// Flushes of the write cache, which traces do not represent.
     pub flushes: u64,
-    /// From the first request to the last event.
+    /// Time from the first request to the last event.
     pub lasts: Nanos,
-    /// What the format has no place for.
+    /// Fields that the format cannot represent.
     pub left_out: Vec<Field>,
-    /// What the user should know of the file.
+    /// A note about the file for the user.
     pub note: Option<String>,
 }
 
 struct Waiting {
     request: Request,
-    /// When it was dispatched and completed, once it is.
+    /// Times of dispatch and completion; `None` while outstanding.
     answer: Option<(Nanos, Nanos)>,
 }
 
-/// Names of what is in the trace. It is read from nowhere.
+/// Names for the trace writer. It is a reader without requests.
 struct Names {
     device: String,
     recorded: Option<RecordedDevice>,
@@ -78,7 +79,7 @@ impl Capture {
     /// Begins a trace of a device.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The trace cannot be written.
     pub fn begin(format: &'static OutputFormat, out: Out, about: &About, device: &str) -> io::Result<Capture> {
         Ok(Capture {
             writer: (format.create)(out, about)?,
@@ -90,17 +91,17 @@ impl Capture {
         })
     }
 
-    /// Requests that were queued so far.
+    /// Number of requests queued so far.
     pub fn requests(&self) -> u64 {
         self.captured.requests + self.waiting.len() as u64
     }
 
-    /// Whether a request waits for its answer.
+    /// Whether a request is outstanding.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Takes an event in, in order of time. `name` names streams.
+    /// Adds an event; events must be in order of time. `name` names streams.
     ///
     /// # Errors
     /// The trace cannot be written.
@@ -128,7 +129,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Events were lost: what waits is not waited for any longer.
+    /// Handles lost events: writes the outstanding requests without responses.
     ///
     /// # Errors
     /// The trace cannot be written.
@@ -139,10 +140,10 @@ impl Capture {
         Ok(())
     }
 
-    /// Ends the trace.
+    /// Completes the trace.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The trace cannot be written.
     pub fn finish(mut self) -> io::Result<Captured> {
         self.gap()?;
         self.captured.left_out = self.losses.lost().collect();
@@ -154,7 +155,7 @@ impl Capture {
         let from = self.waiting.partition_point(|waiting| waiting.request.arrival < request.arrival);
         let same_time = self.waiting.range_mut(from..).take_while(|waiting| waiting.request.arrival == request.arrival);
         let is_it = |other: &Request| (other.stream, other.lba, other.op) == (request.stream, request.lba, request.op);
-        // One that was given up is in the trace already, without an answer.
+        // A request that was already written without a response is not found here.
         if let Some(waiting) = same_time.filter(|waiting| waiting.answer.is_none()).find(|waiting| is_it(&waiting.request)) {
             (waiting.answer, waiting.request.priority) = (Some((dispatched, at)), request.priority);
         }

@@ -1,6 +1,6 @@
-//! What controllers learn from: experience that comes with the program, or a file of it.
+//! Experience for controllers: shipped with the program, or from a file.
 //!
-//! What comes with the program was gathered on the world that is learned from (`crates/research/worlds.toml`) and nothing else, by
+//! The shipped experience was gathered only on the training world (`crates/research/worlds.toml`), by
 //! `crates/research/experience.sh`. A test gathers a sample of it again and compares.
 
 use std::io::Read as _;
@@ -10,24 +10,24 @@ use std::sync::{Arc, OnceLock};
 use anyhow::Context;
 use control::experience::Experience;
 
-/// No file of experience is longer, unpacked.
+/// Maximum size of experience, uncompressed.
 const MAX_BYTES: u64 = 1 << 30;
-/// What comes with the program.
+/// The shipped experience, compressed.
 static SHIPPED: &[u8] = include_bytes!("experience.json.zst");
 
-/// The experience in this file, or what comes with the program.
+/// Loads the experience in this file; without a path, the shipped experience.
 ///
 /// # Errors
-/// The file cannot be read or is no experience.
+/// The file cannot be read or does not hold experience.
 pub fn load(path: Option<&Path>) -> anyhow::Result<Arc<Experience>> {
     let Some(path) = path else { return shipped() };
     Ok(Arc::new(of_file(path).with_context(|| format!("--experience {}", path.display()))?))
 }
 
-/// The experience in this file, which may be compressed.
+/// Loads the experience in this file, compressed or not.
 ///
 /// # Errors
-/// The file cannot be read or is no experience.
+/// The file cannot be read or does not hold experience.
 pub fn of_file(path: &Path) -> anyhow::Result<Experience> {
     read(&std::fs::read(path)?, &path.display().to_string())
 }
@@ -45,7 +45,7 @@ fn read(bytes: &[u8], name: &str) -> anyhow::Result<Experience> {
     Ok(Experience::from_json(&unpacked(bytes, name)?, name)?)
 }
 
-/// The text in these bytes, which may be compressed; `name` is used in errors.
+/// The text in these bytes, compressed or not; `name` is used in errors.
 pub(crate) fn unpacked(bytes: &[u8], name: &str) -> anyhow::Result<String> {
     if !bytes.starts_with(&zstd::zstd_safe::MAGICNUMBER.to_le_bytes()) {
         return String::from_utf8(bytes.to_vec()).with_context(|| format!("{name}: is not text"));
@@ -56,15 +56,15 @@ pub(crate) fn unpacked(bytes: &[u8], name: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The bytes of a file of this name: compressed if the name ends in `.zst`.
+/// Serializes experience for a file of this name: compressed if the name ends in `.zst`.
 ///
 /// # Errors
-/// It cannot be written as JSON, or not be compressed.
+/// It cannot be serialized or compressed.
 pub fn encode(path: &Path, experience: &Experience) -> anyhow::Result<Vec<u8>> {
     compressed(path, experience.to_json()?)
 }
 
-/// The same of a text.
+/// The bytes of a text for a file of this name: compressed if the name ends in `.zst`.
 pub(crate) fn compressed(path: &Path, text: String) -> anyhow::Result<Vec<u8>> {
     Ok(match path.extension() {
         Some(extension) if extension == "zst" => zstd::encode_all(text.as_bytes(), 19)?,

@@ -1,4 +1,4 @@
-//! The real fio: how it is run, and what it says of a run.
+//! Runs the real fio and parses its results.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,19 +10,19 @@ use serde_json::Value;
 
 use progress::monitor::Monitor;
 
-/// How much longer than its jobs fio may take: before it ends, all that the page cache holds back is written, gigabytes to a slow disk.
+/// Grace period after the jobs: before fio ends, all dirty data in the page cache is written, gigabytes to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// fio's version, as it says it.
+/// fio's version string.
 ///
 /// # Errors
-/// There is no fio.
+/// fio cannot be run.
 pub fn version() -> anyhow::Result<String> {
     let output = Command::new("fio").arg("--version").output().context("cannot run fio; install it (apt-get install fio)")?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Whether jobs write, be it only the files that they will read.
+/// Whether jobs write, if only to create the files that they will read.
 pub fn writes(jobs: &str) -> bool {
     if jobs.lines().any(|line| line.trim() == "create_only=1") {
         return true;
@@ -34,7 +34,7 @@ pub fn writes(jobs: &str) -> bool {
     jobs.lines().filter_map(kind).any(|kind| !matches!(kind.split(':').next(), Some("read" | "randread")))
 }
 
-/// Runs these jobs, which last so long; what fio wrote as JSON.
+/// Runs jobs that last this many seconds; returns fio's JSON output.
 ///
 /// # Errors
 /// fio cannot be run, fails, does not end in time, or the work was interrupted.
@@ -42,16 +42,16 @@ pub fn run(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Result<St
     run_logged(jobs, seconds, monitor).map(|(report, _)| report)
 }
 
-/// As [`run`]; also the texts of the logs of throughput that the jobs ask for by `write_bw_log`, one for each process.
+/// Like [`run`]; also returns the bandwidth logs that the jobs request by `write_bw_log`, one for each process.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_logged(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Result<(String, Vec<String>)> {
     let folder = tempfile::tempdir().context("cannot make a folder for fio")?;
     let (file, output) = (folder.path().join("jobs.fio"), folder.path().join("output.json"));
     let mut written = std::fs::File::create(&file).context("cannot write a job file")?;
     written.write_all(jobs.as_bytes()).context("cannot write a job file")?;
-    // fio itself then refuses to write, whatever the jobs say.
+    // With this flag fio itself refuses to write, whatever the jobs contain.
     let guard: &[&str] = if writes(jobs) { &[] } else { &["--readonly"] };
     let mut fio = Command::new("fio")
         .args(guard)
@@ -70,7 +70,7 @@ pub fn run_logged(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Re
         }
         let interrupted = monitor.check();
         if interrupted.is_err() || Instant::now() > late {
-            // It may have ended by itself meanwhile.
+            // It may have ended meanwhile, so errors are ignored.
             let _ = fio.kill();
             let _ = fio.wait();
             interrupted?;
@@ -78,7 +78,7 @@ pub fn run_logged(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Re
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    // Ctrl-C reaches fio as well, which then ends by itself.
+    // Ctrl-C also reaches fio, which then ends without an error of its own.
     monitor.check()?;
     let mut said = String::new();
     if let Some(mut stderr) = fio.stderr.take() {
@@ -97,10 +97,10 @@ fn logs(folder: &Path) -> anyhow::Result<Vec<String>> {
     logs.iter().map(|path| std::fs::read_to_string(path).context("fio's log")).collect()
 }
 
-/// The bytes a second of a log of throughput, as of a moment in seconds after the process began.
+/// Samples of a bandwidth log: seconds since the start of the process, and bytes per second.
 ///
 /// # Errors
-/// A line is not what fio 3 writes: milliseconds, KiB a second, direction and more, with commas between.
+/// A line is not in fio 3's format: milliseconds, KiB per second, direction and more, separated by commas.
 pub fn throughput(log: &str) -> anyhow::Result<Vec<(f64, f64)>> {
     let number = |field: Option<&str>, line: &str| {
         let number = field.and_then(|field| field.trim().parse::<f64>().ok());
@@ -114,32 +114,32 @@ pub fn throughput(log: &str) -> anyhow::Result<Vec<(f64, f64)>> {
     lines.collect()
 }
 
-/// What one direction got: throughput in MB/s, mean and p99 of the response times in ms; `None` if nothing was done.
+/// Results of one direction: throughput in MB/s, mean and p99 of the response times in ms; `None` without requests.
 pub type Got = Option<[f64; 3]>;
 
-/// What the first group of jobs got.
+/// Results of the first group of jobs.
 pub struct Output {
-    /// Reads, writes, and calls of fsync, which move nothing.
+    /// Reads, writes, and calls of fsync, which transfer nothing.
     pub directions: [Got; 3],
-    /// Both together.
+    /// Reads and writes together.
     pub overall: Overall,
 }
 
-/// What processes got, whichever way they moved data.
+/// Results of reads and writes together.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overall {
-    /// Throughput.
+    /// Throughput in bytes per second.
     pub bytes_per_s: f64,
     /// Mean response time in seconds.
     pub response_s: f64,
 }
 
-/// Reads fio's JSON.
+/// Parses fio's JSON.
 ///
 /// # Errors
-/// It is not what fio 3 writes, or a job failed.
+/// The text is not fio 3's JSON, or a job failed.
 pub fn parse(json: &str) -> anyhow::Result<Output> {
-    // Warnings may stand before it.
+    // Warnings may precede the JSON.
     let begin = json.find('{').context("fio wrote no JSON")?;
     let output: Value = serde_json::from_str(&json[begin..]).context("fio's JSON")?;
     let jobs = output["jobs"].as_array().filter(|jobs| !jobs.is_empty()).context("fio's JSON names no job")?;
@@ -157,7 +157,7 @@ pub fn parse(json: &str) -> anyhow::Result<Output> {
             waited_s += count as f64 * mean / 1e3;
         }
     }
-    // Of fdatasync only the times are counted, not the calls.
+    // fio reports only the times of fdatasync, not the number of calls.
     if jobs[0]["sync"]["lat_ns"]["N"].as_u64().is_some_and(|count| count > 0) {
         let (mean, p99) = times(&jobs[0]["sync"])?;
         directions[2] = Some([0.0, mean, p99]);

@@ -1,7 +1,6 @@
-//! The model of what settings gain that comes with the program, or a file of one.
+//! The model of the gains of settings: shipped with the program, or from a file.
 //!
-//! What comes with the program was trained on the training world (`crates/research/worlds.toml`) and nothing else; docs/reference/gain-model.md
-//! says how.
+//! The shipped model was trained only on the training world (`crates/research/worlds.toml`); docs/reference/gain-model.md describes how.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -11,13 +10,13 @@ use control::gain_model::GainModel;
 
 use crate::experience::{compressed, unpacked};
 
-/// What comes with the program.
+/// The shipped model, compressed.
 static SHIPPED: &[u8] = include_bytes!("gain-model.json.zst");
 
-/// The model in this file, or what comes with the program.
+/// Loads the model in this file; without a path, the shipped model.
 ///
 /// # Errors
-/// The file cannot be read or is no model.
+/// The file cannot be read or does not hold a model.
 pub fn load(path: Option<&Path>) -> anyhow::Result<Arc<GainModel>> {
     let Some(path) = path else { return shipped() };
     let name = path.display().to_string();
@@ -35,10 +34,10 @@ fn shipped() -> anyhow::Result<Arc<GainModel>> {
     Ok(READ.get_or_init(|| model).clone())
 }
 
-/// The bytes of a file of this name: compressed if the name ends in `.zst`.
+/// Serializes a model for a file of this name: compressed if the name ends in `.zst`.
 ///
 /// # Errors
-/// It cannot be written as JSON, or not be compressed.
+/// It cannot be serialized or compressed.
 pub fn encode(path: &Path, model: &GainModel) -> anyhow::Result<Vec<u8>> {
     compressed(path, model.to_json()?)
 }

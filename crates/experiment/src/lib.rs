@@ -1,4 +1,4 @@
-//! Experiments for users: a workload, a device, and the question which setting serves it.
+//! Experiments for users: find the setting for a workload on a device.
 //!
 //! ```text
 //! workload (trace, fio job file, shipped) ─▶ comparison ─▶ records     every scheduler, every controller

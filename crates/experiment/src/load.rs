@@ -1,4 +1,4 @@
-//! What is run: a trace, or the jobs of a job file.
+//! Loads: a trace, or the jobs of a job file.
 
 use std::ops::Range;
 
@@ -9,16 +9,16 @@ use sim::run::{Measure, Pilot, RunError, Watch};
 
 use crate::world::World;
 
-/// Makes a queue in front of a disk at rest.
+/// Builds a queue in front of a disk at rest.
 pub type Build<'a> = dyn Fn() -> Queue + 'a;
 
-/// What is drawn in a run of a load.
+/// Random numbers of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Draws {
-    /// The same as in every run.
+    /// The same in every run.
     OfTheRun,
-    /// Others: the same load once more, as chance may have it. A trace, of which nothing is drawn, has its volume on other sectors, if its
-    /// disk has them.
+    /// Other random numbers: the same load with a different outcome of chance. A trace has no random numbers; its volume is placed on other
+    /// sectors instead, if its disk has them.
     Others,
 }
 
@@ -28,69 +28,69 @@ pub struct Row {
     pub name: String,
     /// The reporting group, from 0.
     pub group: u32,
-    /// Whose results are in it.
+    /// Streams whose results it sums up.
     pub streams: Vec<StreamId>,
 }
 
-/// Something that issues requests, again and again the same ones.
+/// A load that issues the same requests in every run.
 pub trait Load: Send + Sync {
-    /// What it is, for the record.
+    /// Identity of the load, for the record.
     fn digest(&self) -> TraceDigest;
 
-    /// How it is run, for the record.
+    /// Parameters of its run, for the record.
     fn replay(&self, world: &World) -> Replay;
 
-    /// How many requests a run has, where that is known before.
+    /// The number of requests of a run, if it is known in advance.
     fn expected_requests(&self) -> Option<u64>;
 
-    /// When a run is over in its own time, about, where that is known before and the number of requests is not.
+    /// The approximate end of a run in simulated time, if that is known in advance and the number of requests is not.
     fn expected_end(&self) -> Option<Nanos> {
         None
     }
 
-    /// How many streams there are, followed or not.
+    /// The number of streams, reported by themselves or not.
     fn stream_count(&self) -> usize;
 
-    /// A stream's name, where it has one.
+    /// A stream's name, if it has one.
     fn stream_name(&self, stream: StreamId) -> Option<&str>;
 
-    /// The streams that a name means: a job's, all clones' of one, those of a section; of a trace those of that name or number.
+    /// The streams that a name refers to: those of a job, of all its clones or of a section; in a trace those with that name or number.
     fn streams_of(&self, name: &str) -> Vec<StreamId>;
 
-    /// The names that mean something there.
+    /// The names that [`Load::streams_of`] knows.
     fn names(&self) -> Vec<String>;
 
-    /// Where on the disk a stream's files lie, in any order; none for a load that has no files.
+    /// Sectors of a stream's files, in any order; empty for a load without files.
     fn sectors_of(&self, _stream: StreamId) -> Vec<Range<u64>> {
         Vec::new()
     }
 
-    /// Whether a stream that was measured is reported by itself.
+    /// Whether a measured stream is reported by itself.
     fn follows(&self, _stream: StreamId) -> bool {
         true
     }
 
-    /// The jobs as the load asks to have them reported, in its order; none for a load that has no jobs.
+    /// Report rows of the jobs as the load requests them, in its order; empty for a load without jobs.
     fn reported(&self) -> Vec<Row> {
         Vec::new()
     }
 
-    /// The jobs by group, in order; none for a load that has no jobs.
+    /// Report rows of the jobs by group, in order; empty for a load without jobs.
     fn groups(&self) -> Vec<Row> {
         Vec::new()
     }
 
-    /// The followed streams in parts of about the same work, for this many threads.
+    /// Partitions the followed streams into parts of about the same work, for this many threads.
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>>;
 
-    /// Runs it, steered by `pilot` if there is one. A block trace meets only what of the host's settings is the queue's.
+    /// Runs the load, controlled by `pilot` if there is one. Of the host's settings, only those of the queue affect a block trace.
     fn run(&self, queue: Queue, host: HostSettings, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError>;
 
     /// Runs each of these streams alone on a queue of its own.
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError>;
 
-    /// Runs what one tenant of a roster asks for, and nothing else, on a queue whose disk holds nothing but that tenant's sectors, in their
-    /// order from 0 on. What it gets is measured as that of all who are on no roster ([`Tenants::others`](sim::run::Tenants::others)).
+    /// Runs the load of one tenant of a roster alone, on a queue whose disk holds only that tenant's sectors, in their order from 0 on. Its
+    /// service is measured as that outside the roster ([`Tenants::others`](sim::run::Tenants::others)).
     fn run_tenant(
         &self,
         roster: &Roster,
@@ -101,9 +101,9 @@ pub trait Load: Send + Sync {
         pilot: Option<&mut dyn Pilot>,
     ) -> Result<RunSummary, RunError>;
 
-    /// The speed at which the disk would keep up, where it did not and there is one.
+    /// The speed at which the disk would keep up, if it did not and such a speed exists.
     fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64>;
 
-    /// What the reader must know before believing the figures.
+    /// Caveats about the figures, as sentences.
     fn warnings(&self, outcome: &RunSummary) -> Vec<String>;
 }

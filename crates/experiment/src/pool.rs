@@ -1,5 +1,5 @@
-//! Independent pieces of work on several threads. The results come in the order of the pieces, so that the number of threads changes
-//! nothing but the time.
+//! Independent work on several threads. The results have the order of the items, so the number of threads affects nothing but the
+//! time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use progress::monitor::Monitor;
 use sim::run::Watch;
 
-/// What work runs with.
+/// The monitor and the number of threads for parallel work.
 #[derive(Clone, Copy)]
 pub struct Workers<'a> {
     /// Receives progress.
@@ -19,21 +19,21 @@ pub struct Workers<'a> {
 }
 
 impl<'a> Workers<'a> {
-    /// As many threads as wanted, or one for each core.
+    /// With this number of threads; `None`: one for each core.
     pub fn new(monitor: &'a dyn Monitor, threads: Option<usize>) -> Workers<'a> {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         Workers { monitor, threads: threads.unwrap_or_else(cores).max(1) }
     }
 
-    /// Stops runs when the work is interrupted.
+    /// A watch that stops runs when the work is interrupted.
     pub fn watch(&self) -> Watch<'a> {
         Watch { stop: Some(self.monitor.stop()), ..Watch::default() }
     }
 
-    /// Does `work` for each item, and shows how many are done as `what`.
+    /// Does `work` for each item, and reports the number of completed items as `what`.
     ///
     /// # Errors
-    /// That of the first item, in their order, whose work failed; or [`Interrupted`].
+    /// The error of the first failed item, in their order; or [`Interrupted`].
     pub fn map<I: Sync, T: Send>(
         &self,
         what: &str,
@@ -51,12 +51,12 @@ impl<'a> Workers<'a> {
         results
     }
 
-    /// The same, and shows nothing.
+    /// Like [`Workers::map`], without progress.
     pub fn each<I: Sync, T: Send>(&self, items: &[I], work: impl Fn(&I) -> anyhow::Result<T> + Sync) -> anyhow::Result<Vec<T>> {
         let failed = AtomicBool::new(false);
         let one = |item: &I| {
             if failed.load(Ordering::Relaxed) {
-                // Another piece failed; its error is the one that counts.
+                // Another item failed; its error is returned.
                 return None;
             }
             let result = self.monitor.check().map_err(anyhow::Error::from).and_then(|()| work(item));
@@ -65,20 +65,20 @@ impl<'a> Workers<'a> {
         };
         let threads = self.threads.min(items.len());
         let results: Vec<Option<anyhow::Result<T>>> = if threads <= 1 {
-            // The caller's own thread does it: what it holds for itself, as an interpreter's state, is at hand.
+            // Runs on the caller's own thread, which keeps its thread-local state, such as an interpreter's.
             items.iter().map(one).collect()
         } else {
-            // In a scope, which waits for the threads: none is left behind, and a process may fork afterwards.
+            // The scope waits for the threads: none is left behind, and the process may fork afterwards.
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
             let work = |pool: &rayon::ThreadPool| pool.install(|| items.par_iter().with_max_len(1).map(one).collect());
             pool.build_scoped(|thread| thread.run(), work).context("cannot start threads")?
         };
-        // Where a piece was skipped, another one's error is among the results.
+        // If an item was skipped, the results contain another one's error.
         results.into_iter().flatten().collect()
     }
 }
 
-/// A monitor for one of several pieces of work: their number is shown, and not how far each is.
+/// A monitor for one of several items of work: hides the item's own progress.
 pub struct Unseen<'a>(pub &'a dyn Monitor);
 
 impl Monitor for Unseen<'_> {

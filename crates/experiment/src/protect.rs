@@ -1,4 +1,4 @@
-//! A simulated host whose tenants are cgroups: what each second gives them, under limits that stay or under limits that a
+//! A simulated host whose tenants are cgroups: records the service of each second, under static limits or under limits that a
 //! [`Protector`] sets every 100 ms.
 //!
 //! ```text
@@ -14,12 +14,12 @@ use observe::Event;
 use sim::run::{Pilot, ServerEvent, Steerable};
 use twin::{Recording, event};
 
-/// A request or a call of fsync whose response time counts.
+/// The kind of a recorded response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A read.
     Read,
-    /// A write that a process waited for.
+    /// A synchronous write.
     Write,
     /// A call of fsync.
     Flush,
@@ -28,33 +28,33 @@ pub enum Kind {
 /// A response.
 #[derive(Clone, Copy, Debug)]
 pub struct Response {
-    /// Of what.
+    /// Its kind.
     pub kind: Kind,
-    /// When it was asked for.
+    /// Arrival of the request, or start of the call.
     pub arrival: Nanos,
-    /// When it was done.
+    /// Completion time.
     pub at: Nanos,
 }
 
-/// What a tenant got in a second.
+/// A tenant's service in a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Second {
-    /// Time in which it had requests or calls outstanding.
+    /// Time during which it had requests or calls outstanding.
     pub wanted: Nanos,
     /// Requests completed.
     pub requests: u64,
     /// Bytes read and written.
     pub bytes: u64,
-    /// Time for which the device worked for it.
+    /// Device time spent on its requests.
     pub device: Nanos,
 }
 
-/// What one tenant got.
+/// A tenant's service over a run.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupRecord {
-    /// By the second of the run.
+    /// By second of the run.
     pub seconds: Vec<Second>,
-    /// All responses in the order in which they were done, if they were to be kept.
+    /// All responses by completion, if the tenant is followed; otherwise empty.
     pub responses: Vec<Response>,
     outstanding: u32,
     since: Nanos,
@@ -110,27 +110,27 @@ impl CgroupRecord {
 /// In nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
-/// Records what tenants get, and limits them.
+/// Records the service of tenants, and limits them.
 pub struct CgroupPilot {
     roster: Roster,
-    /// Limits that stay, by tenant.
+    /// Static limits, by tenant.
     fixed: Vec<(usize, Limit)>,
     protector: Option<Protector>,
     next: Nanos,
     /// By tenant.
     pub records: Vec<CgroupRecord>,
-    /// The tenant whose responses are kept.
+    /// The tenant whose responses are recorded.
     followed: usize,
     /// All changes with their times.
     pub changes: Vec<(Nanos, Change)>,
-    /// The latest requests of all tenants, if they are to be recorded.
+    /// The latest requests of all tenants; `None` if they are not recorded.
     pub recording: Option<Recording>,
     /// The last completion of any tenant: device time is counted from there.
     last_completion: Nanos,
 }
 
 impl CgroupPilot {
-    /// Records the tenants of a roster, and of one each response.
+    /// Records the tenants of a roster, and the responses of the tenant `followed`.
     pub fn new(roster: &Roster, followed: usize) -> CgroupPilot {
         let records = vec![CgroupRecord::default(); roster.tenants().len()];
         let (fixed, changes) = (Vec::new(), Vec::new());
@@ -147,30 +147,30 @@ impl CgroupPilot {
         }
     }
 
-    /// The same with a recording.
+    /// Also records the latest requests of all tenants.
     #[must_use]
     pub fn with_recording(self) -> CgroupPilot {
         CgroupPilot { recording: Some(Recording::new()), ..self }
     }
 
-    /// The same with limits that stay.
+    /// Sets static limits by tenant.
     #[must_use]
     pub fn with_limits(self, fixed: Vec<(usize, Limit)>) -> CgroupPilot {
         CgroupPilot { fixed, ..self }
     }
 
-    /// The same with a controller, whose units are the tenants in their order.
+    /// Adds a controller, whose units are the tenants in their order.
     #[must_use]
     pub fn with_protector(self, protector: Protector) -> CgroupPilot {
         CgroupPilot { protector: Some(protector), ..self }
     }
 
-    /// How the controller's promises stand.
+    /// The state of the controller's guarantees; empty without a controller.
     pub fn standings(&self) -> Vec<Standing> {
         self.protector.as_ref().map(Protector::standings).unwrap_or_default()
     }
 
-    /// For how long the device worked for what completed, as the controller counts.
+    /// Completion time and device time of a completed request or flush, counted as by the controller; `None` for other events.
     fn worked(&mut self, event: &Event) -> Option<(Nanos, Nanos)> {
         let (begun, at) = match event {
             Event::Completed { dispatched, at, .. } => (*dispatched, *at),
@@ -192,7 +192,7 @@ impl CgroupPilot {
     }
 }
 
-/// A controller's limit as a pair of rates: of reads and of writes.
+/// Converts a controller's limit to rates of reads and of writes.
 pub fn rates(limit: &Limit) -> [Rate; 2] {
     let rate = |iops: Option<u64>, bytes_per_s: Option<u64>| {
         let [iops, bytes_per_s] = [iops, bytes_per_s].map(|rate| rate.and_then(|rate| std::num::NonZeroU64::new(rate.max(1))));
@@ -201,7 +201,8 @@ pub fn rates(limit: &Limit) -> [Rate; 2] {
     [rate(limit.read_iops, limit.read_bytes_per_s), rate(limit.write_iops, limit.write_bytes_per_s)]
 }
 
-/// The outcome of the largest step below `beyond` that keeps the promise, by bisection; `lowest` is that of step 0, which does.
+/// The outcome of the largest step below `beyond` that keeps the guarantee, by bisection. `lowest` is the outcome of step 0,
+/// which must keep it.
 ///
 /// # Errors
 /// A step cannot be run.

@@ -1,4 +1,4 @@
-//! The requests of a trace that say when they were done, by device.
+//! Reads the requests of a trace that have response times, by device.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,26 +7,27 @@ use anyhow::Context as _;
 use sim::trace::{OpenOptions, Opened};
 use twin::ObservedRequest;
 
-/// Requests that are looked at: more tell no more, and have to fit into memory.
+/// Maximum number of requests to read: more add little information, and have to fit into memory.
 pub const MOST: u64 = 2_000_000;
 
-/// What was read.
+/// Requests read from a trace.
 pub struct Recorded {
-    /// The trace, behind what was read.
+    /// The trace, positioned after the last request that was read.
     pub opened: Opened,
-    /// By the device's number within the trace.
+    /// Requests with response times, by the device's number in the trace.
     pub devices: BTreeMap<u32, Vec<ObservedRequest>>,
-    /// Requests that were read, and those of them that say when they were done.
+    /// Number of requests that were read.
     pub all: u64,
-    /// See `all`.
+    /// Number of these with a response time.
     pub timed: u64,
 }
 
 impl Recorded {
-    /// Reads until there are [`MOST`]; calls `read` with the number of requests after each; its error ends the reading.
+    /// Reads up to [`MOST`] requests with response times. Calls `read` with the number of requests after each; its error
+    /// ends reading.
     ///
     /// # Errors
-    /// The trace cannot be read, or `read` ended it.
+    /// The trace cannot be read, or `read` failed.
     pub fn read(path: &Path, options: &OpenOptions, read: &mut dyn FnMut(u64) -> anyhow::Result<()>) -> anyhow::Result<Recorded> {
         let mut opened = sim::trace::open(path, options)?;
         let mut devices: BTreeMap<u32, Vec<ObservedRequest>> = BTreeMap::new();
@@ -46,10 +47,10 @@ impl Recorded {
         Ok(Recorded { opened, devices, all, timed })
     }
 
-    /// Takes out the requests of this device; if none is named, of the one with the most. Which it is, and its requests.
+    /// Removes and returns the number and the requests of this device; `None`: of the device with the most requests.
     ///
     /// # Errors
-    /// There is no such device.
+    /// The trace has no such device.
     pub fn of_device(&mut self, path: &Path, device: Option<u32>) -> anyhow::Result<(u32, Vec<ObservedRequest>)> {
         let numbers = self.devices.keys().map(u32::to_string).collect::<Vec<_>>().join(", ");
         let busiest = || self.devices.iter().max_by_key(|(_, seen)| seen.len()).map_or(0, |(device, _)| *device);

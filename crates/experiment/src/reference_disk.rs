@@ -1,19 +1,19 @@
-//! A disk that a tenant has to itself.
+//! A reference disk: one that a tenant has to itself.
 
 use block::SchedulerSpec;
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
 use sim::reference::ReferenceDisk;
 
-/// The scheduler of a disk that a tenant has to itself: none, as Linux has it for devices that sort in queues of their own.
+/// The scheduler of a reference disk: none, as Linux uses for devices with queues of their own.
 pub const SCHEDULER: &str = "none";
 
-/// [`SCHEDULER`].
+/// The specification of [`SCHEDULER`].
 pub fn spec() -> &'static SchedulerSpec {
     block::find(SCHEDULER).unwrap_or(block::CLASSIC[0])
 }
 
-/// The disk of this profile, with these settings of its queue.
+/// A reference disk with this profile and these queue settings.
 pub fn reference_disk(profile: &Profile, settings: QueueSettings) -> ReferenceDisk {
     ReferenceDisk::new(profile, DeviceOptions::default(), settings, (spec(), &spec().defaults()))
 }

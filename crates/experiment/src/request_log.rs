@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use block::{Nanos, Request};
 use knowledge::RequestRow;
 
-/// Requests kept of a run, the newest: a tenth of what a knowledge base keeps in all.
+/// Number of the newest requests to keep of a run: a tenth of a knowledge base's capacity.
 const MAX_REQUESTS: usize = 100_000;
 
 /// The newest requests completed under a scheduler that learns, at most [`MAX_REQUESTS`].
 #[derive(Debug, Default)]
 pub struct RequestLog {
     done: VecDeque<Done>,
-    /// Counts up whenever another scheduler has sent a request.
+    /// Number of the current stretch: incremented when another scheduler has dispatched a request.
     stretch: u64,
     forgotten: u64,
 }
@@ -26,7 +26,7 @@ struct Done {
 }
 
 impl RequestLog {
-    /// A request that it sent is done.
+    /// Adds a request completed under a scheduler that learns.
     pub fn done(&mut self, request: Request, dispatched: Nanos, at: Nanos) {
         if self.done.len() == MAX_REQUESTS {
             self.done.pop_front();
@@ -35,17 +35,17 @@ impl RequestLog {
         self.done.push_back(Done { stretch: self.stretch, request, dispatched, at });
     }
 
-    /// Another scheduler sent one: where the head was before the next is not known.
+    /// Ends the stretch: another scheduler dispatched a request, so the head's position before the next one is unknown.
     pub fn interrupt(&mut self) {
         if self.done.back().is_some_and(|last| last.stretch == self.stretch) {
             self.stretch += 1;
         }
     }
 
-    /// In the order in which they went to the device. The first of each stretch is left out: its distance is not known.
+    /// The rows in order of dispatch. The first request of each stretch is left out: its distance is unknown.
     pub fn rows(&self) -> Vec<RequestRow> {
         let mut sent: Vec<&Done> = self.done.iter().collect();
-        // Parts of one merged request went at the same time, in the order of their places.
+        // Parts of one merged request have the same dispatch time; they are ordered by sector.
         sent.sort_by_key(|done| (done.stretch, done.dispatched, done.request.lba));
         let row = |(number, pair): (usize, &[&Done])| {
             let (before, Done { stretch, request, dispatched, at }) = (pair[0], pair[1]);
@@ -85,7 +85,7 @@ mod tests {
     fn distances_go_by_the_order_in_which_requests_went_to_the_device() {
         let mut requests = RequestLog::default();
         assert_eq!(distances(&requests), []);
-        // The second was done first; the third and fourth were merged.
+        // The second completed first; the third and fourth were merged.
         for (lba, dispatched) in [(1000, 20), (100, 10), (3008, 30), (3000, 30)] {
             done(&mut requests, lba, dispatched);
         }

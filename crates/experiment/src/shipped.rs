@@ -1,4 +1,4 @@
-//! The job files that come with the program: the folder `workloads/`, embedded.
+//! The job files shipped with the program: the folder `workloads/`, embedded.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use block::did_you_mean;
 use sim::workload::{Surroundings, Workload, WorkloadError};
 
-/// No job file is longer: the longest here, of a hundred jobs, has 14 KB.
+/// Maximum size of a job file: the longest shipped one, with a hundred jobs, has 14 KB.
 const MAX_BYTES: u64 = 16 << 20;
 
 macro_rules! shipped {
@@ -75,18 +75,18 @@ pub static ALL: &[(&str, &str)] = shipped![
     "youchoose/web-search",
 ];
 
-/// What the head of a job file says.
+/// The head of a shipped job file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Head<'a> {
-    /// The first line: what it does.
+    /// The first line: a summary.
     pub summary: &'a str,
-    /// The second, up to the semicolon: authors and title of the paper or documentation.
+    /// The second line, up to the semicolon: authors and title of the paper or documentation.
     pub paper: &'a str,
-    /// Its rest: table or section.
+    /// The rest of the second line: table or section.
     pub place: &'a str,
 }
 
-/// Reads the head of a job file that comes with the program.
+/// Parses the head of a shipped job file.
 pub fn head(text: &str) -> Head<'_> {
     let mut lines = text.lines();
     let summary = lines.next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
@@ -95,24 +95,24 @@ pub fn head(text: &str) -> Head<'_> {
     Head { summary, paper, place }
 }
 
-/// The text of a job file and what errors in it shall call it: one that comes with the program, by its name, or a file.
+/// The text of a job file and its name for errors: a shipped one by its name, or a file.
 ///
 /// # Errors
-/// If there is neither, or the file cannot be read, is no text or longer than any job file is.
+/// There is neither, or the file cannot be read, is not text or is too long.
 pub fn workload_text(name_or_path: &str) -> anyhow::Result<(String, String)> {
     find(name_or_path).map_or_else(|| file_text(Path::new(name_or_path)), Ok)
 }
 
-/// Text and name of the job file of that name that comes with the program.
+/// Text and name of the shipped job file with this name.
 pub fn find(name: &str) -> Option<(String, String)> {
     let (name, text) = ALL.iter().find(|(shipped, _)| *shipped == name)?;
     Some(((*text).to_owned(), (*name).to_owned()))
 }
 
-/// The text of a job file and what errors in it shall call it. Its name need not be UTF-8.
+/// The text of a job file and its name for errors. The path need not be UTF-8.
 ///
 /// # Errors
-/// If it cannot be read, is no text or longer than any job file is.
+/// The file cannot be read, is not text or is too long.
 pub fn file_text(path: &Path) -> anyhow::Result<(String, String)> {
     let name = path.to_string_lossy();
     let file = File::open(path).with_context(|| {
@@ -134,11 +134,11 @@ fn read_text(file: File, name: &str) -> anyhow::Result<String> {
     String::from_utf8(text).ok().with_context(|| format!("{name} is not UTF-8 text: a job file of fio is"))
 }
 
-/// Parses a job file's `text`, which errors call `source`. It may use the environment's variables and include files: named from the
-/// working directory or else, as in fio, from the folder of the file that includes them.
+/// Parses a job file's `text`; `source` names the file in errors. It may use environment variables, and include files by a path
+/// relative to the working directory or else, as in fio, to the folder of the including file.
 ///
 /// # Errors
-/// The text is no job file, or what it refers to is not there.
+/// The text is not a job file, or an included file is missing.
 pub fn parse(text: &str, source: &str) -> Result<Workload, WorkloadError> {
     Workload::parse_in(text, source, &ThisMachine)
 }
@@ -160,10 +160,10 @@ impl Surroundings for ThisMachine {
     }
 }
 
-/// The text of a job file and what errors shall call it; `None` if the path leads to something else, such as a trace.
+/// The text of a job file and its name for errors; `None` if the path is something else, such as a trace.
 ///
 /// # Errors
-/// What should be a job file cannot be read.
+/// The path is a job file that cannot be read, or there is no file.
 pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     let name = path.to_string_lossy();
     if let Some(found) = find(&name) {
@@ -172,7 +172,7 @@ pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     if path.extension().is_some_and(|extension| extension == "fio") || begins_as_job_file(path) {
         return file_text(path).map(Some);
     }
-    // A trace may be named by less than a file's name, as blktrace's recordings are.
+    // A trace may be named by a prefix of file names, as blktrace's recordings are.
     ensure!(
         sim::trace::files(path).iter().any(|file| file.symlink_metadata().is_ok()),
         "{name}: neither a file nor a workload that comes with the program; `seekwise workload list` shows those{}",
@@ -181,11 +181,11 @@ pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     Ok(None)
 }
 
-/// Whether a file's first line that says anything is a section of a job file, or calls fio. No trace begins so.
+/// Whether a file's first significant line is a section of a job file, or a command line of fio. No trace begins that way.
 fn begins_as_job_file(path: &Path) -> bool {
     const BYTES: u64 = 4096;
     let mut bytes = Vec::new();
-    // Only a regular file can be looked into without taking something away from its reader.
+    // Only a regular file can be read without consuming its data.
     let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
     if !is_file || std::fs::File::open(path).and_then(|file| file.take(BYTES).read_to_end(&mut bytes)).is_err() {
         return false;

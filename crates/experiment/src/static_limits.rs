@@ -1,10 +1,10 @@
-//! Limits that stay, for hosts without the daemon: the largest that keep a promise in a recording, and what they cost at which hours.
+//! Static limits, for hosts without the daemon: the largest that keep a guarantee in a recording, and their cost by hour.
 //!
 //! ```text
 //! recording ─▶ device fitted to it ─┬─ replay without limits ─▶ kept? what neighbours transfer
 //!                                   └─ replays with one limit for each neighbour, by bisection ─▶ largest that keeps it, by the hour
 //! ```
-//! Requests come at the times of the recording (open loop): a limited neighbour that would have waited asks all the same, later requests
+//! Requests arrive at the times of the recording (open loop): a limited neighbour does not slow down its requests, so later ones queue
 //! behind earlier ones.
 
 use std::collections::BTreeSet;
@@ -26,54 +26,54 @@ use twin::ObservedRequest;
 use crate::protect::{CgroupPilot, CgroupRecord, Kind, largest_kept};
 use crate::recorded::{MOST, Recorded};
 
-/// The promise is judged in windows of this many seconds, …
+/// The guarantee is evaluated in windows of this many seconds.
 const WINDOW_S: usize = 10;
-/// … in each of which this part of responses has to be in time, …
+/// In a window, this part of the responses has to be in time.
 const IN_TIME: f64 = 0.99;
-/// … in this part of the windows of each hour.
+/// In each hour, this part of the windows has to keep the guarantee.
 pub const KEPT: f64 = 0.95;
-/// A least rate counts in windows in which the unit had requests in this part of the time.
+/// A minimum rate is evaluated only in windows in which the unit had requests for this part of the time.
 const ACTIVE: f64 = 0.9;
-/// Limits are tried in steps of the eighth part of a decade.
+/// Candidate limits per decade.
 const STEPS_PER_DECADE: f64 = 8.0;
-/// A neighbour with smaller requests than this is limited in requests as well: bytes say little of what they cost.
+/// A neighbour with a smaller mean request size than this is limited in requests as well: their cost depends little on their size.
 const LARGE_BYTES: f64 = 131_072.0;
 const SECONDS_PER_HOUR: usize = 3_600;
 const MB: f64 = 1e6;
-/// Streams that an error names.
+/// Maximum number of streams that an error lists.
 const NAMED: usize = 20;
-/// The scheduler of recordings that do not name theirs: Linux's default.
+/// The scheduler assumed for recordings that do not name theirs: Linux's default.
 const SCHEDULER: &str = "mq-deadline";
 
-/// What is asked.
+/// A request for static limits.
 #[derive(Clone, Debug)]
 pub struct LimitRequest {
     /// The trace, with streams named by unit.
     pub recording: PathBuf,
-    /// How it is read.
+    /// Options for reading the trace.
     pub options: OpenOptions,
     /// The unit with the promise.
     pub victim: String,
-    /// The promise; calls of fsync are not in traces.
+    /// The guarantee; a trace has no calls of fsync, so that bound is refused.
     pub promise: Promise,
     /// The units that may be limited.
     pub neighbours: Vec<String>,
-    /// No limit is lower, in bytes per second.
+    /// Lowest allowed limit, in bytes per second.
     pub floor_bytes_per_s: u64,
 }
 
 /// An hour of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Hour {
-    /// From 0.
+    /// Number of the hour, from 0.
     pub hour: usize,
-    /// Percentage of windows with the promise kept without limits; `None`: the unit had no requests.
+    /// Percentage of windows that keep the guarantee without limits; `None`: the unit had no requests.
     pub kept_before_percent: Option<f64>,
-    /// The same with them.
+    /// Percentage of windows that keep it with limits; `None`: the unit had no requests.
     pub kept_percent: Option<f64>,
-    /// What each neighbour transfers without limits, in 10^6 bytes per second of the hour.
+    /// Throughput of each neighbour without limits, in 10^6 bytes per second.
     pub demand_mb_s: Vec<f64>,
-    /// The part of that, in percent, that is not transferred by the end of the hour with them.
+    /// Percentage of that throughput which is still queued at the end of the hour with limits.
     pub held_back_percent: Vec<f64>,
 }
 
@@ -82,9 +82,9 @@ pub struct Hour {
 pub struct Limited {
     /// The unit.
     pub unit: String,
-    /// Bytes per second, of reads and of writes each.
+    /// Bytes per second, for reads and writes each.
     pub bytes_per_s: u64,
-    /// Requests per second of reads and writes, where they are small.
+    /// Requests per second of reads and of writes; `None` if they are large.
     pub iops: [Option<u64>; 2],
 }
 
@@ -100,20 +100,20 @@ impl Limited {
 pub struct StaticLimits {
     /// The device's name in the recording, if it has one.
     pub device: Option<String>,
-    /// What the fitted device does differently, in milliseconds for each request.
+    /// Mean error of the fitted device, in milliseconds per request.
     pub error_ms: f64,
-    /// No limit keeps it in every hour; the limits are the lowest.
+    /// Whether no limit keeps the guarantee in every hour; the limits are then the lowest.
     pub is_out_of_reach: bool,
-    /// Empty if the promise is kept without.
+    /// One for each neighbour; empty if the guarantee is kept without limits.
     pub limits: Vec<Limited>,
     /// By hour of the recording.
     pub hours: Vec<Hour>,
 }
 
-/// Finds them.
+/// Finds the largest limit, the same for each neighbour, that keeps the guarantee in every hour.
 ///
 /// # Errors
-/// The recording cannot be replayed, a unit is not in it, or it was interrupted.
+/// The recording cannot be replayed, a unit is not in it, the guarantee is about fsync or for a limited unit, or it was interrupted.
 pub fn find(wanted: &LimitRequest, monitor: &dyn Monitor) -> anyhow::Result<StaticLimits> {
     let path = wanted.recording.display();
     ensure!(wanted.promise.flush_p99.is_none(), "{path}: a trace has no calls of fsync; promise reads, writes or a rate");
@@ -150,9 +150,9 @@ pub fn find(wanted: &LimitRequest, monitor: &dyn Monitor) -> anyhow::Result<Stat
     Ok(StaticLimits { device, error_ms, is_out_of_reach, limits, hours })
 }
 
-/// A recording, whose units are tenants, and the device that was fitted to it.
+/// A recording, with its units as tenants and a device fitted to it.
 struct Recording {
-    /// By arrival.
+    /// Requests by arrival.
     seen: Vec<ObservedRequest>,
     profile: Arc<dyn DeviceProfile>,
     /// The device's name.
@@ -213,7 +213,7 @@ impl Recording {
         sums.into_iter().map(|of_unit| of_unit.map(|(count, bytes): (f64, f64)| bytes / count.max(1.0))).collect()
     }
 
-    /// What each unit gets under limits on the neighbours.
+    /// Replays the recording under limits on the neighbours and returns the record of each unit.
     fn replay(&self, limits: &[Limited], monitor: &dyn Monitor) -> anyhow::Result<Vec<CgroupRecord>> {
         let fixed = limits.iter().enumerate().map(|(index, limited)| (index + 1, limited.limit())).collect();
         let mut pilot = CgroupPilot::new(&self.roster, 0).with_limits(fixed);
@@ -271,10 +271,10 @@ fn roster<'a>(
     Ok(Roster::new(names.iter().map(|name| Tenant::new((*name).clone())).collect(), Vec::new(), &owned, 1)?)
 }
 
-/// Whether the promise was kept in each window; `None`: the unit had no requests there.
+/// Whether the guarantee was kept in each window; `None`: there was nothing to evaluate.
 fn windows(promise: &Promise, record: &CgroupRecord) -> Vec<Option<bool>> {
     let count = record.seconds.len().div_ceil(WINDOW_S);
-    // Responses of each kind in all, and in time.
+    // Responses of each kind: all, and those in time.
     let mut responses = vec![[(0_u64, 0_u64); 2]; count];
     let limits = [(Kind::Read, promise.read_p99), (Kind::Write, promise.write_p99)];
     for response in &record.responses {
@@ -307,7 +307,7 @@ fn windows(promise: &Promise, record: &CgroupRecord) -> Vec<Option<bool>> {
     judged.collect()
 }
 
-/// The part of windows that was kept, by hour.
+/// The part of the evaluated windows that kept the guarantee, by hour; `None` without any.
 fn hourly(windows: &[Option<bool>]) -> Vec<Option<f64>> {
     let part = |hour: &[Option<bool>]| {
         let judged: Vec<bool> = hour.iter().flatten().copied().collect();
@@ -334,7 +334,7 @@ fn hours(promise: &Promise, before: &[CgroupRecord], after: &[CgroupRecord]) -> 
             demand_mb_s: neighbours().map(|(record, _)| demand(record) / MB / (to - from).max(1) as f64).collect(),
             held_back_percent: neighbours()
                 .map(|(before, after)| {
-                    // What was asked for in an earlier hour counts where it was held back last.
+                    // A backlog from earlier hours counts in the last hour in which it was still held back.
                     let missing = (transferred(before, to) - transferred(after, to)).max(0.0);
                     if demand(before) > 0.0 { (100.0 * missing / demand(before)).min(100.0) } else { 0.0 }
                 })
@@ -344,10 +344,10 @@ fn hours(promise: &Promise, before: &[CgroupRecord], after: &[CgroupRecord]) -> 
     (0..longest.div_ceil(SECONDS_PER_HOUR)).map(one).collect()
 }
 
-/// A drop-in for systemd: where it goes below `/etc/systemd/system`, and what is in it.
+/// A systemd drop-in: its path below `/etc/systemd/system`, and its content.
 ///
 /// # Errors
-/// The unit is none of systemd's that can have limits.
+/// The unit's name has no suffix of a systemd unit that can have limits.
 pub fn drop_in(limited: &Limited, device: &Path) -> anyhow::Result<(PathBuf, String)> {
     let unit = &limited.unit;
     let sections = [

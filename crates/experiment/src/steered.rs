@@ -1,4 +1,4 @@
-//! A simulated host as a plant that a controller steers.
+//! A simulated host that a controller tunes during a run.
 //!
 //! ```text
 //! sim::run ──ServerEvent──▶ Steered ──Event──▶ control::ControlLoop ──▶ Controller
@@ -18,16 +18,16 @@ use twin::event;
 use crate::request_log::RequestLog;
 use crate::timed::{Stopwatch, Timed};
 
-/// Lets a controller steer a run.
+/// Connects a controller to a run.
 pub struct Steered {
     steering: ControlLoop,
     active: ActiveSetting,
     stopwatch: Option<Arc<Stopwatch>>,
-    /// The requests to be kept, if they shall be.
+    /// Requests completed under a scheduler that learns; `None` if they are not kept.
     requests: Option<RequestLog>,
 }
 
-/// The active setting, as far as the simulator does not say it.
+/// The active setting, as far as the simulator does not report it.
 struct ActiveSetting {
     device: String,
     spec: &'static SchedulerSpec,
@@ -35,9 +35,9 @@ struct ActiveSetting {
     /// The original values of the host's tunables.
     before: Vec<i64>,
     stopwatch: Option<Arc<Stopwatch>>,
-    /// What the schedulers that learn know of the device.
+    /// Knowledge of the schedulers that learn.
     knowledge: KnowledgeStore,
-    /// Schedulers that can be set: the program's, and those that an experiment added.
+    /// Schedulers that can be set: the program's, and those added by an experiment.
     schedulers: Vec<&'static SchedulerSpec>,
 }
 
@@ -48,8 +48,8 @@ impl ActiveSetting {
 }
 
 impl Steered {
-    /// The run begins under `begins_with` on a disk of the name `device`. The processor time of the controller and of every scheduler that
-    /// it sets goes on `stopwatch`.
+    /// The run begins under `begins_with` on a disk with the name `device`. `stopwatch` counts the processor time of the controller and of
+    /// every scheduler that it sets.
     pub fn new(controller: Box<dyn Controller>, begins_with: &Setting, device: &str, stopwatch: Option<Arc<Stopwatch>>) -> Steered {
         let active = ActiveSetting {
             device: device.to_owned(),
@@ -63,8 +63,8 @@ impl Steered {
         Steered { steering: ControlLoop::new(controller), active, stopwatch, requests: None }
     }
 
-    /// The same where no scheduler that learns is set during the run but the one that it begins under, or those that are
-    /// [added](Steered::add_scheduler) afterwards: what the others would know, a third of the time of a run, is not gathered.
+    /// For runs in which no scheduler that learns is set, except the one at the start or those [added](Steered::add_scheduler) afterwards.
+    /// Gathering the others' knowledge takes a third of the time of a run and is skipped.
     #[must_use]
     pub fn without_learning(mut self) -> Steered {
         let begins_with = self.active.spec.name;
@@ -73,28 +73,28 @@ impl Steered {
         self
     }
 
-    /// Adds a scheduler of an experiment with what it knows; it can then be set as any other.
+    /// Adds a scheduler of an experiment with its knowledge; it can then be set like any other.
     pub fn add_scheduler(&mut self, spec: &'static SchedulerSpec, knowledge: Box<dyn Knowledge>) {
         self.active.schedulers.push(spec);
         self.active.knowledge.add(spec, knowledge);
     }
 
-    /// From now on the requests under a scheduler that learns are kept.
+    /// Starts to keep requests completed under a scheduler that learns.
     pub fn keep_requests(&mut self) {
         self.requests = Some(RequestLog::default());
     }
 
-    /// Those that were kept, if they should be.
+    /// The kept requests; `None` without [`Steered::keep_requests`].
     pub fn kept_requests(&self) -> Option<&RequestLog> {
         self.requests.as_ref()
     }
 
-    /// What was steered.
+    /// The simulated device.
     pub fn identity(&self) -> Identity {
         self.active.identity()
     }
 
-    /// The minutes.
+    /// The control loop with its decisions.
     pub fn steering(&self) -> &ControlLoop {
         &self.steering
     }
@@ -135,19 +135,19 @@ impl Pilot for Steered {
         let Steered { steering, active, stopwatch, .. } = self;
         let before = steering.decisions().len();
         Stopwatch::whole(stopwatch, || steering.advance(now, &mut Simulated { plant, active }));
-        // A refusal may have undone something.
+        // A refused change may have been rolled back.
         steering.decisions()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
     }
 }
 
-/// The simulated host for the moment in which it is looked at.
+/// A short-lived view of the simulated host for the control loop.
 struct Simulated<'a> {
     plant: &'a mut dyn Steerable,
     active: &'a mut ActiveSetting,
 }
 
 impl Simulated<'_> {
-    /// The value that each of the host's tunables shall have, or what is wrong with the setting.
+    /// The value for each of the host's tunables under a setting, or an error in the setting.
     fn wanted(&self, setting: &Setting) -> Result<Vec<i64>, String> {
         let spec = setting.spec;
         if !self.active.schedulers.iter().any(|known| known.name == spec.name) {
@@ -187,7 +187,7 @@ impl Simulated<'_> {
     }
 }
 
-/// With a stopwatch around it, if there is one.
+/// Wraps a scheduler in a stopwatch, if there is one.
 pub fn timed(scheduler: Box<dyn Scheduler>, stopwatch: &Option<Arc<Stopwatch>>) -> Box<dyn Scheduler> {
     match stopwatch {
         Some(stopwatch) => Box::new(Timed::new(scheduler, stopwatch.clone())),
@@ -235,7 +235,7 @@ impl Target for Simulated<'_> {
 
     fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), TargetError> {
         let refused = |reason: String| TargetError { setting: setting.to_string(), reason };
-        // Nothing is set before everything is known to be right.
+        // Validate everything before the first change.
         let host = self.wanted(setting).map_err(refused)?;
         self.apply_setting(now, setting, &host).map_err(refused)?;
         match host.iter().enumerate().find(|&(index, value)| self.plant.value(index) != Some(*value)) {
@@ -283,7 +283,7 @@ mod tests {
         Setting { host: pairs.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect(), ..scheduler }
     }
 
-    /// Applies settings one after the other; returns the active setting after each, or why it was refused.
+    /// Applies settings in order; returns the active setting after each, or the error.
     fn apply(texts: &[&str]) -> Vec<String> {
         let mut host = host();
         let plant = host.steerable().unwrap();

@@ -1,4 +1,4 @@
-//! How much processor time a scheduler takes, and who steers it: the same scheduler with a stopwatch around one call in sixteen.
+//! Measures the processor time of a scheduler and of a controller: the same scheduler with a stopwatch around one call in sixteen.
 //!
 //! Reading the clock takes longer than most calls. Around every call it would take a quarter of a run.
 
@@ -8,35 +8,35 @@ use std::time::Instant;
 
 use block::{Insertion, Limits, LiveSwitch, Nanos, Pick, Request, Room, Roster, Scheduler, Tags};
 
-/// A call that seems to have taken longer was interrupted: the operating system ran another process meanwhile.
+/// A span longer than this was interrupted: the operating system ran another process meanwhile.
 const INTERRUPTED_NS: u64 = 100_000;
 
-/// Adds up processor time.
+/// Accumulates processor time.
 #[derive(Debug)]
 pub struct Stopwatch {
-    /// What reading the clock costs, to be taken off each span.
+    /// Cost of reading the clock, subtracted from each span.
     clock_ns: u64,
     spent_ns: AtomicU64,
 }
 
 impl Stopwatch {
-    /// At zero.
+    /// Starts at zero; measures the cost of the clock.
     #[expect(clippy::new_without_default, reason = "it measures the clock")]
     pub fn new() -> Stopwatch {
         Stopwatch { clock_ns: clock_cost_ns(), spent_ns: AtomicU64::new(0) }
     }
 
-    /// What has added up, in nanoseconds.
+    /// The accumulated time in nanoseconds.
     pub fn spent_ns(&self) -> u64 {
         self.spent_ns.load(Ordering::Relaxed)
     }
 
-    /// Adds short work; what seems to have taken long is left out.
+    /// Times short work; spans of 100 µs or more are discarded as interrupted.
     pub fn uninterrupted<T>(stopwatch: &Option<Arc<Stopwatch>>, work: impl FnOnce() -> T) -> T {
         Stopwatch::timed(stopwatch, INTERRUPTED_NS, work)
     }
 
-    /// Adds work that may take long: a model may be learned in it.
+    /// Times work that may take long, for example because a model is trained in it.
     pub fn whole<T>(stopwatch: &Option<Arc<Stopwatch>>, work: impl FnOnce() -> T) -> T {
         Stopwatch::timed(stopwatch, u64::MAX, work)
     }
@@ -49,7 +49,7 @@ impl Stopwatch {
         result
     }
 
-    /// Adds the span since `start`, which stands for `times` as many.
+    /// Adds the span since `start`, which stands for `times` spans.
     fn charge(&self, start: Instant, limit_ns: u64, times: u64) {
         let span = start.elapsed().as_nanos() as u64;
         if span < limit_ns {
@@ -61,11 +61,11 @@ impl Stopwatch {
 /// One call in this many is timed, on average.
 const SAMPLED: u64 = 16;
 
-/// Chooses the calls that are timed. The gap from one to the next is drawn, from 1 to 31, so that no rhythm of the calls (insert, pick,
-/// completed, pick, …) agrees with that of the choice.
+/// Selects the calls to time. The gap from one to the next is random, from 1 to 31, so that the selection does not align with a pattern
+/// in the calls (insert, pick, completed, pick, …).
 #[derive(Debug)]
 struct Sampling {
-    /// Calls until the next that is timed, that one included.
+    /// Calls until the next timed one, including it.
     until: u64,
     state: u64,
 }
@@ -97,7 +97,7 @@ impl Sampling {
     }
 }
 
-/// A scheduler of whose calls some are timed by the wall clock; each counts for [`SAMPLED`].
+/// A scheduler with a sample of its calls timed by the wall clock; each timed call counts for [`SAMPLED`].
 pub struct Timed {
     scheduler: Box<dyn Scheduler>,
     stopwatch: Arc<Stopwatch>,
@@ -282,7 +282,7 @@ mod tests {
         for _ in 0..4_000 {
             timed.pick(Nanos::ZERO);
         }
-        // At least 20 ms; interrupted calls are left out, and 250 samples vary by some per cent.
+        // At least 20 ms: interrupted calls are discarded, and 250 samples vary by some per cent.
         let spent_ms = stopwatch.spent_ns() as f64 / 1e6;
         assert!((15.0..60.0).contains(&spent_ms), "{spent_ms} ms");
     }

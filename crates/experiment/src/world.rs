@@ -1,4 +1,4 @@
-//! What a load is run on: a device, and the host in front of it.
+//! The device of a run and the host in front of it.
 
 use anyhow::{Context, ensure};
 use block::Roster;
@@ -8,12 +8,12 @@ use sim::device::hdd::spec::QueuePolicy;
 use sim::host::{HostSettings, Queue};
 use sim::profile::{DeviceOptions, Profile};
 
-/// The device and the host, new for every run.
+/// A device and a host. Each run builds them anew, at rest.
 #[derive(Clone, Debug)]
 pub struct World {
     /// The device's profile.
     pub profile: Profile,
-    /// What of it is changed.
+    /// Device options that override the profile.
     pub device: DeviceOptions,
     /// The host's tunables.
     pub host: HostSettings,
@@ -22,7 +22,7 @@ pub struct World {
 }
 
 impl World {
-    /// A device as `--disk` names it, behind a host with its defaults.
+    /// A device as named by `--disk`, behind a host with default settings.
     ///
     /// # Errors
     /// There is no such device.
@@ -31,7 +31,7 @@ impl World {
         Ok(World { profile: sim::profile::load(disk)?, device, host: HostSettings::default(), roster: None })
     }
 
-    /// A queue at rest before a device at rest.
+    /// A new queue in front of a new device, both at rest.
     pub fn queue(&self, scheduler: Box<dyn block::Scheduler>) -> Queue {
         let mut queue = Queue::new(scheduler, self.profile.build(self.device), self.host.queue());
         if let Some(roster) = &self.roster {
@@ -40,12 +40,12 @@ impl World {
         queue
     }
 
-    /// A new scheduler.
+    /// A new scheduler instance with this setting.
     pub fn scheduler(&self, setting: &Setting) -> Box<dyn block::Scheduler> {
         (setting.spec.build)(&self.host.queue().limits(), &setting.values)
     }
 
-    /// This with the host tunables that a setting names.
+    /// A copy with the host tunables that a setting names.
     #[must_use]
     pub fn under(&self, setting: &Setting) -> World {
         World { host: self.host.with_named(&setting.host), ..self.clone() }
@@ -68,10 +68,10 @@ impl World {
         HostSettings::TUNABLES.iter().map(|tunable| tunable.name.to_owned()).zip(self.host.values())
     }
 
-    /// Refuses a host in which anything but these tunables is changed.
+    /// Checks that all host tunables except `allowed` have their defaults.
     ///
     /// # Errors
-    /// Something else is.
+    /// Another tunable was changed.
     pub fn expect_defaults_but(&self, allowed: &[&str]) -> anyhow::Result<()> {
         for ((name, value), default) in self.tunables().zip(HostSettings::default().values()) {
             ensure!(value == default || allowed.contains(&name.as_str()), "--set {name}={value} would change nothing");
@@ -79,7 +79,7 @@ impl World {
         Ok(())
     }
 
-    /// For the record.
+    /// The device's identity for the record.
     pub fn digest(&self) -> DiskDigest {
         use sha2::Digest;
         DiskDigest {
@@ -93,10 +93,11 @@ impl World {
     }
 }
 
-/// A device in a word: a profile's name, file or array, and behind an `@` the depth of its queue if it is not the profile's.
+/// A device specification: a profile's name, file or array, optionally followed by `@` and a queue depth that overrides the
+/// profile's.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// The whole word.
+    /// The specification as it was given.
     pub name: String,
     profile: String,
     queue_depth: Option<u32>,
@@ -106,7 +107,7 @@ impl Device {
     /// Reads `NAME` or `NAME@DEPTH`.
     ///
     /// # Errors
-    /// What follows the `@` is no depth.
+    /// The text after `@` is not a depth from 1 to 1024.
     pub fn parse(text: &str) -> anyhow::Result<Device> {
         let (profile, depth) = match text.rsplit_once('@') {
             Some((profile, depth)) => (profile, Some(depth)),
@@ -118,7 +119,7 @@ impl Device {
         Ok(Device { name: text.to_owned(), profile: profile.to_owned(), queue_depth })
     }
 
-    /// With a host in front of it, all at rest.
+    /// The device behind a host with default settings, all at rest.
     ///
     /// # Errors
     /// There is no such device.

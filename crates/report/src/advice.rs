@@ -9,7 +9,7 @@ use crate::promises::{self, signed, with_error};
 use crate::record::{Kind, PredictionFigures};
 use crate::text::{paragraph, printable};
 
-/// The basis of a parameter of the device that the requests do not tell.
+/// The basis of a device parameter that cannot be inferred from the requests.
 pub const NOT_TOLD: &str = "not told by these requests: what is usual";
 /// Candidates in the table of a terminal.
 const CANDIDATES: usize = 8;
@@ -166,7 +166,7 @@ impl Advice {
         }
         if !self.device.is_empty() {
             text += "\nThe device, inferred from the times of its requests:\n";
-            // What these requests do not tell is no finding.
+            // Assumed parameters are not findings; they are listed separately.
             let (told, assumed): (Vec<_>, Vec<_>) = self.device.iter().partition(|(.., basis)| basis != NOT_TOLD);
             for (name, value, _) in told {
                 say(&mut text, &format!("{name}: {value}"));
@@ -234,7 +234,7 @@ impl Advice {
     }
 }
 
-/// A line that begins with `first` and goes on, if it is too long, below its end.
+/// A line that begins with `first`; if `rest` is too long, it continues in a column to the right of `first`.
 fn paragraph_row(text: &mut String, first: &str, rest: &str, width: Option<usize>) {
     let indent = first.chars().count();
     let room = width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(16));

@@ -8,7 +8,7 @@ use crate::text::printable;
 /// Records that differ only in their scheduler or controller.
 pub struct Comparison<'a> {
     records: &'a [Record],
-    /// By record, who starves.
+    /// By record: a sentence about the streams that it starves; `None` if it starves none.
     starved: Vec<Option<String>>,
     warnings: Vec<String>,
 }
@@ -16,26 +16,26 @@ pub struct Comparison<'a> {
 /// Why records cannot be compared.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ComparisonError {
-    /// There is none.
+    /// There is no record.
     #[error("a comparison needs at least one record; none was given")]
     Empty,
-    /// Two records differ in something that must be the same.
+    /// Two records differ in something other than the scheduler.
     #[error(
         "{what}: the record of {label} has {found}, the record of {first_label} has {expected}; only records of the same {what} can be compared"
     )]
     Differs {
-        /// What must be the same.
+        /// The property that must be the same.
         what: &'static str,
         /// The first record's scheduler.
         first_label: String,
-        /// What it has.
+        /// The first record's value.
         expected: String,
         /// The other record's scheduler.
         label: String,
-        /// What that has.
+        /// The other record's value.
         found: String,
     },
-    /// Two are of the same scheduler.
+    /// Two records have the same scheduler label.
     #[error("scheduler: two records are of {label}; each scheduler and setting may occur only once")]
     Twice {
         /// The scheduler.
@@ -83,7 +83,7 @@ impl<'a> Comparison<'a> {
         &self.warnings
     }
 
-    /// Whether the record in this row starves a stream, compared with the others: then it cannot be the fairest. Not if all do.
+    /// Whether the record in this row starves a stream and so cannot be the fairest; `false` if all records starve one.
     pub fn is_unfair(&self, row: usize) -> bool {
         self.starved.get(row).is_some_and(Option::is_some) && self.starved.iter().any(Option::is_none)
     }
@@ -94,8 +94,8 @@ impl<'a> Comparison<'a> {
         figure::ALL.iter().copied().filter(|figure| has_value(figure)).collect()
     }
 
-    /// Which records are best in a figure: all that show the same three digits as the best. None if neither direction is better,
-    /// or if there is nothing to compare with.
+    /// Whether each record is among the best in a figure: shows the same three digits as the best. All `false` if neither
+    /// direction is better, or if there is nothing to compare with.
     pub fn best(&self, figure: &Figure) -> Vec<bool> {
         let counts = |row: usize| figure.key != FAIRNESS.key || !self.is_unfair(row);
         let rows = || self.records.iter().enumerate().filter(|(row, _)| counts(*row));
@@ -112,7 +112,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// What must be the same, worded for the error message.
+/// The properties that must be the same, worded for the error message.
 fn worlds(record: &Record) -> [(&'static str, String); 8] {
     let Record { schema, trace, disk, replay, .. } = record;
     let digest = |sha: &str| printable(&sha.chars().take(12).collect::<String>());

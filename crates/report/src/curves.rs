@@ -8,10 +8,10 @@ use serde::Serialize;
 #[cfg(feature = "pages")]
 pub use lines::{CurvesPart, curves_part};
 
-/// A figure of lines.
+/// A figure of line plots.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curves {
-    /// Its name on the command line: `fig-8`.
+    /// Identifier on the command line: `fig-8`.
     pub id: String,
     /// The paper's number and title.
     pub title: String,
@@ -37,23 +37,23 @@ pub struct Plot {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// What it is of.
+    /// The label.
     pub name: String,
     /// Its points, from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
-/// What an axis shows.
+/// The quantity of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// Time of a run.
     Seconds,
-    /// Requests a second.
+    /// Requests per second.
     RequestsPerSecond,
-    /// How far a prediction is off, of what is true.
+    /// Error of a prediction relative to the true value.
     ErrorPercent,
-    /// Share of all.
+    /// Share of the total.
     SharePercent,
     /// Tests, counted from 1.
     TestNumber,
@@ -61,7 +61,7 @@ pub enum Quantity {
     MegabytesPerSecond,
     /// Mean latency.
     Milliseconds,
-    /// Difference from the default, of it.
+    /// Difference from the default, relative to it.
     ChangePercent,
 }
 

@@ -1,18 +1,18 @@
-//! A learned device: how far its model is off, and its tree.
+//! A learned device model: its errors and its tree.
 
 use crate::curves::Curves;
 
 /// Description of a learned device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceModel {
-    /// What the device is called.
+    /// The device's name.
     pub name: String,
     /// The program's version.
     pub seekwise_version: String,
-    /// How the model came to be, in a line.
+    /// The origin of the model, as a line.
     pub summary: String,
     /// Distributions of its errors.
     pub curves: Vec<Curves>,
-    /// All of it as text.
+    /// The whole model as text.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! What a recommendation means for single streams: who gains and who loses most, and what another setting would give.
+//! The effects of a recommendation on single streams: the largest gains and losses, and alternatives for a stream.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,11 +6,11 @@ use serde::Serialize;
 use crate::number::three_digits;
 use crate::text::printable;
 
-/// Streams named in a sentence.
+/// Maximum number of streams in a sentence.
 const NAMED: usize = 3;
-/// The least ratio of two times that is worth a word.
+/// Minimum ratio of two times that is mentioned.
 const WORTH: f64 = 1.1;
-/// The least ratio by which another setting serves a stream better, to be mentioned.
+/// Minimum ratio by which another setting must serve a stream better to be mentioned.
 const MENTIONED: f64 = 2.0;
 
 /// An aim of the user.
@@ -57,7 +57,8 @@ pub struct EffectFigures {
 }
 
 impl EffectFigures {
-    /// By which factor these times are shorter than others, as a logarithm: the mean's, or where that hardly differs, the p99's.
+    /// The logarithm of the factor by which these times are shorter than others: of the mean, or, if that hardly differs, of the
+    /// p99.
     fn shorter_than(&self, other: &EffectFigures) -> f64 {
         let ratio = |this: f64, other: f64| if this > 0.0 && other > 0.0 { (other / this).ln() } else { 0.0 };
         let mean = ratio(self.mean_ms, other.mean_ms);
@@ -81,7 +82,7 @@ impl Effect {
     }
 }
 
-/// The aims and what became of them, then the streams and kinds that gain and lose most.
+/// Sentences about the aims and their results, then about the streams and kinds with the largest gains and losses.
 pub(crate) fn sentences(aims: &[Aimed], effects: &[Effect], is_change: bool) -> Vec<String> {
     let aims = aims.iter().map(|aim| aimed(aim, is_change));
     let changes = if is_change { gains_and_losses(effects) } else { Vec::new() };
@@ -130,7 +131,7 @@ fn better_elsewhere(effects: &[Effect]) -> Vec<String> {
     sentences
 }
 
-/// The next number with two digits.
+/// Rounds up to two significant digits; "1" for a value that is not positive and finite.
 fn rounded_up(value: f64) -> String {
     if !value.is_finite() || value <= 0.0 {
         return "1".to_owned();

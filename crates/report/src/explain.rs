@@ -5,19 +5,19 @@ use crate::promises;
 use crate::record::{ControlRecord, Decision, Evidence, PredictionFigures, Record};
 use crate::text::{printable, wrapped};
 
-/// The latest facts, and what the sources said, that were shown: what is the same is not repeated.
+/// The facts and the sources' statements that were last shown: unchanged ones are not repeated.
 #[derive(Default)]
 struct ShownEvidence {
     seen: Vec<(String, String)>,
     sources: Vec<(String, String)>,
 }
 
-/// Which decisions are shown.
+/// The decisions to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// Those that changed something, were refused or rest on evidence; the others are counted.
+    /// Those that changed something, were refused or have evidence; the others are counted.
     Changes,
-    /// All that were recorded.
+    /// All recorded ones.
     All,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn is_news(decision: &Decision) -> bool {
     decision.is_change() || decision.refused.is_some()
 }
 
-/// How often a controller was asked and its preference, on one line.
+/// The numbers of windows, changes and kept settings with the controller's preference, on one line.
 pub(crate) fn summary(steering: &ControlRecord) -> String {
     let times = |count: u64| match count {
         0 => "never".to_owned(),
@@ -107,7 +107,7 @@ fn explain(text: &mut String, decision: &Decision, width: usize) {
     }
 }
 
-/// A decision without a change: what each source says that is new, and one sentence.
+/// A decision without a change: the sources' new statements, and one sentence.
 fn leave_alone(text: &mut String, decision: &Decision, evidence: &Evidence, shown_before: &mut ShownEvidence, width: usize) {
     let when = moment(decision);
     let margin = " ".repeat(when.chars().count());
@@ -119,7 +119,7 @@ fn leave_alone(text: &mut String, decision: &Decision, evidence: &Evidence, show
     }
 }
 
-/// What each source of knowledge says, unless it was the latest that it said.
+/// Statements of the sources of knowledge that differ from their last ones.
 fn contributions(evidence: &Evidence, shown_before: &mut ShownEvidence) -> Vec<String> {
     let news = evidence.sources.iter().filter(|source| !shown_before.sources.contains(source));
     let lines = news.map(|(source, says)| format!("{}: {}", printable(source), printable(says))).collect();
@@ -173,9 +173,9 @@ fn explain_by(text: &mut String, decision: &Decision, evidence: &Evidence, shown
     indented(text, &margin, &margin, &came, room);
 }
 
-/// Left of a table of candidates: less than of sentences, since settings have long names.
+/// Left margin of a table of candidates: less than of sentences, since settings have long names.
 const TABLE_MARGIN: usize = 4;
-/// Candidates that are shown, in addition to the active setting and what was chosen.
+/// Maximum number of candidates to show, in addition to the active and the chosen setting.
 const MOST_CANDIDATES: usize = 6;
 
 fn shown<'a>(decision: &Decision, evidence: &'a Evidence) -> Vec<&'a PredictionFigures> {

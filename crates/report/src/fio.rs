@@ -1,8 +1,8 @@
 //! One run of a job file in the form of fio's own report (`show_ddir_status` and its neighbours in fio 3.33's `stat.c`), for people and
 //! scripts that read it.
 //!
-//! What a simulation does not have is left out: process numbers, the date, processor shares, the lines that count batches. A
-//! simulated process takes no time to submit, so that `clat` and `lat` are the same; its percentiles are exact to 5%.
+//! Figures that a simulation does not have are left out: process numbers, the date, processor shares, the lines that count batches. A
+//! simulated process takes no time to submit, so `clat` and `lat` are the same; its percentiles are exact to 5%.
 
 use crate::record::{DirectionFigures, JobsFigures, Record, ResponseFigures, ServiceFigures};
 use crate::text::printable;
@@ -50,7 +50,7 @@ fn job(out: &mut String, jobs: &JobsFigures) {
     out.push_str(&format!("     issued rwts: total={reads},{writes},{trims},{syncs} short=0,0,0,0 dropped=0,0,0,0\n"));
 }
 
-/// A group's totals, and the least and the most that any row of it got.
+/// A group's totals, and the lowest and highest throughput of its rows.
 fn status(out: &mut String, group: &JobsFigures, jobs: &[JobsFigures]) {
     out.push_str(&format!("\nRun status group {} (all jobs):\n", group.group));
     let rows: Vec<&JobsFigures> = jobs.iter().filter(|jobs| jobs.group == group.group).collect();
@@ -81,7 +81,7 @@ fn directions(service: &ServiceFigures) -> [(&'static str, Option<&DirectionFigu
     [("read", service.reads.as_ref()), ("write", service.writes.as_ref()), ("trim", service.discards.as_ref())]
 }
 
-/// Bytes per second in binary and in decimal units, and bytes in all.
+/// Bytes per second in binary and in decimal units, and total bytes.
 fn rates(figures: &DirectionFigures, service: &ServiceFigures) -> (String, String, String) {
     // fio divides by whole milliseconds.
     let rate = figures.bytes as f64 * 1000.0 / milliseconds(service) as f64;
@@ -96,7 +96,7 @@ fn bytes(value: f64, thousand: u64, unit: &str) -> String {
     number(value, DIGITS, thousand, unit)
 }
 
-/// fio's `num2str`: divided by a thousand until it has room, then with as many decimals as there is room for.
+/// fio's `num2str`: divided by a thousand until it fits, then with as many decimals as fit.
 fn number(value: f64, digits: usize, thousand: u64, unit: &str) -> String {
     const PREFIXES: [&str; 6] = ["", "k", "M", "G", "T", "P"];
     let (mut whole, mut rest, mut prefix) = (value.max(0.0) as u64, None, 0);
@@ -115,7 +115,7 @@ fn number(value: f64, digits: usize, thousand: u64, unit: &str) -> String {
     format!("{value:.decimals$}{name}{unit}")
 }
 
-/// `display_lat`: in the largest unit in which nothing of interest is lost.
+/// `display_lat`: in the largest unit that does not lose relevant digits.
 fn latency(out: &mut String, name: &str, response: &ResponseFigures) {
     let ns = [response.min_ms, response.max_ms, response.mean_ms, response.stdev_ms].map(|ms| ms * 1e6);
     let (unit, per) = unit(ns[0] > 2e6 && ns[1] > 99_999_999.0 && ns[3] > 1e6, ns[0] > 2e3 && ns[1] > 99_999.0 && ns[3] > 1e3);
@@ -125,7 +125,7 @@ fn latency(out: &mut String, name: &str, response: &ResponseFigures) {
     out.push_str(&format!("    {name} ({unit}): min={min}, max={max}, avg={mean:5.2}, stdev={deviation:5.2}\n"));
 }
 
-/// `show_clat_percentiles`, of the percentiles that a record has.
+/// `show_clat_percentiles`, for the percentiles of a record.
 fn percentiles(out: &mut String, name: &str, response: &ResponseFigures) {
     let shown = [(50.0, response.p50_ms), (95.0, response.p95_ms), (99.0, response.p99_ms), (99.9, response.p999_ms)];
     let ns = |ms: f64| ms * 1e6;
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn numbers_are_shortened_as_fio_shortens_them() {
-        // Each as fio 3.33 printed it.
+        // As printed by fio 3.33.
         let cases = [
             (number(14_628.0, 4, 1000, ""), "14.6k"),
             (number(156_574.0, 4, 1000, ""), "157k"),

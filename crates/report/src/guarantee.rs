@@ -35,11 +35,12 @@ pub struct Guarantee {
     pub without_reference: u64,
     /// The guarantee with the least slack; `None` without simulation or guarantees.
     pub slack: Option<SlackFigures>,
-    /// The least part of the host's speed, in percent, at which all scenarios were kept as well; `None` if that was not tried.
+    /// The lowest speed of the host, in percent, at which no scenario breaks a guarantee either; `None` if that was not
+    /// determined.
     pub kept_at_percent: Option<f64>,
     /// The results of the scenarios.
     pub scenarios: Vec<ScenarioFigures>,
-    /// What would make guarantees that were refused ones that are admitted; each was tried like these.
+    /// Remedies for refused guarantees, each confirmed by the same admission control.
     pub remedies: Vec<RemedyFigures>,
 }
 
@@ -48,9 +49,9 @@ pub struct Guarantee {
 pub struct RemedyFigures {
     /// The kind: `a limit on tenants without a guarantee`, `a smaller promise`, `another of the shipped devices`.
     pub kind: String,
-    /// What was tried and would be admitted, as the end of a sentence; `None` if none of those tried would.
+    /// The remedy that would be admitted, as the end of a sentence; `None` if none of those tried would.
     pub helps: Option<String>,
-    /// What was tried before and would not.
+    /// Remedies that were tried before and would not be admitted.
     pub tried: Vec<String>,
 }
 
@@ -65,7 +66,7 @@ pub struct NeedFigures {
     pub needs_percent: f64,
     /// Its parts.
     pub parts: NeedParts,
-    /// The same with the best-case pattern.
+    /// The share that each needs with the best-case pattern.
     pub easiest_percent: f64,
     /// The worst-case pattern as text.
     pub pattern: String,
@@ -82,7 +83,7 @@ pub struct SlackFigures {
     pub scenario: String,
     /// `throughput` or `p99 response time`.
     pub of: String,
-    /// Distance to its bound in percent; negative if it was broken.
+    /// Distance to its bound in percent; negative if the guarantee is broken.
     pub slack_percent: f64,
 }
 
@@ -93,14 +94,15 @@ pub struct ScenarioFigures {
     pub name: String,
     /// Its length in seconds.
     pub lasts_s: f64,
-    /// What each tenant does.
+    /// For each tenant, its load as text.
     pub does: Vec<String>,
-    /// What each got.
+    /// For each tenant, its service.
     pub tenants: Vec<GotFigures>,
 }
 
 impl Guarantee {
-    /// Whether they are admitted: no scenario broke one; without scenarios, whether they fit by the capacity check.
+    /// Whether the tenants are admitted: no scenario broke a guarantee; without scenarios, whether they fit by the capacity
+    /// check.
     pub fn can_be_guaranteed(&self) -> bool {
         if self.scenarios.is_empty() { self.fits() } else { self.broken().next().is_none() }
     }
@@ -121,7 +123,7 @@ impl Guarantee {
         })
     }
 
-    /// As JSON, with the answer.
+    /// The result as JSON, with the verdict.
     ///
     /// # Errors
     /// Never, for numbers and names.
@@ -185,7 +187,7 @@ impl Guarantee {
         text
     }
 
-    /// The answer in a sentence or two.
+    /// The verdict in a sentence or two.
     pub fn verdict(&self) -> String {
         let needs = format!("{}% of the host, by {}", three_digits(self.needs_percent), self.parts.cause());
         let (parts, scenarios) = (self.parts.text(), self.scenarios.len());
@@ -222,7 +224,7 @@ impl Guarantee {
         }
     }
 
-    /// What is to spare, as the end of a sentence.
+    /// The host's headroom, as the end of a sentence.
     fn reserve(&self) -> String {
         match self.kept_at_percent {
             None => String::new(),
@@ -236,7 +238,7 @@ impl Guarantee {
     }
 }
 
-/// Beside whom a tenant was in a scenario.
+/// The other tenants of a scenario with their loads, as the end of a sentence.
 fn beside(scenario: &ScenarioFigures, number: usize) -> String {
     let others = scenario.tenants.iter().zip(&scenario.does).enumerate().filter(|(other, _)| *other != number);
     let mut others: Vec<String> = others.map(|(_, (tenant, does))| format!("{} ({does})", tenant.volume)).collect();
@@ -250,7 +252,7 @@ fn beside(scenario: &ScenarioFigures, number: usize) -> String {
 }
 
 impl RemedyFigures {
-    /// What would be admitted, in a sentence.
+    /// The remedy as a sentence.
     pub fn text(&self) -> String {
         let RemedyFigures { kind, helps, tried } = self;
         match helps {

@@ -1,4 +1,4 @@
-//! Volumes over arrays: what each takes of each array, what should move and why, and the result in the simulator.
+//! Placement of volumes on arrays: the demand matrix, the migration plan with reasons, and the simulated result.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ const NAME: usize = 20;
 /// Sentences of one kind in a terminal.
 const SENTENCES: usize = 20;
 
-/// What `seekwise place` has to say.
+/// The result of `seekwise place`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Placement {
     /// [`SCHEMA`].
@@ -147,36 +147,36 @@ pub struct SimulatedFigures {
     pub copied_s: Option<f64>,
 }
 
-/// A time of the simulation.
+/// A phase of the simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhaseFigures {
     /// `before`, `during` or `after`.
     pub name: String,
-    /// How long it lasts.
+    /// Its length in seconds.
     pub lasts_s: f64,
-    /// The volumes that ask for something in it.
+    /// The volumes that issue requests in it.
     pub volumes: Vec<GotFigures>,
 }
 
-/// What a volume got.
+/// The service of a volume in a phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GotFigures {
     /// The volume.
     pub volume: String,
-    /// The array on which it is as the phase begins.
+    /// Its array at the start of the phase.
     pub on: String,
-    /// 10^6 bytes per second of the time in which it had something outstanding.
+    /// 10^6 bytes per second while it had requests outstanding.
     pub throughput_mb_s: f64,
-    /// p99 response time.
+    /// p99 response time in milliseconds.
     pub p99_ms: f64,
-    /// Compared with its reference disk.
+    /// The comparison with its reference disk; `None` without one.
     pub reference: Option<ReferenceFigures>,
     /// Broken guarantees, as sentences.
     pub broken: Vec<String>,
 }
 
 impl Placement {
-    /// As JSON.
+    /// The result as JSON.
     ///
     /// # Errors
     /// Never, for numbers and names.
@@ -184,7 +184,7 @@ impl Placement {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// As text for a terminal of this width, or for a pipe.
+    /// The result as text for a terminal of this width, or for a pipe.
     pub fn text(&self, width: Option<usize>) -> String {
         let mut text = String::new();
         let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
@@ -269,7 +269,7 @@ impl Placement {
     }
 }
 
-/// A line each, up to a limit.
+/// One line for each sentence, up to [`SENTENCES`].
 fn sentences<'a>(text: &mut String, all: impl Iterator<Item = &'a str>, width: Option<usize>) {
     let all: Vec<&str> = all.collect();
     all.iter().take(SENTENCES).for_each(|sentence| paragraph(text, &printable(sentence), width));
@@ -315,7 +315,7 @@ impl SimulatedFigures {
 }
 
 impl PhaseFigures {
-    /// The volume with the least slack, or whose guarantee was broken worst.
+    /// The volume with the lowest throughput relative to its reference disk, as the end of a sentence.
     fn closest(&self) -> String {
         let ratios = self.volumes.iter().filter_map(|volume| Some((volume, volume.reference.as_ref()?)));
         let worst = ratios.min_by(|(_, one), (_, other)| one.throughput_ratio.total_cmp(&other.throughput_ratio));

@@ -36,7 +36,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Records from before they had a kind.
+    /// The kind of records from before this field.
     fn of_a_record() -> Kind {
         Kind::Simulate
     }

@@ -124,8 +124,8 @@ fn group_name(group: &JobsFigures) -> String {
     format!("{}: {}", group.group, job_name(group))
 }
 
-/// What each of some streams got of the disk in its own time: a line for each of reads, writes and the like that it had, and for all
-/// of them together if there are several.
+/// The service of some streams by active time: a line for each kind of request (reads, writes and so on), and one for all kinds
+/// together if there are several.
 fn served(out: &mut Lines, what: &str, rows: Vec<(String, &ServiceFigures)>) {
     let limit = out.width.saturating_sub(FIGURES_WIDTH).clamp(NAME_WIDTHS.0, NAME_WIDTHS.1);
     let shown: Vec<(String, &ServiceFigures)> =

@@ -1,4 +1,5 @@
-//! Streams that a scheduler starves: they get far less, or wait far longer, than under the other schedulers of the comparison.
+//! Streams that a scheduler starves: they get far less service, or wait far longer, than under the other schedulers of the
+//! comparison.
 
 use crate::number::{grouped, three_digits};
 use crate::record::{Record, StreamFigures};
@@ -8,14 +9,14 @@ use crate::text::printable;
 const SHARE: f64 = 0.1;
 /// Or if its p99 response time exceeds this multiple of theirs, and [`LEAST_BOUND_MS`]: the bound of `observe::merit`.
 const BOUND_FACTOR: f64 = 4.0;
-/// See [`BOUND_FACTOR`].
+/// Minimum p99 response time in ms of a starved stream; see [`BOUND_FACTOR`].
 const LEAST_BOUND_MS: f64 = 1000.0;
-/// With fewer requests in the median of the others a stream is not judged.
+/// Minimum median number of requests under the other schedulers for a stream to be judged.
 const LEAST_REQUESTS: f64 = 20.0;
-/// Starved streams that are named.
+/// Maximum number of starved streams to name.
 const NAMED: usize = 3;
 
-/// What a stream got under one scheduler.
+/// The service of a stream under one scheduler.
 #[derive(Clone, Copy)]
 struct Got {
     /// Requests and fsyncs.

@@ -8,11 +8,11 @@ use crate::text::{paragraph, printable, shortened};
 const ROWS: usize = 50;
 /// Longest name of a tenant in the table.
 const NAME: usize = 24;
-/// The columns behind the name.
+/// The columns after the name.
 pub(crate) const HEADINGS: [&str; 9] =
     ["requests", "active s", "MB/s", "IOPS", "p50 ms", "p99 ms", "p99.9 ms", "longest ms", "disk time"];
 
-/// A section of a run's report. `width` is the terminal's.
+/// The tenants section of a run's report, for a terminal of this width.
 pub(crate) fn text(tenancy: &Tenancy, width: Option<usize>) -> String {
     let mut out = String::new();
     paragraph(&mut out, &format!("Tenants of {}", printable(&tenancy.contract)), width);
@@ -43,7 +43,7 @@ pub(crate) fn lines(records: &[Record]) -> Vec<String> {
         Some(format!("{label}: {}.", in_a_line(tenancy)))
     };
     let mut tenancies = records.iter().filter_map(|record| record.tenants.as_ref());
-    // One in which all were kept shows that they can be.
+    // A run that kept all guarantees shows that they can be kept.
     let shown = tenancies.clone().find(|tenancy| is_kept(tenancy)).or(tenancies.next());
     let capacity = shown.and_then(of_capacity);
     capacity.into_iter().chain(records.iter().filter_map(one)).collect()
@@ -65,12 +65,12 @@ fn in_a_line(tenancy: &Tenancy) -> String {
     }
 }
 
-/// How well promises to a tenant were kept: the less the worse. Below 1 something is missing.
+/// A rank by how well a tenant's guarantees were kept: lower is worse, and tenants with a broken guarantee come first.
 fn standing(tenant: &TenantFigures) -> f64 {
     let ratios = tenant.reference.iter().flat_map(|figures| [figures.throughput_ratio, 1.0 / figures.p99_ratio]);
     let share = tenant.share.iter().filter(|_| tenant.promised.is_weighted).map(|share| share.got_percent / share.promised_percent);
     let worst = ratios.chain(share).filter(|value| value.is_finite()).fold(f64::MAX, f64::min);
-    // Who had a promise broken comes before all others.
+    // Tenants with a broken guarantee sort before all others.
     if tenant.broken.is_empty() { worst.max(0.0) + 1e6 } else { worst.min(1e6) }
 }
 
@@ -94,7 +94,7 @@ fn margin(tenant: &TenantFigures) -> Option<String> {
     }
 }
 
-/// The tenants that are shown: all, or those with broken promises before others.
+/// The tenants to show: at most [`ROWS`], those with broken guarantees first, in the contract's order.
 pub(crate) fn shown(tenancy: &Tenancy) -> Vec<&TenantFigures> {
     let mut tenants: Vec<(usize, &TenantFigures)> = tenancy.tenants.iter().enumerate().collect();
     tenants.sort_by_key(|(number, tenant)| (tenant.broken.is_empty(), *number));
@@ -103,7 +103,7 @@ pub(crate) fn shown(tenancy: &Tenancy) -> Vec<&TenantFigures> {
     tenants.into_iter().map(|(_, tenant)| tenant).collect()
 }
 
-/// A tenant's row, and behind it that of its reference disk.
+/// A tenant's row, followed by that of its reference disk.
 pub(crate) fn rows(tenancy: &Tenancy, tenant: &TenantFigures) -> Vec<(String, [String; 9])> {
     let disk_time: f64 = tenancy.tenants.iter().filter_map(|tenant| tenant.disk_time_s).sum();
     let response = &tenant.response;
@@ -134,7 +134,7 @@ fn of_reference(figures: &ReferenceFigures) -> [String; 9] {
     [grouped(response.requests), wanted, throughput, iops, p50, p99, p999, max, MISSING.to_owned()]
 }
 
-/// What there is to say: of each tenant that is shown what it was promised and whether that was kept, and of the disk.
+/// The statements about the shown tenants (guarantee, and whether it was kept) and about the disk.
 pub(crate) fn sentences(tenancy: &Tenancy) -> Vec<String> {
     let mut sentences: Vec<String> = shown(tenancy).into_iter().map(of_tenant).collect();
     sentences.extend(of_capacity(tenancy));
@@ -209,7 +209,7 @@ pub(crate) fn promised(tenant: &TenantFigures) -> String {
     }
 }
 
-/// Compared with the reference disk.
+/// The comparison with the reference disk as text.
 fn reference_text(figures: &ReferenceFigures) -> String {
     let windows = figures.windows.iter().filter(|window| window.windows > 0).map(|window| {
         let (violated, windows) = (grouped(window.violated), grouped(window.windows));
@@ -237,10 +237,10 @@ fn reference_text(figures: &ReferenceFigures) -> String {
     parts.join("; ")
 }
 
-/// A disk that is needed wholly is not needed more than that by what measuring rounds, in points.
+/// Tolerance in percentage points: measured capacity within this of 100% fits.
 const ROUNDING: f64 = 0.5;
 
-/// How much the reference disk differs from itself.
+/// The variation of the reference disk by chance, as text.
 fn by_chance(chance: &ChanceFigures) -> String {
     let (throughput, p99) = (three_digits(100.0 * chance.throughput_ratio), three_digits(chance.p99_ratio));
     let windows = match chance.windows {
@@ -255,7 +255,7 @@ fn is_kept(tenancy: &Tenancy) -> bool {
     tenancy.tenants.iter().all(|tenant| tenant.reference.is_none() || tenant.broken.is_empty())
 }
 
-/// Whether the guarantees can be met at all; `None` if no tenant has a reference disk.
+/// The statement on whether the guarantees fit on the disk; `None` if no tenant has a reference disk.
 pub(crate) fn of_capacity(tenancy: &Tenancy) -> Option<String> {
     let capacity = tenancy.capacity.as_ref()?;
     let (needs, parts) = (three_digits(capacity.needs_percent), capacity.parts.text());

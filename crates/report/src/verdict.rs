@@ -1,4 +1,4 @@
-//! Which scheduler won and by how much. A negligible difference is not called a win.
+//! The winners of a comparison and their margins. A negligible difference is not called a win.
 
 use crate::comparison::Comparison;
 use crate::figure::{self, Figure};
@@ -42,7 +42,7 @@ impl Preference {
         }
     }
 
-    /// The figure that decides.
+    /// The figure that decides on this preference.
     pub fn figure(self) -> &'static Figure {
         match self {
             Self::Throughput => &figure::THROUGHPUT,
@@ -86,7 +86,7 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// `None` if no record has the deciding figure. Who starves a stream is not ranked by fairness.
+    /// Ranks the records; `None` if none has the deciding figure. A record that starves a stream is not ranked by fairness.
     pub fn new(comparison: &Comparison, preference: Preference) -> Option<Self> {
         let figure = preference.figure();
         let is_ranked = |row: usize| preference != Preference::Fairness || !comparison.is_unfair(row);
@@ -109,7 +109,7 @@ impl Ranking {
         &self.places[..count]
     }
 
-    /// The winner: better than every other by at least [`NEGLIGIBLE_PERCENT`].
+    /// The winner: better than every other by at least [`NEGLIGIBLE_PERCENT`]; `None` if there is none, or nothing to compare with.
     pub fn winner(&self) -> Option<&Ranked> {
         self.places.first().filter(|_| self.places.len() > 1 && self.leaders().len() == 1)
     }
@@ -156,13 +156,13 @@ pub fn sentence(comparison: &Comparison) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Whether what a record was run under can be set on today's Linux: its schedulers, and controllers, which set them.
+/// Whether the scheduler or controller of a record exists on today's Linux; controllers set schedulers that do.
 fn can_be_set(record: &Record) -> bool {
     record.steering.is_some() || block::linux_name(&record.scheduler.name).is_some()
 }
 
-/// Which of the schedulers are not in today's Linux, and the best of those that are, where none of them leads; `None` where all
-/// can be set.
+/// The schedulers that are not in today's Linux, and for each preference that only they lead the best of the others, as sentences; `None`
+/// if all can be set.
 pub fn not_settable(comparison: &Comparison) -> Option<String> {
     let records = comparison.records();
     let label = |record: &Record| printable(&record.scheduler.label);
@@ -186,11 +186,12 @@ pub fn not_settable(comparison: &Comparison) -> Option<String> {
     Some(text)
 }
 
-/// From this number of requests per second on, what a scheduler does itself counts: the 200 ns a request by which mq-deadline and none
-/// differ are [`NEGLIGIBLE_PERCENT`] of a processor's time then, under a lock that all processors share.
+/// The rate in requests per second from which a scheduler's own processor time matters: mq-deadline and none differ by 200 ns per request,
+/// which is then [`NEGLIGIBLE_PERCENT`] of a processor's time, under a lock that all processors share.
 pub const FAST_IOPS: f64 = 50_000.0;
 
-/// What decides among schedulers on a device so fast that their order does not; `None` on others. With processor times the least is named.
+/// The verdict on a device so fast that the order of requests hardly matters: the scheduler with the least processor time, if that was
+/// measured. `None` on slower devices.
 fn own_time(comparison: &Comparison) -> Option<String> {
     let records = comparison.records();
     let fastest = records.iter().map(|record| record.figures.iops).fold(0.0, f64::max);
@@ -281,12 +282,12 @@ fn with_unit(preference: Preference, value: f64) -> String {
     }
 }
 
-/// How far the best is ahead of another, in words.
+/// The margin of the best over another, in words.
 fn ahead(preference: Preference, other: &Ranked) -> String {
     let label = printable(&other.label);
     let direction = if preference.figure().better == figure::Better::Lower { "below" } else { "above" };
     match other.best_is_better_percent {
-        // "1,150% above" needs working out, "12.5 times" does not.
+        // "1,150% above" has to be worked out, "12.5 times" does not.
         Some(percent) if percent >= 200.0 => format!("{} times that of {label}", three_digits(1.0 + percent / 100.0)),
         Some(percent) if percent >= 10.0 => format!("{percent:.0}% {direction} {label}"),
         Some(percent) => format!("{percent:.1}% {direction} {label}"),

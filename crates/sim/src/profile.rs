@@ -79,7 +79,7 @@ pub struct DeviceOptions {
 pub struct DeviceKind {
     /// The value of the key `kind` in its profiles. `None` for the one kind whose profiles lack that key.
     pub key: Option<&'static str>,
-    /// Its name for people, in the plural.
+    /// Its name in the plural, for messages.
     pub name: &'static str,
     /// The schema of its profiles, see [`keys`].
     pub schema: LazyLock<serde_json::Value>,
@@ -141,7 +141,7 @@ pub trait DeviceProfile: fmt::Debug + Send + Sync {
     /// The profile's name.
     fn name(&self) -> &str;
 
-    /// One line for people.
+    /// A one-line description.
     fn description(&self) -> &str;
 
     /// A page to show in place of its text; `None` if the text is readable.
@@ -217,7 +217,7 @@ pub fn load_with(name_or_path: &str, further: &Profile) -> Result<Profile, Profi
     load_from(name_or_path, &Origin { further: Some(further), ..Origin::default() })
 }
 
-/// Where a profile is named: its file's folder, and the files that led there.
+/// The location of a profile: its file's folder, and the chain of files that refer to it.
 #[derive(Clone, Debug, Default)]
 struct Origin {
     folder: PathBuf,
@@ -241,7 +241,7 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
     let source = path.to_string_lossy();
     let error = match read_text(&path) {
         Ok(text) => {
-            // A file just read has a canonical name; if not, the depth is bounded all the same.
+            // A file just read has a canonical name; otherwise the nesting limit ends a cycle.
             let file = path.canonicalize().unwrap_or_else(|_| path.clone());
             if origin.files.contains(&file) {
                 return Err(ProfileError(format!("{source}: an array must not be its own member; name a disk or another array")));
@@ -253,7 +253,7 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
         }
         Err(error) => error,
     };
-    // A long line may not even be possible as a file's name, so it is tried after any error.
+    // A long line may not even be a valid file name, so the one-line notation is tried after any error.
     if let Some(text) = KINDS.iter().filter_map(|kind| kind.line.as_ref()).find_map(|line| (line.to_text)(name_or_path)) {
         let text = text.map_err(|error| ProfileError(format!("{name_or_path}: {error}")))?;
         return ProfileText { text: &text, source: name_or_path, origin, has_lines: false }.parse();
@@ -283,12 +283,12 @@ pub struct ProfileText<'a> {
     text: &'a str,
     source: &'a str,
     origin: &'a Origin,
-    /// Whether errors name its lines: it was written by people.
+    /// Whether errors name its lines; `false` for generated text.
     has_lines: bool,
 }
 
 impl ProfileText<'_> {
-    /// All of it.
+    /// The whole text.
     pub fn text(&self) -> &str {
         self.text
     }
@@ -336,7 +336,7 @@ impl ProfileText<'_> {
         load_from(name, &Origin { nesting, ..self.origin.clone() }).map_err(|error| self.error(error))
     }
 
-    /// Reads and checks it.
+    /// Parses and checks the profile.
     fn parse(&self) -> Result<Profile, ProfileError> {
         if learned::is_model(self.text) {
             let kind = &learned::KIND;
@@ -400,7 +400,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The whole text, for showing and for digests.
+    /// The whole text, for display and digests.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -424,7 +424,7 @@ impl Profile {
         self.device.name()
     }
 
-    /// One line for people.
+    /// A one-line description.
     pub fn description(&self) -> &str {
         self.device.description()
     }
@@ -449,7 +449,7 @@ impl Profile {
         self.device.capacity_sectors()
     }
 
-    /// The same device at a part of its speed. Its text remains that of the device.
+    /// The same device at a part of its speed. The text stays that of the original device.
     #[must_use]
     pub fn at_speed(&self, speed: Speed) -> Profile {
         Profile { device: Arc::new(AtSpeed { device: self.device.clone(), speed }), ..self.clone() }
@@ -462,7 +462,7 @@ impl Profile {
     }
 }
 
-/// See [`Profile::at_speed`].
+/// The device of [`Profile::at_speed`].
 #[derive(Debug)]
 struct AtSpeed {
     device: Arc<dyn DeviceProfile>,

@@ -1,4 +1,4 @@
-//! A host in virtual time that keeps a ledger of the requests it gave to a scheduler, and checks every answer against it.
+//! A simulated host that keeps a ledger of the requests given to a scheduler, and checks every answer against it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::script::Script;
 use crate::{Insertion, Merges, Nanos, Pick, Request, RequestId, Scheduler, SchedulerSpec, StarvationBound, switch};
 
-/// How many times in a row a scheduler may answer `WaitUntil` while the device is idle.
+/// Maximum number of consecutive `WaitUntil` answers while the device is idle.
 const MAX_IDLE_WAITS: u32 = 64;
 /// A longer wait counts as endless.
 const MAX_WAIT: Nanos = Nanos::from_millis(60_000);
@@ -19,12 +19,12 @@ type Checked = Result<(), String>;
 
 /// A request that should be waiting in the scheduler.
 struct Waiting {
-    /// As it should be picked.
+    /// The request as it should be picked.
     request: Request,
-    /// Arrival number; of merged requests the lowest.
+    /// Arrival number; for merged requests the lowest.
     order: u64,
     parts: Vec<Request>,
-    /// How many more requests may leave before this one; `None` until its starvation bound applies.
+    /// Number of requests that may still leave before this one; `None` until its starvation bound applies.
     others_left: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Host<'a> {
     script: &'a Script,
     now: Nanos,
     waiting: BTreeMap<RequestId, Waiting>,
-    /// By completion time and dispatch number; whether the current scheduler picked it.
+    /// By completion time and dispatch number: the request, and whether the current scheduler picked it.
     at_device: BTreeMap<(Nanos, u64), (Request, bool)>,
     free_ids: Vec<RequestId>,
     wake: Option<Nanos>,
@@ -136,7 +136,7 @@ impl<'a> Host<'a> {
         self.follow(request.id, insertion)
     }
 
-    /// Applies to the ledger what the scheduler reported.
+    /// Updates the ledger with the result of an insertion.
     fn follow(&mut self, id: RequestId, insertion: Insertion) -> Checked {
         let Insertion::Merged { into, absorbed } = insertion else { return Ok(()) };
         if into == id {

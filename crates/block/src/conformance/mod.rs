@@ -1,4 +1,4 @@
-//! The conformance kit: what every scheduler must do, whatever its policy, including schedulers of other crates.
+//! The conformance kit: requirements on every scheduler, whatever its policy, including schedulers of other crates.
 //!
 //! * No request is lost or served twice. Parts are followed through merges, and together cover the merged request exactly.
 //! * Merges join requests with equal operation, synchronous flag and priority, and respect the size limit.

@@ -39,7 +39,7 @@ pub struct Script {
     pub limits: Limits,
     /// Position of each tunable in its range, from 0 to 65,535; repeated for further tunables.
     pub settings: Vec<u16>,
-    /// After how many arrivals the values change, or the scheduler is switched; `None`: never.
+    /// Number of arrivals after which the values change, or the scheduler is switched; `None`: never.
     pub change_after: Option<usize>,
 }
 

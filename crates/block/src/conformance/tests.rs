@@ -22,10 +22,11 @@ fn every_scheduler_conforms() {
     }
 }
 
-/// Gives a scheduler a roster: each stream that the scripts use often belongs to a tenant with different terms.
+/// Gives a scheduler a roster: each frequent stream of the scripts belongs to a tenant with different rates and
+/// guarantees.
 fn with_tenants(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
     let disk = |millis| Arc::new(ConstantTime { request: Nanos::from_millis(millis), sector: Nanos::from_micros(1) });
-    // Scripts have requests as large as a disk, and none should wait for longer than a script does.
+    // Scripts have requests as large as a disk, and none should wait longer than the script lasts.
     let by_request = Rates { unit_bytes: NonZeroU64::MAX, ..Rates::default() };
     let fast = Rates { reservation: Rate::iops(200), limit: Rate::iops(2_000), ..by_request };
     let slow = Rates { limit: Rate::bytes_per_s(1 << 46), write_limit: Rate::iops(5_000), ..by_request };

@@ -1,7 +1,7 @@
 //! Fits a hard disk's profile to response times measured on the drive.
 //!
-//! The first half of the recording is what is fitted to, the second is what the result is judged on and nothing else. Within the
-//! first half, a parameter is taken only if held-out requests become truer by it.
+//! The profile is fitted to the first half of the recording, and evaluated only on the second. Within the first half, a
+//! parameter is accepted only if it reduces the error on held-out requests.
 
 mod parameters;
 mod recording;
@@ -17,28 +17,28 @@ use self::recording::{Recording, respond};
 use self::search::{Search, model};
 use crate::pool::Workers;
 
-/// Fewer requests tell too little: of each class there are a handful in a block of half of them.
+/// Minimum recording: with fewer, a block of the first half has only a handful of requests of each class.
 pub const MIN_REQUESTS: usize = 1000;
 
-/// The result.
+/// A fitted profile and its evaluation.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     /// The profile with the fitted parameters.
     pub specification: HddSpecification,
-    /// What became of each parameter.
+    /// The outcome for each parameter.
     pub fitted: Vec<Fitted>,
-    /// Requests of the half that was fitted to.
+    /// Number of requests in the half that was fitted to.
     pub fitted_to: usize,
-    /// The profile as it was, on the other half.
+    /// Evaluation of the original profile, on the other half.
     pub before: Validation,
-    /// The fitted profile, on the other half.
+    /// Evaluation of the fitted profile, on the other half.
     pub after: Validation,
 }
 
-/// Fits a profile to a recording. The same on every machine and for any number of threads.
+/// Fits a profile to a recording. Deterministic: independent of the machine and the number of threads.
 ///
 /// # Errors
-/// The recording is too short, the profile makes no disk, or the work was interrupted.
+/// The recording is too short, the profile does not describe a disk, or the work was interrupted.
 pub fn calibrate(spec: &HddSpecification, requests: &[MeasuredRequest], workers: Workers) -> anyhow::Result<Calibration> {
     anyhow::ensure!(
         requests.len() >= MIN_REQUESTS,
@@ -48,7 +48,7 @@ pub fn calibrate(spec: &HddSpecification, requests: &[MeasuredRequest], workers:
     let half = requests.len() / 2;
     let recording = Recording::new(&requests[..half], spec, &model(spec)?);
     let (specification, fitted) = Search::new(spec, &recording, workers).run()?;
-    // The whole is replayed, so that the disk is in the midst of its work when the judged half begins.
+    // The whole recording is replayed, so that the disk is busy when the evaluated half begins.
     let judge = |spec: &HddSpecification| -> anyhow::Result<Validation> {
         Ok(compare(&requests[half..], &respond(&model(spec)?, requests)[half..]))
     };

@@ -1,27 +1,27 @@
-//! What can be fitted: figures and rules of a hard disk's profile that a parameter file leaves out or gets wrong.
+//! The fitted parameters: figures and rules of a hard disk's profile that a parameter file leaves out or gets wrong.
 
 use sim::device::hdd::mechanics::curve;
 use sim::device::hdd::spec::{HddSpecification, ReadAhead, ReadAheadTrigger, Seek, WriteCache};
 
-/// A profile in the course of fitting.
+/// A profile during fitting.
 #[derive(Clone)]
 pub struct Candidate {
-    /// The profile, but for the seeks of writes.
+    /// The profile without the fitted changes to seeks of writes.
     spec: HddSpecification,
     /// Added to every seek of a write, in ms.
     write_seek_shift: f64,
-    /// Added to a seek of a write over the whole stroke, in ms; to a shorter one by the root of its part of the stroke, which is
-    /// how seek times grow.
+    /// Added to a seek of a write over the whole stroke, in ms. A shorter seek gets it times the square root of its part of the
+    /// stroke, which is how seek times grow.
     write_seek_tilt: f64,
 }
 
 impl Candidate {
-    /// The profile as it was.
+    /// The original profile.
     pub fn new(spec: &HddSpecification) -> Candidate {
         Candidate { spec: spec.clone(), write_seek_shift: 0.0, write_seek_tilt: 0.0 }
     }
 
-    /// The profile with everything that was set.
+    /// The profile with all changes.
     pub fn specification(&self) -> HddSpecification {
         let mut spec = self.spec.clone();
         if self.write_seek_shift != 0.0 || self.write_seek_tilt != 0.0 {
@@ -30,7 +30,7 @@ impl Candidate {
         spec
     }
 
-    /// The seek curve of writes: that of the profile, or the one of reads with settling, shifted and tilted. `None` if there is none.
+    /// The seek curve of writes: the profile's, or that of reads plus settling, shifted and tilted. `None` if it is invalid.
     fn write_seek(&self) -> Option<Seek> {
         let spec = &self.spec;
         let cylinders = spec.geometry.cylinders;
@@ -47,7 +47,7 @@ impl Candidate {
     }
 }
 
-/// Where a curve is worth a point: its own, or those that show a root well.
+/// Distances at which to tabulate a curve: those of its own table, or a ladder that resolves a square root.
 fn distances(seek: &Seek, cylinders: u32) -> Vec<u32> {
     if let Seek::Table { points } = seek {
         return points.iter().map(|point| point.0).filter(|&distance| distance > 0 && distance < cylinders).collect();
@@ -61,43 +61,43 @@ fn distances(seek: &Seek, cylinders: u32) -> Vec<u32> {
     distances
 }
 
-/// To a multiple of `unit`.
+/// Rounds to a multiple of `unit`.
 pub fn rounded(value: f64, unit: f64) -> f64 {
-    // Dividing by a whole number gives the nearest number to the decimal fraction, multiplying by its inverse does not.
+    // Dividing by a whole number yields the float nearest to the decimal fraction; multiplying by its inverse does not.
     (value / unit).round() / (1.0 / unit).round()
 }
 
-/// One thing that can be fitted.
+/// A parameter that can be fitted.
 pub struct Parameter {
     /// Its key in the profile.
     pub key: &'static str,
-    /// What values it takes.
+    /// The values that it can have.
     pub kind: Kind,
-    /// Its value in a candidate; of a rule, the position among its names.
+    /// Its value in a candidate; for a rule, the index into its names.
     pub get: fn(&Candidate) -> f64,
     /// Sets it.
     pub set: fn(&mut Candidate, f64),
 }
 
-/// What values a parameter takes.
+/// The values that a parameter can have.
 #[derive(Clone, Copy)]
 pub enum Kind {
     /// A number of ms.
     Number {
-        /// How far steps reach in ms: half of the longest.
+        /// Half of the longest step, in ms.
         scale: f64,
-        /// The least value.
+        /// The lowest value.
         least: f64,
-        /// To this it is rounded in the end.
+        /// Unit to which the result is rounded.
         unit: f64,
     },
-    /// A rule, one of those named.
+    /// A rule: the index of one of these names.
     Rule(&'static [&'static str]),
 }
 
-/// An overhead or a time of the arm: wrong by a millisecond at times, and told to the microsecond.
+/// An overhead or a time of the arm: may be wrong by a millisecond; given to the microsecond.
 const TIME: Kind = Kind::Number { scale: 1.0, least: 0.0, unit: 1e-3 };
-/// The same for what may lie below zero.
+/// Like [`TIME`], for values that may be negative.
 const SIGNED: Kind = Kind::Number { scale: 1.0, least: -1e3, unit: 1e-3 };
 /// The time of a sector on the bus.
 const BUS: Kind = Kind::Number { scale: 0.1, least: 0.0, unit: 1e-5 };
@@ -132,7 +132,7 @@ macro_rules! flag {
     };
 }
 
-/// What can be fitted for a profile. What only other drives have is left out.
+/// The parameters of a profile, without those that its drive does not use.
 pub fn parameters(spec: &HddSpecification) -> Vec<Parameter> {
     let mut all = vec![
         number!("bus.read_sector_ms", BUS, bus.read_sector_ms),
@@ -156,7 +156,7 @@ pub fn parameters(spec: &HddSpecification) -> Vec<Parameter> {
             set: |candidate, value| candidate.write_seek_tilt = value,
         },
     ];
-    // The drive goes by one pair of overheads, whatever becomes of a single write: the other would make no difference.
+    // The drive uses one of two pairs of overheads for all writes: the other has no effect.
     if spec.cache.write_cache == WriteCache::Off {
         all.push(number!("overheads.write_miss_after_read_ms", TIME, overheads.write_miss_after_read_ms));
         all.push(number!("overheads.write_miss_after_write_ms", TIME, overheads.write_miss_after_write_ms));

@@ -1,7 +1,7 @@
-//! A recording to fit to, and how far a model is from it.
+//! A recording to fit to, and the distance of a model from it.
 //!
-//! The distance is that of distributions, as of the demerit figure, but class by class: of requests alike in operation, in the
-//! operation before, and in how the arm gets there. So an overhead after a write is not mistaken for one after a read. Within a
+//! The distance compares distributions, as the demerit figure does, but class by class: requests with the same operation, the same
+//! operation before, and the same kind of arm movement. So an overhead after a write is not mistaken for one after a read. Within a
 //! class, the sorted times of model and drive are compared, in units of the drive's own spread there: a tenth of a millisecond says
 //! much where all requests take the same time, and little where they wait for the platter. For a shift this is the logarithm of the
 //! likelihood.
@@ -20,55 +20,55 @@ use crate::chance;
 /// Blocks of successive requests that are held out one at a time.
 pub const BLOCKS: usize = 10;
 
-/// Replays with other phases of the spindle, where the recording does not keep the phase.
+/// Replays with random phases of the spindle, if the recording does not keep the phase.
 const PHASES: usize = 16;
 
-/// Operation, operation before, and five ways to get there.
+/// Operation, operation before, and five kinds of arm movement.
 const CLASSES: usize = 2 * 2 * 5;
 
-/// What recordings are told to.
+/// Resolution of recordings.
 const RESOLUTION_MS: f64 = 1e-3;
 
 /// Groups that are compared: the classes, then all reads and all writes.
 const GROUPS: usize = CLASSES + 2;
 
-/// Squared distances of a model from the recording, in units of the drive's variance, summed over requests.
+/// Distances of a model from the recording, in units of the drive's standard deviation, summed over requests.
 #[derive(Clone, Debug)]
 pub struct Losses {
     /// Over all requests.
     pub all: f64,
-    /// Without those of one block.
+    /// By block: without the requests of that block.
     pub without: [f64; BLOCKS],
-    /// Of one block alone.
+    /// By block: over the requests of that block alone.
     pub only: [f64; BLOCKS],
 }
 
 impl Losses {
-    /// Of a profile that makes no disk.
+    /// The losses of a profile that does not describe a disk.
     fn impossible() -> Losses {
         Losses { all: f64::INFINITY, without: [f64::INFINITY; BLOCKS], only: [f64::INFINITY; BLOCKS] }
     }
 }
 
-/// Requests that a subset keeps: all, all but one block, one block.
+/// Number of subsets of requests: all, all but one block, one block.
 const SUBSETS: usize = 1 + 2 * BLOCKS;
 
-/// What models are fitted to.
+/// The recording that models are fitted to.
 pub struct Recording {
-    /// The same requests with different pauses, or one unchanged.
+    /// Copies of the requests with random pauses, or one unchanged if the recording keeps the phase.
     phases: Vec<Vec<MeasuredRequest>>,
-    /// Of each request.
+    /// The class of each request.
     class: Vec<usize>,
     /// For each subset and group, the drive's response times in ms, ascending.
     measured: Vec<Vec<f64>>,
-    /// Of each group, one by the variance of the drive's response times.
+    /// For each group: one divided by the standard deviation of the drive's response times in ms.
     weights: [f64; GROUPS],
-    /// The recording keeps the phase of the spindle from one request to the next.
+    /// Whether the recording keeps the phase of the spindle from one request to the next.
     keeps_phase: bool,
 }
 
 impl Recording {
-    /// Prepares successive requests of a recording for fitting profiles like this one.
+    /// Prepares successive requests of a recording for fitting profiles like `spec`.
     pub fn new(requests: &[MeasuredRequest], spec: &HddSpecification, model: &Arc<HddModel>) -> Recording {
         let class = classes(requests, model);
         let mut measured = vec![Vec::new(); SUBSETS * GROUPS];
@@ -85,19 +85,19 @@ impl Recording {
         let period = 60e9 / spec.mechanics.rotation_rpm;
         let others: Vec<Vec<MeasuredRequest>> = (0..PHASES as u32).map(|number| other_phase(requests, period, number)).collect();
         let error = |requests: &[MeasuredRequest]| mean_error(requests, &respond(model, requests));
-        // By chance alone the phase is wrong by a quarter of a revolution on average; a recording that keeps it is far below.
+        // With a random phase, the mean error is a quarter of a revolution; a recording that keeps the phase is far below.
         let keeps_phase = error(requests) < 0.7 * error(&others[0]);
         let phases = if keeps_phase { vec![requests.to_vec()] } else { others };
         let weights = std::array::from_fn(|group| 1.0 / variance(&measured[group]).sqrt().max(RESOLUTION_MS));
         Recording { phases, class, measured, weights, keeps_phase }
     }
 
-    /// What the model's random phases add to the variance of a fit: repetitions with newly drawn phases.
+    /// The factor by which the model's random phases increase the variance of a fit.
     pub fn variance_factor(&self) -> f64 {
         if self.keeps_phase { 1.0 } else { 1.0 + 1.0 / self.phases.len() as f64 }
     }
 
-    /// How far a profile is from the drive.
+    /// The distance of a profile from the drive.
     pub fn losses(&self, spec: &HddSpecification) -> Losses {
         let Ok(model) = HddModel::new(spec) else { return Losses::impossible() };
         let model = Arc::new(model);
@@ -105,12 +105,12 @@ impl Recording {
         for requests in &self.phases {
             times.extend(respond(&model, requests).into_iter().zip(0..));
         }
-        // Equal times in the order of their requests: the sum must not depend on how the sort works.
+        // Ties in request order, so that the sum does not depend on the sort's algorithm.
         times.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         self.compare(&times)
     }
 
-    /// Compares the model's times, ascending, with the index of their request, to those of the drive.
+    /// Compares the model's times, ascending and with the index of their request, with those of the drive.
     fn compare(&self, times: &[(f64, u32)]) -> Losses {
         let mut sums = vec![(0u32, 0.0); SUBSETS * GROUPS];
         let replays = self.phases.len();
@@ -158,7 +158,7 @@ fn groups(class: usize) -> [usize; 2] {
     [class, CLASSES + class % 2]
 }
 
-/// The class of each request, by what was asked alone.
+/// The class of each request, determined from the requests alone.
 fn classes(requests: &[MeasuredRequest], model: &HddModel) -> Vec<usize> {
     let layout = &model.layout;
     let stroke = layout.locate(layout.capacity_sectors - 1).cylinder.max(1);
@@ -170,7 +170,7 @@ fn classes(requests: &[MeasuredRequest], model: &HddModel) -> Vec<usize> {
         let distance = cylinder.abs_diff(arm);
         let follows = request.lba == end;
         let way = match (follows, distance) {
-            // The first that follows on tells a drive that a sequence may have begun.
+            // The first sequential request is a class of its own: a drive may detect a sequence by it.
             (true, _) if followed => 0,
             (true, _) => 1,
             (false, 0) => 2,
@@ -184,7 +184,7 @@ fn classes(requests: &[MeasuredRequest], model: &HddModel) -> Vec<usize> {
     classes
 }
 
-/// The same requests with pauses longer or shorter by up to half a revolution, at random.
+/// A copy of the requests whose pauses are longer or shorter by up to half a revolution, at random.
 fn other_phase(requests: &[MeasuredRequest], period_ns: f64, number: u32) -> Vec<MeasuredRequest> {
     let mut random = chance::source("calibration", 0, number);
     let moved = |request: &MeasuredRequest| {
@@ -197,7 +197,7 @@ fn other_phase(requests: &[MeasuredRequest], period_ns: f64, number: u32) -> Vec
 /// The model's response times in ms.
 pub fn respond(model: &Arc<HddModel>, requests: &[MeasuredRequest]) -> Vec<f64> {
     let mut device = Hdd::new(model.clone(), None, None);
-    // Nothing stops it, and a disk that holds a request always says when it goes on.
+    // The replay is never stopped, and a disk with a request always has a next event, so it cannot fail.
     replay(&mut device, requests, |_| false).unwrap_or_default()
 }
 

@@ -1,4 +1,4 @@
-//! The search: one parameter after the other along a ladder of steps, fine at its middle and wide at its ends.
+//! Coordinate search: one parameter after the other along a ladder of steps, fine at its middle and wide at its ends.
 //!
 //! ```text
 //! every parameter alone: ladder ─▶ for each block: the best value without it ─▶ is it better on the block?
@@ -18,17 +18,17 @@ use super::parameters::{Candidate, Kind, Parameter, parameters, rounded};
 use super::recording::{BLOCKS, Losses, Recording};
 use crate::pool::Workers;
 
-/// Steps of a ladder, as parts of the parameter's scale: the finest is what a recording in microseconds can tell of an overhead,
-/// and each is two and a half times the one before.
+/// Steps of a ladder, as parts of the parameter's scale: the smallest is the resolution of an overhead in a recording with
+/// microseconds, and each is two and a half times the one before.
 const STEPS: [f64; 9] = [0.0013, 0.0033, 0.0082, 0.02, 0.05, 0.13, 0.32, 0.8, 2.0];
 
-/// Standard errors from which a gain counts.
+/// Minimum gain in standard errors for a parameter to be accepted.
 const ENOUGH: f64 = 3.0;
 
-/// Passes over all parameters that were taken: they settle in a few.
+/// Maximum passes over all accepted parameters: they converge in a few.
 const PASSES: usize = 4;
 
-/// 95% of Student's distribution with 9 degrees of freedom, [`BLOCKS`] less one.
+/// Student's t for a two-sided interval of 95% with 9 degrees of freedom, [`BLOCKS`] less one.
 const STUDENT: f64 = 2.262;
 
 /// Values of all parameters.
@@ -39,39 +39,39 @@ type Point = Vec<f64>;
 pub struct Fitted {
     /// Its key.
     pub key: &'static str,
-    /// What it was.
+    /// The original value.
     pub before: String,
-    /// What its fit alone, or with those that were taken, comes to.
+    /// The fitted value: together with the accepted parameters, or for a rejected one alone.
     pub after: String,
-    /// Whether it was taken, and how sure it is.
+    /// Whether it was accepted, and its uncertainty.
     pub outcome: Outcome,
 }
 
-/// Whether a parameter was taken.
+/// Whether a parameter was accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A number, with its 95% interval in ms.
     Number {
         /// The value in ms.
         value: f64,
-        /// It is this uncertain, to either side.
+        /// Half of the interval.
         uncertainty: f64,
     },
-    /// A rule, with how many of [`BLOCKS`] refits chose it, each without one block.
+    /// A rule that was accepted. Each of [`BLOCKS`] refits leaves out one block.
     Rule {
-        /// That many.
+        /// The number of refits that chose the same rule.
         refits: usize,
     },
-    /// Left as it was: the gain on held-out requests, in standard errors, is too small.
+    /// Rejected: the gain on held-out requests is too small.
     Left {
-        /// The gain.
+        /// The gain in standard errors.
         gain: f64,
     },
-    /// Left as it was: these requests do not depend on it.
+    /// Unchanged: the requests do not depend on it.
     NoEffect,
 }
 
-/// A parameter's ladder, and where its losses are least.
+/// A parameter's ladder with the losses at each value.
 struct Line {
     /// Ascending values and their losses.
     rungs: Vec<(f64, Losses)>,
@@ -89,7 +89,7 @@ impl Line {
         best
     }
 
-    /// The value with the least loss, between rungs: the lowest point of a parabola through the best rung and its neighbours.
+    /// The value with the lowest loss, interpolated: the vertex of a parabola through the best rung and its neighbours.
     fn least(&self, loss: impl Fn(&Losses) -> f64) -> f64 {
         let best = self.best(&loss);
         let at = |index: usize| (self.rungs[index].0, loss(&self.rungs[index].1));
@@ -103,12 +103,13 @@ impl Line {
         if lowest.is_finite() { lowest.clamp(x0, x2) } else { x1 }
     }
 
-    /// Nothing changes along it.
+    /// Whether the losses do not depend on the value.
     fn is_flat(&self) -> bool {
         self.rungs.iter().all(|(_, losses)| losses.all.to_bits() == self.rungs[0].1.all.to_bits())
     }
 
-    /// What held-out blocks gain over `now` by the value that the other blocks choose: the mean, and the mean in standard errors.
+    /// The gain on held-out blocks over `now`, with the value that the other blocks choose: the mean, and the mean in standard
+    /// errors.
     fn gain(&self, now: &Losses) -> (f64, f64) {
         let gains: [f64; BLOCKS] = std::array::from_fn(|block| {
             let chosen = self.best(|losses| losses.without[block]);
@@ -119,7 +120,7 @@ impl Line {
     }
 }
 
-/// A search under way.
+/// The state of a search.
 pub struct Search<'a> {
     base: Candidate,
     parameters: Vec<Parameter>,
@@ -132,7 +133,7 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Begins with the profile as it is.
+    /// Starts from the original profile.
     pub fn new(spec: &HddSpecification, recording: &'a Recording, workers: Workers<'a>) -> Search<'a> {
         let base = Candidate::new(spec);
         let parameters = parameters(spec);
@@ -141,7 +142,7 @@ impl<'a> Search<'a> {
         Search { base, parameters, recording, workers, point: first.clone(), first, taken: Vec::new(), replays }
     }
 
-    /// Searches; returns the outcome of each parameter and the fitted profile.
+    /// Runs the search. Returns the fitted profile and the outcome for each parameter.
     ///
     /// # Errors
     /// Interrupted.
@@ -196,7 +197,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Tries all values of a parameter's ladder, one after the other.
+    /// Evaluates all values of a parameter's ladder in order.
     fn line(&self, point: &[f64], index: usize) -> anyhow::Result<Line> {
         let mut moved = point.to_vec();
         let mut rungs = Vec::new();
@@ -207,7 +208,7 @@ impl<'a> Search<'a> {
         Ok(Line { rungs })
     }
 
-    /// Adds parameters as long as one improves held-out requests; returns why each other one was not taken.
+    /// Accepts parameters as long as one improves held-out requests. Returns the fitted value of each and why it was rejected.
     fn take_all(&mut self) -> anyhow::Result<Vec<(f64, Outcome)>> {
         let mut left: Vec<(f64, Outcome)> = self.first.iter().map(|&value| (value, Outcome::NoEffect)).collect();
         let mut open: Vec<usize> = (0..self.parameters.len()).collect();
@@ -232,12 +233,12 @@ impl<'a> Search<'a> {
         Ok(left)
     }
 
-    /// A rule has no value between two.
+    /// Rounds a value of a rule, which has none between two.
     fn rung(&self, index: usize, value: f64) -> f64 {
         if matches!(self.parameters[index].kind, Kind::Rule(_)) { value.round() } else { value }
     }
 
-    /// Fits all that were taken once more, until nothing changes.
+    /// Refits all accepted parameters until the loss converges.
     fn polish(&mut self) -> anyhow::Result<()> {
         let mut loss = self.losses(&self.point)?.all;
         for _ in 0..PASSES {
@@ -261,7 +262,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Removes parameters that no longer help once the others are there.
+    /// Drops parameters that no longer help beside the others.
     fn drop_useless(&mut self) -> anyhow::Result<()> {
         for index in self.taken.clone() {
             let mut without = self.point.clone();
@@ -276,7 +277,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Rounds what was taken to what a profile says.
+    /// Rounds the accepted values to the resolution of a profile.
     fn round(&mut self) {
         for &index in &self.taken {
             if let Kind::Number { unit, .. } = self.parameters[index].kind {
@@ -285,8 +286,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// How sure each value is: the jackknife over blocks. All that were taken are fitted together again without each block, so
-    /// that what one parameter may take from another counts.
+    /// The uncertainty of each value, by the jackknife over blocks. All accepted parameters are refitted together without each
+    /// block, so that correlations between them count.
     fn uncertainties(&self) -> anyhow::Result<Vec<(usize, Outcome)>> {
         let blocks: Vec<usize> = (0..BLOCKS).collect();
         let refits = self.workers.each(&blocks, |&block| self.refit(block))?;
@@ -300,14 +301,14 @@ impl<'a> Search<'a> {
                 let mean = refits.iter().map(|refit| refit[index]).sum::<f64>() / blocks;
                 let squares: f64 = refits.iter().map(|refit| (refit[index] - mean) * (refit[index] - mean)).sum();
                 let error = (squares * (blocks - 1.0) / blocks * self.recording.variance_factor()).sqrt();
-                // Two units: the value is rounded to one, and so were the times that it comes from.
+                // At least two units: both the value and the times that it is fitted to are rounded.
                 (index, Outcome::Number { value: self.point[index], uncertainty: (STUDENT * error).max(2.0 * unit) })
             }
         };
         Ok(self.taken.iter().map(of).collect())
     }
 
-    /// The values of what was taken, fitted without one block.
+    /// The accepted values, refitted without one block.
     fn refit(&self, block: usize) -> anyhow::Result<Point> {
         let mut point = self.point.clone();
         for _ in 0..2 {
@@ -327,10 +328,10 @@ fn text(kind: Kind, value: f64) -> String {
     }
 }
 
-/// Checks a specification and makes its model.
+/// Validates a specification and builds its model.
 ///
 /// # Errors
-/// It makes no disk.
+/// The specification does not describe a disk.
 pub fn model(spec: &HddSpecification) -> anyhow::Result<Arc<HddModel>> {
     Ok(Arc::new(HddModel::new(spec).map_err(anyhow::Error::msg).context("the profile")?))
 }

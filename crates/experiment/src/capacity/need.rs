@@ -1,14 +1,14 @@
-//! What guarantees need of a host.
+//! The capacity that guarantees need on a host.
 //!
 //! ```text
 //! work  =  requests per second on the reference disk × work of the host for each, beside others  ÷  most work of the host (saturation)
 //! time  =  the larger of  p99 alone here ÷ p99 on the reference disk  and  rate there ÷ rate alone here
 //! wait  =  (p99 alone here + one request of a neighbour, at worst)  ÷  p99 on the reference disk
 //! ```
-//! *Work* counts a request with what it costs between requests of others: on a hard disk a stream of small reads costs a seek for each as
-//! soon as anything else is served, some hundred times of what it costs alone. *Time* is what a tenant needs while it is active, however
+//! *Work* counts a request at its cost between requests of others: on a hard disk a stream of small reads costs a seek for each as
+//! soon as anything else is served, some hundred times its cost alone. *Time* is the share that a tenant needs while it is active, however
 //! few requests it issues: one that may take 12 ms, and takes 10 alone, leaves a sixth to others. A request at the device is not
-//! preempted: *wait* is what remains of a tenant's allowed response time if a neighbour's longest request has just begun.
+//! preempted: *wait* is the part of a tenant's allowed response time that passes if a neighbour's longest request has just begun.
 //!
 //! Work and time add up over tenants, each with the larger of the two, times its activity in its most active second; wait is that of the
 //! tenant with the largest. Guarantees fit if neither the sum nor the wait exceeds 1. On a device of several units that is conservative:
@@ -16,10 +16,10 @@
 
 use report::guarantee::{NeedKind, NeedParts};
 
-/// The longest time that a request occupies the host, by the mean.
+/// Longest time that a request occupies the host, as a multiple of the mean.
 const LONGEST: f64 = 2.0;
 
-/// What a load gets alone on a device.
+/// The service that a load gets alone on a device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Service {
     /// Requests per second of its active time.
@@ -28,61 +28,62 @@ pub struct Service {
     pub p99_s: f64,
 }
 
-/// What the guarantee of one tenant needs.
+/// The capacity that the guarantee of one tenant needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Need {
-    /// The part of the host's work, from 0.
+    /// The part of the host's work; 0 is none, 1 is all.
     pub work: f64,
-    /// The part of the host's time, from 0.
+    /// The part of the host's time; 0 is none, 1 is all.
     pub time: f64,
     allowed_s: f64,
     own_s: f64,
-    /// For how long one of its requests occupies the host at worst, in seconds; 0 where the device reports no work. On a device of several
-    /// units that is too much for requests that several of them serve.
+    /// Seconds for which one of its requests occupies the host at worst; 0 if the device reports no work. Overestimated for requests that
+    /// several units of a device serve.
     occupies_s: f64,
 }
 
 impl Need {
-    /// Of a load that gets this on its reference disk and this alone on the host. `work` is what it needs of the host's work at that pace,
-    /// `cost_s` the host's work for one of its requests in seconds.
+    /// The need of a load with service `there` on its reference disk and `here` alone on the host. `work` is the part of the host's work
+    /// that it needs at that pace, `cost_s` the host's work for one of its requests in seconds.
     pub fn new(work: f64, there: Service, here: Service, cost_s: f64) -> Need {
         let ratio = |one: f64, other: f64| if other > 0.0 { one / other } else { 0.0 };
         let time = f64::max(ratio(here.p99_s, there.p99_s), ratio(there.iops, here.iops));
         Need { work, time, allowed_s: there.p99_s, own_s: here.p99_s, occupies_s: LONGEST * cost_s }
     }
 
-    /// The same of a tenant that does only this part of it, because it is not active all the time or is limited.
+    /// Scales work and time by `part`, for a tenant that is not always active or is limited. The wait is unchanged.
     #[must_use]
     pub fn times(self, part: f64) -> Need {
         Need { work: self.work * part, time: self.time * part, ..self }
     }
 
-    /// The part of the host's capacity.
+    /// The part of the host's capacity: the larger of work and time.
     pub fn part(&self) -> f64 {
         self.work.max(self.time)
     }
 
-    /// The part of its allowed response time that its own requests take, and one of a neighbour's, which occupies the host for `neighbour_s` seconds.
+    /// The part of its allowed response time taken by its own p99 and one neighbour's request that occupies the host for `neighbour_s`
+    /// seconds; 0 if either is unknown.
     pub fn wait(&self, neighbour_s: f64) -> f64 {
         if neighbour_s > 0.0 && self.allowed_s > 0.0 { (self.own_s + neighbour_s) / self.allowed_s } else { 0.0 }
     }
 }
 
-/// What all guarantees on a host need together.
+/// The capacity that all guarantees on a host need together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Needs {
-    /// The sum of what each needs of the host's work.
+    /// The sum of the tenants' work.
     pub work: f64,
-    /// The sum of what each needs of its time.
+    /// The sum of the tenants' times.
     pub time: f64,
-    /// The sum of the larger of the two.
+    /// The sum over tenants of the larger of work and time.
     pub sum: f64,
-    /// The longest wait, relative to what is allowed.
+    /// The largest wait of any tenant, relative to its allowed response time.
     pub wait: f64,
 }
 
 impl Needs {
-    /// Of these tenants on one host. Tenants without a guarantee do not count: they are served by what is left.
+    /// The needs of these tenants on one host. Leave out tenants without a guarantee: they are served best effort.
     pub fn of(all: &[Need]) -> Needs {
         // The longest request, and the longest of all others for the tenant whose request that is.
         let longest = all.iter().enumerate().max_by(|(_, one), (_, other)| one.occupies_s.total_cmp(&other.occupies_s));
@@ -102,12 +103,12 @@ impl Needs {
         needs
     }
 
-    /// The part of the host that they need: above 1 they do not fit.
+    /// The part of the host that they need; above 1 they do not fit.
     pub fn part(&self) -> f64 {
         self.sum.max(self.wait)
     }
 
-    /// For reports.
+    /// The same figures in percent, for reports.
     pub fn figures(&self) -> NeedParts {
         let kind = match (self.wait > self.sum, self.time > self.work) {
             (true, _) => NeedKind::Wait,

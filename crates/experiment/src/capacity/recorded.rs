@@ -1,4 +1,4 @@
-//! Requests that were recorded, again and again.
+//! Repeats recorded requests.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use sim::run::{Issue, Pilot, ServerEvent};
 use super::Wanted;
 use crate::synthetic::asks::Drawn;
 
-/// More requests of a run are not kept: some times as many as are needed to saturate a device.
+/// Maximum number of requests to keep: some times the number needed to saturate a device.
 const KEPT: usize = 16_384;
-/// Places of requests are moved by multiples of this, which is a page.
+/// Shifts of requests are multiples of this: a page, in sectors.
 const ALIGNMENT: u64 = 8;
 
-/// The requests of a load at a device, in the order in which they were issued.
+/// The requests of a load at a device, in order of issue.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     requests: Vec<Drawn>,
     count: u64,
-    /// Requests outstanding now, and the sum of what was outstanding with each one that was issued.
+    /// Requests outstanding now, and the sum over issued requests of the number outstanding at their issue.
     outstanding: u64,
     depths: u64,
 }
 
 impl Recorded {
-    /// Adds one.
+    /// Adds a request.
     pub fn push(&mut self, request: Drawn) {
         if self.requests.len() < KEPT {
             self.requests.push(request);
@@ -31,18 +31,18 @@ impl Recorded {
         self.count += 1;
     }
 
-    /// How many requests of a run were outstanding when one was issued, this included, in the mean: at least 1.
+    /// The mean number of requests outstanding at the issue of one, including it; at least 1.
     pub fn depth(&self) -> usize {
         (self.depths as f64 / self.count.max(1) as f64).round().max(1.0) as usize
     }
 
-    /// How many there were, kept or not.
+    /// Number of requests, kept or not.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// These requests without end. In each pass they are elsewhere among the sectors from the first to the last of them,
-    /// so that no cache holds them; what is sequential stays sequential. `None` if there are none.
+    /// These requests repeated without end. Each pass is shifted among the sectors from the first to the last of them,
+    /// so that no cache holds them; sequential requests stay sequential. `None` if there are none.
     pub fn again(&self) -> Option<impl Fn() -> Again + use<>> {
         let begin = self.requests.iter().map(|drawn| drawn.lba).min()?;
         let end = self.requests.iter().map(|drawn| drawn.lba + u64::from(drawn.sectors)).max()?;
@@ -68,7 +68,7 @@ impl Pilot for Recorded {
     }
 }
 
-/// See [`Recorded::again`].
+/// The request source of [`Recorded::again`].
 pub struct Again {
     requests: Arc<[Drawn]>,
     begin: u64,
@@ -81,7 +81,7 @@ impl Wanted for Again {
     fn next(&mut self) -> Drawn {
         if self.at == self.requests.len() {
             self.at = 0;
-            // The golden section: the places of the next passes are far from those of the last ones.
+            // The golden section: the shifts of successive passes are far apart.
             let far = (self.length as f64 * 0.618) as u64;
             self.shift = (self.shift + far / ALIGNMENT * ALIGNMENT) % self.length.max(1);
         }

@@ -1,4 +1,4 @@
-//! A device with a constant number of outstanding requests, and what it does in each second.
+//! Serves requests at a constant queue depth and measures the rates.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,9 +11,9 @@ use super::need::Service;
 use crate::chance;
 use crate::synthetic::asks::{Draw, Drawn, Pattern, Places};
 
-/// Where requests come from, one after the other without end.
+/// An endless source of requests.
 pub trait Wanted {
-    /// The next one.
+    /// The next request.
     fn next(&mut self) -> Drawn;
 }
 
@@ -24,12 +24,12 @@ impl Wanted for (Draw, Pattern) {
     }
 }
 
-/// How much is served: whichever bound comes first, but at least what the depth needs.
+/// Length of a measurement: ends at the first of both bounds, but has at least the minimum for its depth.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
-    /// Requests.
+    /// Maximum requests.
     pub requests: u64,
-    /// Sectors: a request of 1 MiB costs the simulator of flash 256 pages.
+    /// Maximum sectors: a request of 1 MiB costs the flash simulator 256 pages.
     pub sectors: u64,
 }
 
@@ -40,39 +40,39 @@ impl Default for Extent {
     }
 }
 
-/// This part of the requests is not measured: caches and queues fill.
+/// The first 1/`WARM_UP` of the requests is not measured, while caches and queues fill.
 const WARM_UP: u64 = 4;
-/// Requests measured for each one outstanding, at least: less would measure how the queue fills.
+/// Minimum number of requests for each outstanding one: with fewer, the filling of the queue would be measured.
 const FOR_EACH_OUTSTANDING: u64 = 4;
-/// How often it is looked whether to stop, in completions.
+/// Completions between checks for interruption.
 const LOOKS: u64 = 256;
 
-/// What a device does in a second, and how long it takes for a request.
+/// Service of a device: rates per second, and response time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Requests.
+    /// Requests per second.
     pub requests: f64,
-    /// Bytes.
+    /// Bytes per second.
     pub bytes: f64,
-    /// Seconds of its units' work; 0 if it does not report work.
+    /// Seconds of its units' work per second; 0 if the device does not report work.
     pub work: f64,
     /// The 99th percentile of response times.
     pub p99: Nanos,
 }
 
 impl Rates {
-    /// Seconds of work for each request.
+    /// Seconds of work per request; 0 without requests.
     pub fn work_each(&self) -> f64 {
         if self.requests > 0.0 { self.work / self.requests } else { 0.0 }
     }
 
-    /// For a comparison with another device.
+    /// The figures for a comparison with another device.
     pub fn service(&self) -> Service {
         Service { iops: self.requests, p99_s: self.p99.as_secs_f64() }
     }
 }
 
-/// What was done by some time.
+/// Totals at a time.
 #[derive(Clone, Copy)]
 struct Count {
     at: Nanos,
@@ -81,19 +81,19 @@ struct Count {
     work: u64,
 }
 
-/// Serves requests with `depth` of them outstanding all the time.
+/// Serves requests with `depth` of them outstanding at all times.
 ///
 /// # Errors
-/// It was interrupted.
+/// The run was interrupted.
 pub fn serve(queue: Queue, wanted: impl Wanted, depth: usize, extent: Extent, stop: &AtomicBool) -> Result<Rates, Interrupted> {
     serve_all(queue, wanted, depth, None, extent, stop)
 }
 
-/// The same beside a neighbour with one random read of 4 KiB outstanding, anywhere among the first `sectors` of the device: it moves an arm
-/// away between requests. Only the requests of `wanted` count.
+/// Like [`serve`], beside a neighbour with one random read of 4 KiB outstanding among the first `sectors` of the device, which moves an arm
+/// away between requests. Only the requests of `wanted` are measured.
 ///
 /// # Errors
-/// It was interrupted.
+/// The run was interrupted.
 pub fn serve_beside(
     queue: Queue,
     wanted: impl Wanted,
@@ -107,7 +107,7 @@ pub fn serve_beside(
     serve_all(queue, wanted, depth, Some(neighbour), extent, stop)
 }
 
-/// The streams of the requests that count and of the neighbour's.
+/// Streams of the measured requests and of the neighbour's.
 const COUNTED: StreamId = 0;
 const NEIGHBOUR: StreamId = 1;
 
@@ -121,7 +121,7 @@ fn serve_all(
 ) -> Result<Rates, Interrupted> {
     let tenants = vec![Tenant::new(""), Tenant::new("")];
     let streams = [(COUNTED, COUNTED as usize), (NEIGHBOUR, NEIGHBOUR as usize)];
-    // Two streams of two tenants have nothing to contradict.
+    // A roster of two streams of two tenants cannot be contradictory.
     queue.set_roster(&Roster::new(tenants, Vec::new(), &streams, 1).unwrap_or_default());
     let least = FOR_EACH_OUTSTANDING * depth as u64;
     let (mut now, mut outstanding, mut finished) = (Nanos::ZERO, 0, Vec::new());
@@ -185,7 +185,7 @@ fn serve_all(
     })
 }
 
-/// Nanoseconds for which the units worked for the requests that count.
+/// Nanoseconds of the units' work for the measured requests.
 fn work(queue: &Queue) -> u64 {
     queue.ledger().map_or(0, |ledger| ledger.work_of(COUNTED as usize).0)
 }

@@ -1,4 +1,4 @@
-//! What would make a refused contract one that is admitted: tried, not guessed.
+//! Remedies for a refused contract: changes with which it is admitted, confirmed by an assessment.
 
 use std::num::NonZeroU64;
 
@@ -10,14 +10,14 @@ use super::{GuaranteeRequest, assess, is_broken, spectrum};
 use crate::pool::Workers;
 use crate::tenants::Reference;
 
-/// Most remedies of each kind that are tried, each with all scenarios.
+/// Maximum number of remedies of each kind to try, each with all scenarios.
 const TRIES: usize = 3;
 
-/// Parts of what tenants without a guarantee got where one was broken, to which they are limited.
+/// Limits to try on tenants without a guarantee, as parts of their throughput in the scenario that broke one.
 const LIMITS: [f64; TRIES] = [0.5, 0.1, 0.02];
 
-/// A limit on tenants without a guarantee, a smaller promise to the tenant whose guarantee breaks first, and another host: of each the first
-/// that is admitted.
+/// Tries three kinds of remedies: a limit on tenants without a guarantee, a smaller guarantee for the tenant whose guarantee breaks first,
+/// and another host. Returns the first of each kind that is admitted.
 ///
 /// # Errors
 /// It was interrupted.
@@ -50,7 +50,8 @@ pub(super) fn remedies(
     Ok(found)
 }
 
-/// With limits on the tenants without a guarantee, relative to what they got where one was broken; none if there are no such tenants.
+/// Requests with limits on the tenants without a guarantee, relative to their throughput in the first scenario that broke one; empty if
+/// there are no such tenants.
 fn limited(request: &GuaranteeRequest, refused: &Guarantee) -> Vec<(String, GuaranteeRequest)> {
     let Some(broken) = refused.scenarios.iter().find(|scenario| is_broken(scenario)) else { return Vec::new() };
     let promises = &request.contract.promises;
@@ -76,11 +77,11 @@ fn limited(request: &GuaranteeRequest, refused: &Guarantee) -> Vec<(String, Guar
     tried.collect()
 }
 
-/// Tries these in their order.
+/// Assesses these requests in order, at most [`TRIES`], and returns the first that is admitted.
 fn first_admitted(kind: &str, tried: Vec<(String, GuaranteeRequest)>, workers: Workers) -> anyhow::Result<RemedyFigures> {
     let mut texts = Vec::new();
     for (text, request) in tried.into_iter().take(TRIES) {
-        // What does not fit there is no remedy.
+        // A request that does not fit is no remedy.
         match assess(&request, workers) {
             Ok((guarantee, ..)) if guarantee.can_be_guaranteed() => {
                 return Ok(RemedyFigures { kind: kind.to_owned(), helps: Some(text), tried: texts });
@@ -92,7 +93,8 @@ fn first_admitted(kind: &str, tried: Vec<(String, GuaranteeRequest)>, workers: W
     Ok(RemedyFigures { kind: kind.to_owned(), helps: None, tried: texts })
 }
 
-/// The tenant whose guarantee breaks first; by capacity alone, the one that needs most. `None` if it has no reference disk of its own.
+/// The tenant whose guarantee breaks first; by capacity alone, the one with the largest need. `None` if there is none with a reference disk
+/// of its own.
 fn blamed(request: &GuaranteeRequest, refused: &Guarantee) -> Option<usize> {
     let promises = &request.contract.promises;
     let named = |name: &str| promises.iter().position(|promise| promise.name == name && promise.reference.is_some());
@@ -105,7 +107,7 @@ fn blamed(request: &GuaranteeRequest, refused: &Guarantee) -> Option<usize> {
     first.or_else(|| most.max_by(|one, other| one.1.total_cmp(&other.1)).map(|(number, _)| number))
 }
 
-/// Shipped disks that need less of the host than the tenant's does, the one that needs most first.
+/// Shipped disks that need less of the host than the tenant's reference disk, the largest need first.
 fn smaller(
     request: &GuaranteeRequest,
     tenant: usize,
@@ -118,7 +120,7 @@ fn smaller(
     let volumes = &request.contract.promises[tenant].volumes;
     let holds = if volumes.is_empty() { 0 } else { *sectors };
     let is_shared = request.contract.promises.len() > 1;
-    // Nearly all disks hold the volume, so the size is that of the last one.
+    // Nearly all disks hold the volume, so the size rarely changes between them.
     let mut hosted: Option<(u64, spectrum::OnHost)> = None;
     let mut all: Vec<(Reference, f64)> = Vec::new();
     for disk in shipped.iter().filter(|disk| disk.capacity_sectors() >= holds) {
@@ -137,8 +139,8 @@ fn smaller(
     Ok(all.into_iter().map(|(reference, _)| reference).collect())
 }
 
-/// Shipped devices of which the promises need less than all, by the patterns that were hardest, the one of which they need most first: it is
-/// the smallest that may do.
+/// Shipped devices on which the guarantees fit by the hardest patterns, the largest total need first: that is the smallest device that may
+/// do.
 fn faster(
     request: &GuaranteeRequest,
     shipped: &[Profile],

@@ -5,11 +5,11 @@
 //!        └──▶ all tenants at once, each a bad neighbour in turn, ─▶ youchoose ─▶ which promise was broken, or would be first
 //!             then each with loads that are drawn
 //! ```
-//! A guarantee that is broken in a scenario is tried there a second time, for twice as long and with other random numbers: it counts as broken
-//! if it is broken in both.
+//! A guarantee that is broken in a scenario is run there a second time, for twice as long and with other random numbers: it counts as
+//! broken only if it is broken in both.
 //!
-//! A guarantee about a reference disk holds whatever its owner asks for. So it is counted with the pattern that needs most of the host
-//! (see [`need`](crate::capacity::need)): of all patterns the one in which the reference disk is best compared with the host.
+//! A guarantee about a reference disk holds whatever its owner requests. So it is counted with the pattern that needs most of the host (see
+//! [`need`](crate::capacity::need)): the one in which the reference disk compares best with the host.
 
 mod mend;
 mod neighbours;
@@ -35,37 +35,37 @@ use crate::tenants::{Contract, P99, Reference, THROUGHPUT, TenantGuarantee};
 use neighbours::{KINDS, Kind};
 use spectrum::{Limits, Worst};
 
-/// Steps of the speed at which it is tried how much is to spare.
+/// Steps of the host's speed in the search for headroom.
 const TENTHS: u32 = 10;
-/// Scenarios in which each tenant has a load that is drawn.
+/// Number of scenarios in which each tenant has a random load.
 const DRAWN: u32 = 12;
 
-/// What is asked.
+/// A request for admission.
 #[derive(Clone, Debug)]
 pub struct GuaranteeRequest {
-    /// Who would move in.
+    /// The tenants with their guarantees.
     pub contract: Contract,
     /// The host.
     pub host: Profile,
-    /// How long each scenario lasts; `None`: only the capacity check.
+    /// Length of each scenario; `None`: only the capacity check.
     pub scenario: Option<Nanos>,
-    /// Of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// A tenant that would move in.
+/// A tenant that requests admission.
 struct Candidate<'a> {
     promise: &'a TenantGuarantee,
     reference: Option<Reference>,
     sectors: u64,
-    /// Of its kind of promise.
+    /// Index of the worst pattern of its kind of guarantee; `None` without a reference disk.
     worst: Option<usize>,
 }
 
 /// A reference disk with the largest of its volumes and the pattern that is hardest for the host.
 type Hardest = (Reference, u64, Worst);
 
-/// Admits or refuses; if it admits, it looks for how much is to spare, and if it refuses, for what would mend it.
+/// Admits or refuses the tenants; if admitted, determines the headroom, and if refused, remedies.
 ///
 /// # Errors
 /// The tenants do not fit on the host or their reference disks, or it was interrupted.
@@ -79,10 +79,10 @@ pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result
     Ok(answer)
 }
 
-/// Admits or refuses; if it refuses, it looks for what would mend it. How much is to spare is not asked.
+/// Admits or refuses the tenants; if refused, determines remedies. The headroom is not determined.
 ///
 /// # Errors
-/// As [`guarantee`].
+/// Those of [`guarantee`].
 pub fn admit_or_mend(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
     let (mut answer, hardest, _) = assess(request, workers)?;
     if !answer.can_be_guaranteed() {
@@ -91,18 +91,19 @@ pub fn admit_or_mend(request: &GuaranteeRequest, workers: Workers) -> anyhow::Re
     Ok(answer)
 }
 
-/// Admits or refuses, without looking for remedies.
+/// Admits or refuses the tenants, without remedies or headroom.
 ///
 /// # Errors
-/// As [`guarantee`].
+/// Those of [`guarantee`].
 pub fn admit(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
     assess(request, workers).map(|(answer, ..)| answer)
 }
 
-/// Whether one of the scenarios that broke a guarantee does so again, with random numbers of its own and `times` as long.
+/// Whether one of the scenarios that broke a guarantee does so again, with other random numbers and `times` as long; `false` without
+/// scenarios.
 ///
 /// # Errors
-/// As [`guarantee`].
+/// Those of [`guarantee`].
 pub fn breaks_again(request: &GuaranteeRequest, refused: &Guarantee, times: u64, workers: Workers) -> anyhow::Result<bool> {
     let Some(lasts) = request.scenario else { return Ok(false) };
     let mut candidates = candidates(request)?;
@@ -120,7 +121,7 @@ pub fn breaks_again(request: &GuaranteeRequest, refused: &Guarantee, times: u64,
     Ok(false)
 }
 
-/// The least part of the host's speed at which all scenarios are kept, in steps of a tenth; `None` without scenarios.
+/// The lowest speed of the host at which no scenario breaks a guarantee, as a percentage in steps of a tenth; `None` without scenarios.
 fn kept_at_percent(
     request: &GuaranteeRequest,
     hardest: &[Hardest],
@@ -145,10 +146,10 @@ fn is_broken(scenario: &ScenarioFigures) -> bool {
     scenario.tenants.iter().any(|tenant| !tenant.broken.is_empty())
 }
 
-/// What was hardest, and the number of that for each tenant.
+/// The result, the hardest pattern of each kind of guarantee, and for each tenant the index of its kind.
 type Assessed = (Guarantee, Vec<Hardest>, Vec<Option<usize>>);
 
-/// Admits or refuses, and what was hardest.
+/// Admits or refuses the tenants, and returns the hardest patterns.
 fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Assessed> {
     let mut candidates = candidates(request)?;
     let kinds = worst_of_each(request, &mut candidates, workers)?;
@@ -163,7 +164,7 @@ fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Assess
     let figures = kinds.iter().enumerate().map(|(kind, (reference, _, worst))| {
         let waits = Needs::of(&[&all[..], &[worst.need]].concat()).wait;
         let fit = if waits <= 1.0 { (spare / worst.part_beside + 1e-9) as u64 } else { 0 };
-        // The wait beside all who are there.
+        // The wait of one more such tenant beside all others.
         let own = Needs { wait: waits, ..Needs::of(&[worst.need]) };
         NeedFigures {
             reference: reference.to_string(),
@@ -195,7 +196,7 @@ fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Assess
     Ok((answer, kinds, worst))
 }
 
-/// Tenants with their sizes: what was written down, or else equal parts of what is left of the host, but no more than the reference disk
+/// Tenants with their sizes: those of their volumes, or else equal parts of the host's remaining space, but no more than the reference disk
 /// holds.
 fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> {
     let Contract { promises, source, .. } = &request.contract;
@@ -241,13 +242,13 @@ fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> 
     each.collect()
 }
 
-/// The worst pattern of each reference disk with its limits, for the largest of its volumes: the first two tell kinds of promises apart.
+/// The worst pattern of each reference disk with its limits, for the largest of its volumes. Disk and limits identify a kind of guarantee.
 fn worst_of_each(request: &GuaranteeRequest, candidates: &mut [Candidate], workers: Workers) -> anyhow::Result<Vec<Hardest>> {
     let mut kinds: Vec<((Reference, Limits), u64)> = Vec::new();
     for candidate in candidates.iter_mut() {
         let Some(reference) = &candidate.reference else { continue };
         let rates = candidate.promise.rates;
-        // A reservation is of the tenant's requests, however few of them are left when the queue has merged them.
+        // A reservation counts the tenant's requests before merging in the queue.
         let reserved = rates.reservation.iops.filter(|_| candidate.promise.reference.is_none());
         let iops = rates.limit.iops.map_or(reserved, |limit| Some(reserved.map_or(limit, |reserved| limit.min(reserved))));
         let limits = Limits { iops, bytes_per_s: rates.limit.bytes_per_s };
@@ -265,14 +266,14 @@ fn worst_of_each(request: &GuaranteeRequest, candidates: &mut [Candidate], worke
     Ok(kinds.into_iter().zip(worst).map(|(((reference, _), sectors), worst)| (reference, sectors, worst)).collect())
 }
 
-/// The host with all of them on it, each with its load.
+/// The host with all tenants, each with its load.
 fn cluster(request: &GuaranteeRequest, candidates: &[Candidate], loads: &[(String, Asks)], seed: u64) -> Cluster {
     let host = ClusterArray { name: request.host.name().to_owned(), profile: request.host.clone(), capacity: 1.0 };
     let volumes = candidates.iter().zip(loads).map(|(candidate, (_, asks))| ClusterVolume {
         name: candidate.promise.name.clone(),
         sectors: candidate.sectors,
         reference: candidate.reference.clone(),
-        // What is reserved is its reference disk here.
+        // A reservation is enforced as a reference disk here.
         rates: Rates { reservation: Rate::default(), ..candidate.promise.rates },
         asks: asks.clone(),
         on: Some(0),
@@ -280,15 +281,15 @@ fn cluster(request: &GuaranteeRequest, candidates: &[Candidate], loads: &[(Strin
     Cluster { arrays: vec![host], volumes: volumes.collect(), seed }
 }
 
-/// What all tenants do at once.
+/// A load for each tenant, all at once.
 struct Scenario {
     name: String,
-    /// In words and as it is asked, each.
+    /// For each tenant its load, in words and as a workload.
     loads: Vec<(String, Asks)>,
 }
 
-/// Every tenant is a bad neighbour of each kind in turn, then each asks for the worst of its own, and then for what is drawn. Apart from them
-/// all are bad neighbours of the same kind at once.
+/// The scenarios: every tenant is a bad neighbour of each kind in turn, then each has the worst pattern of its own, and then random loads.
+/// The second list has those in which all are bad neighbours of the same kind at once.
 fn list(request: &GuaranteeRequest, candidates: &[Candidate], kinds: &[Hardest]) -> anyhow::Result<(Vec<Scenario>, Vec<Scenario>)> {
     let load = |kind: &Kind| (kind.name.to_owned(), kind.asks());
     let neighbours = |name: String, kind: &dyn Fn(usize) -> &'static Kind| {
@@ -317,8 +318,8 @@ fn list(request: &GuaranteeRequest, candidates: &[Candidate], kinds: &[Hardest])
     Ok((all, alike))
 }
 
-/// Runs the scenarios; those in which all are bad neighbours of the same kind only if the capacity check says that they do not fit and none
-/// of the others breaks a guarantee.
+/// Runs the scenarios. Those in which all are bad neighbours of the same kind run only if the capacity check says that the guarantees do
+/// not fit and no other scenario breaks one.
 fn scenarios(
     request: &GuaranteeRequest,
     (candidates, needs): (&[Candidate], f64),
@@ -343,7 +344,8 @@ fn scenarios(
 }
 
 impl Scenario {
-    /// What each gets; if a guarantee is broken, of a second run, with those that are broken in both.
+    /// Runs the scenario; if a guarantee is broken, runs it again for twice as long. Returns the second run with the guarantees that are
+    /// broken in both.
     fn confirmed(
         &self,
         request: &GuaranteeRequest,
@@ -385,7 +387,7 @@ impl Scenario {
     }
 }
 
-/// Which promise is nearest to being broken, or broken worst.
+/// The guarantee with the least slack, which is negative if it is broken; `None` without a finite one.
 fn slack(scenarios: &[ScenarioFigures]) -> Option<SlackFigures> {
     let each = scenarios.iter().flat_map(|scenario| {
         scenario.tenants.iter().filter_map(move |tenant| {

@@ -1,4 +1,4 @@
-//! Noisy neighbours, and loads that are drawn.
+//! Noisy neighbours and random loads.
 
 use block::Nanos;
 use rand::Rng as _;
@@ -10,15 +10,15 @@ use crate::synthetic::asks::{Arrival, Pattern, Phase, Places};
 
 /// A kind of bad neighbour.
 pub(super) struct Kind {
-    /// What it does.
+    /// Name for scenarios.
     pub name: &'static str,
     outstanding: u32,
     locality: f64,
     reads: u32,
     kib: i64,
-    /// Its requests are synchronous; else they are buffered writes.
+    /// Whether its requests are synchronous; otherwise its writes are buffered.
     is_sync: bool,
-    /// It asks for so long, and then for nothing for as long.
+    /// Length of its active periods and of the pauses between them; `None`: always active.
     pauses: Option<Nanos>,
 }
 
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// A load for a tenant: what it does in words, and what it asks for. Any pattern of requests, all the time, with pauses or at random times.
+/// A random load, in words and as a workload: any pattern of requests, steady, with pauses or at random times.
 pub(super) fn drawn(random: &mut Xoshiro256PlusPlus) -> anyhow::Result<(String, Asks)> {
     let locality = one_of(random, &[0.0, 0.0, 0.5, 1.0]);
     let reads = one_of(random, &[100, 100, 70, 30, 0]);
@@ -57,7 +57,7 @@ pub(super) fn drawn(random: &mut Xoshiro256PlusPlus) -> anyhow::Result<(String, 
     let text = format!("requests of {kib} KiB, {reads}% of them reads, {:.0}% sequential", 100.0 * locality);
     let phase = |until, arrival| Phase { until, arrival, pattern: pattern.clone() };
     let (phases, how) = match random.random_range(0..5) {
-        // Steady: up to a hundred requests a second, which any disk serves of its own.
+        // Steady: up to a hundred requests a second, well below the capacity of any disk.
         0 => {
             let rate = scaled(random, 1.0, 100.0).round();
             (vec![phase(FOR_EVER, Arrival::AtRandom(Nanos((1e9 / rate) as u64)))], format!("{rate} a second"))

@@ -1,4 +1,4 @@
-//! Of all that can be asked of a reference disk, what is hardest for the host.
+//! The pattern of requests that is hardest for the host relative to a reference disk.
 
 use std::num::NonZeroU64;
 
@@ -19,20 +19,20 @@ const SIZES_KIB: [i64; 3] = [4, 64, 1024];
 const READS: [u32; 3] = [100, 67, 0];
 const OUTSTANDING: [u32; 2] = [1, 32];
 
-/// What a guarantee of a reference disk needs with its worst pattern.
+/// The need of a guarantee with its worst pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Worst {
-    /// What it needs.
+    /// The need.
     pub need: Need,
-    /// The part that it needs beside other tenants, as it would if there were more.
+    /// The part of the host that it needs beside other tenants, even if there are none yet.
     pub part_beside: f64,
-    /// The part that it needs with the pattern that is easiest.
+    /// The part that it needs with the easiest pattern.
     pub least: f64,
     /// The pattern that needs most.
     pub kind: Kind,
 }
 
-/// What a tenant may have at most, each second of its reference disk's time.
+/// Limits of a tenant, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     /// Requests.
@@ -42,7 +42,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Requests a second of those that the reference disk serves of a pattern that they allow.
+    /// Requests per second of a pattern within these limits, given the reference disk's service of it.
     fn allow(self, there: &Rates) -> f64 {
         let part = |limit: Option<NonZeroU64>, rate: f64| match limit {
             Some(limit) if rate > 0.0 => u64::from(limit) as f64 / rate,
@@ -52,17 +52,17 @@ impl Limits {
     }
 }
 
-/// What a host does of a pattern.
+/// A host's service of a pattern.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnHost {
     alone: Rates,
     saturation: Saturation,
-    /// Its work for a request beside a neighbour's, in seconds; no less than alone.
+    /// The host's work in seconds for a request beside a neighbour's; no less than alone.
     cost_beside_s: f64,
 }
 
 impl OnHost {
-    /// Measures it.
+    /// Measures a pattern alone, saturating and beside a neighbour.
     ///
     /// # Errors
     /// It was interrupted.
@@ -76,7 +76,7 @@ impl OnHost {
         Ok(OnHost { alone, saturation, cost_beside_s: beside.work_each().max(alone.work_each()) })
     }
 
-    /// What of the host is needed to serve the pattern as the reference disk does, within limits: alone there, or beside others.
+    /// The need of serving the pattern like the reference disk, within limits: alone on the host, or beside others.
     pub(super) fn need(&self, there: &Rates, limits: Limits, is_shared: bool) -> Need {
         let cost_s = if is_shared { self.cost_beside_s } else { self.alone.work_each() };
         let work = self.saturation.need(there.requests, cost_s);
@@ -85,7 +85,7 @@ impl OnHost {
     }
 }
 
-/// What a reference disk does of a pattern.
+/// A reference disk's service of a pattern.
 ///
 /// # Errors
 /// It was interrupted.
@@ -93,7 +93,7 @@ pub(super) fn on_reference(reference: &Reference, kind: &Kind, sectors: u64, see
     Ok(serve(reference.queue(), kind.wanted(sectors, seed), kind.outstanding as usize, Extent::default(), workers.monitor.stop())?)
 }
 
-/// What each kind of guarantee needs in the worst case: a reference disk with limits, for a volume of this size in sectors.
+/// The worst case of each kind of guarantee: a reference disk with limits, for a volume of this size in sectors.
 ///
 /// # Errors
 /// It was interrupted.
@@ -138,7 +138,7 @@ pub(super) fn worst(
 /// A pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
-    /// In words.
+    /// Description in words.
     pub text: String,
     outstanding: u32,
     pattern: Pattern,
@@ -149,7 +149,7 @@ impl Kind {
         (Draw::new(0..sectors, chance::source("pattern", seed, 0)), self.pattern.clone())
     }
 
-    /// What a volume is asked for that always has this pattern.
+    /// The workload of a volume that always has this pattern.
     pub(super) fn asks(&self) -> Asks {
         Asks::always(self.outstanding, self.pattern.clone())
     }

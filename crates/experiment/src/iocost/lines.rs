@@ -1,10 +1,10 @@
-//! What is learned as the lines that the kernel and systemd take.
+//! Formats coefficients as lines for the kernel and systemd.
 
 use std::fmt::Write as _;
 
 use super::{Learned, NAMES, Qos};
 
-/// What systemd calls the solution. Its properties are in capitals.
+/// The name of the solution for systemd. The names of its properties have it in capitals.
 const SOLUTION: &str = "seekwise";
 
 fn coefficients(learned: &Learned) -> String {
@@ -32,9 +32,9 @@ pub fn hwdb(learned: &Learned, model: &str) -> String {
     let (name, mut escaped) = (SOLUTION.to_uppercase(), String::new());
     for character in model.chars() {
         match character {
-            // udev has an underscore for a space.
+            // udev replaces spaces by underscores.
             ' ' => escaped.push('_'),
-            // A pattern, as of a shell.
+            // The entry is a glob pattern.
             '*' | '?' | '[' | ']' | '\\' => _ = write!(escaped, "\\{character}"),
             _ => escaped.push(character),
         }

@@ -1,4 +1,4 @@
-//! The coefficients of the kernel's `io.cost` for a device, from minutes of probing, each with its error.
+//! Measures the coefficients of the kernel's `io.cost` for a device by minutes of probing, each with its error.
 //!
 //! ```text
 //!                          reads of the device, reads and writes of a scratch file
@@ -6,7 +6,7 @@
 //!        real or simulated           ├─ rates and latencies by depth ─────▶ rlat, wlat of io.cost.qos
 //!                                    └─ mixed loads by the model's cost ──▶ min of io.cost.qos
 //! ```
-//! Source of what the figures mean: Linux 6.18 `Documentation/admin-guide/cgroup-v2.rst`, `block/blk-iocost.c` (`calc_lcoefs`,
+//! Semantics of the figures: Linux 6.18 `Documentation/admin-guide/cgroup-v2.rst`, `block/blk-iocost.c` (`calc_lcoefs`,
 //! `calc_vtime_cost_builtin`, `ioc_lat_stat`).
 
 mod lines;
@@ -21,31 +21,31 @@ use serde::Serialize;
 pub use lines::{hwdb, model, qos};
 pub use probe::{Asked, Order, Place, Places, Probe, Prober, Requests, Sample};
 
-/// Times that each pattern is measured. The rounds follow each other, so that a device that changes meanwhile shows it in the error, and so do
-/// places of different speed.
+/// Samples per pattern. Rounds over all patterns follow each other, so that drift of the device, and places of different speed, show in the
+/// error.
 pub const ROUNDS: usize = 5;
 /// Student's t for a two-sided interval of 95% with `ROUNDS` - 1 degrees of freedom.
 const STUDENT_T: f64 = 2.776;
 /// Requests outstanding while rates are measured, as in the kernel's `tools/cgroup/iocost_coef_gen.py`.
 const DEPTH: u32 = 64;
-/// Requests outstanding of large sequential transfers: more only fill the queue.
+/// Requests outstanding for large sequential transfers: more only fill the queue.
 const LARGE_DEPTH: u32 = 8;
-/// 4 KiB, the page that the model counts in.
+/// 4 KiB, the page size of the model.
 const SMALL: u32 = 8;
-/// 512 KiB: about what the kernel makes of larger ones (`max_sectors_kb`).
+/// 512 KiB: about the size into which the kernel splits larger ones (`max_sectors_kb`).
 const LARGE: u32 = 1_024;
-/// Numbers of outstanding requests among which the latency target is found.
+/// Queue depths among which the latency target is found.
 const DEPTHS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// A latency target is that of the lowest depth with this part of the highest throughput.
+/// The latency target is measured at the lowest depth that reaches this part of the highest throughput.
 pub const KNEE: f64 = 0.95;
-/// The share of requests that should meet the target, in percent, and the percentile of latencies that is the target.
+/// Percentage of requests that should meet the latency target, which is that percentile of latencies.
 pub const PERCENT: f64 = 95.0;
-/// Mixed loads by whose cost the lowest rate of the model is set: percentage of reads, and sectors of each request.
+/// Mixed loads that determine the lowest rate of the model: percentage of reads, and sectors of each request.
 const MIXED: [(u32, u32); 4] = [(50, 8), (100, 128), (0, 128), (50, 512)];
-/// The highest rate of the model in percent. At more, the kernel lets everything go that the device takes, and weights have no effect: with 213%
-/// a reader with three times the weight of a sequential neighbour got 0.53 of an emulated cloud volume, with 100% it got 0.73.
+/// The highest rate of the model in percent. Above 100, the kernel lets through all that the device takes, and weights have no effect: with
+/// 213% a reader with three times the weight of a sequential neighbour got 0.53 of an emulated cloud volume, with 100% it got 0.73.
 const HIGHEST_RATE: f64 = 100.0;
-/// The error of a mixed load cannot lower the rate by more than this part.
+/// The error of a mixed load lowers the rate by at most this part.
 const MOST_ERROR: f64 = 0.5;
 
 /// The six figures of the model, in the kernel's order and with its names.
@@ -54,9 +54,9 @@ pub const NAMES: [&str; 6] = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops
 /// A figure with its error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// Bytes or requests per second, microseconds, or a share.
+    /// In bytes or requests per second, microseconds, or a share.
     pub value: f64,
-    /// Half of the 95% interval, in percent of the value; `None` where it was not measured but assumed.
+    /// Half of the 95% interval, in percent of the value; `None` if it was assumed, not measured.
     pub error_percent: Option<f64>,
 }
 
@@ -69,13 +69,13 @@ impl Figure {
         Figure { value: mean, error_percent: Some(100.0 * half / mean) }
     }
 
-    /// As a part of the value; nothing is as wrong as something that was not measured.
+    /// The error as a part of the value; 1 if it was not measured.
     fn error(&self) -> f64 {
         self.error_percent.unwrap_or(100.0) / 100.0
     }
 }
 
-/// The rate of a mixed load in units of the model.
+/// The rate of a mixed load in units of model time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Mixed {
     /// Percentage of reads.
@@ -103,16 +103,16 @@ pub struct Qos {
     pub max: f64,
 }
 
-/// What was learned about a device.
+/// The coefficients of a device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Learned {
     /// In the order of [`NAMES`].
     pub model: [Figure; 6],
     /// Latency targets and limits of the model's rate.
     pub qos: Qos,
-    /// Outstanding random reads, and writes, beyond which more gain no throughput.
+    /// Numbers of outstanding random reads, and writes, beyond which throughput does not grow.
     pub knees: [u32; 2],
-    /// Mixed loads by the model.
+    /// Rates of mixed loads in model time.
     pub mixed: Vec<Mixed>,
 }
 
@@ -121,7 +121,7 @@ fn pattern(op: Op, order: Order, sectors: u32, depth: u32, place: Place) -> Prob
     Probe { read_percent, order, sectors, depth, place }
 }
 
-/// What is measured of one direction: large sequential, small sequential and small random requests.
+/// The patterns to measure for one direction: large sequential, small sequential and small random requests.
 pub fn patterns(op: Op, place: Place) -> [Probe; 3] {
     [
         pattern(op, Order::Sequential, LARGE, LARGE_DEPTH, place),
@@ -130,12 +130,12 @@ pub fn patterns(op: Op, place: Place) -> [Probe; 3] {
     ]
 }
 
-/// A rate of requests as a figure of the model, which has bytes of large ones.
+/// Converts a request rate to the model's unit: bytes per second for large requests, else requests per second.
 pub fn coefficient(probe: &Probe, requests_per_s: f64) -> f64 {
     if probe.sectors == LARGE { requests_per_s * f64::from(LARGE) * 512.0 } else { requests_per_s }
 }
 
-/// A probe, the requests of each of its samples, and the samples.
+/// A probe, the number of requests in each of its samples, and the samples.
 struct Series {
     probe: Probe,
     requests: u64,
@@ -143,7 +143,7 @@ struct Series {
 }
 
 impl Series {
-    /// Finds out how many requests take `lasts`, by twice as many until they take the fourth part of it.
+    /// Determines the number of requests that take `lasts`: doubles it, or more, until they take a quarter of that.
     fn new(probe: Probe, lasts: Nanos, prober: &mut dyn Prober) -> anyhow::Result<Series> {
         let mut requests = u64::from(probe.depth);
         loop {
@@ -152,7 +152,7 @@ impl Series {
                 let requests = (requests as f64 * lasts.0 as f64 / elapsed.0 as f64) as u64;
                 return Ok(Series { probe, requests: requests.max(probe.depth.into()), samples: Vec::new() });
             }
-            // Where one took long (the queue was filled first), the next may be far too many.
+            // If this run was slow (the queue was filled first), a linear estimate may be far too high.
             let missing = lasts.0 as f64 / 2.0 / elapsed.0.max(1) as f64;
             requests = (requests as f64 * missing.clamp(2.0, 8.0)) as u64;
         }
@@ -172,7 +172,7 @@ impl Series {
         self.figure(Sample::rate)
     }
 
-    /// The figure of the model.
+    /// The rate as a coefficient of the model.
     fn coefficient(&self) -> Figure {
         let rate = self.rate();
         Figure { value: coefficient(&self.probe, rate.value), ..rate }
@@ -187,7 +187,7 @@ fn cost(model: &[Figure; 6], op: Op, random: bool, sectors: u32) -> f64 {
     operation + page * f64::from(sectors / SMALL)
 }
 
-/// Measures probes in rounds, each sample for about as long as `lasts`; calls `step` after each.
+/// Measures probes in rounds, each sample for about `lasts`; calls `step` after each.
 fn in_rounds(
     probes: &[Probe],
     lasts: Nanos,
@@ -208,7 +208,7 @@ fn in_rounds(
     Ok(all)
 }
 
-/// Measures a device for about [`ROUNDS`] times 20 samples of this length, and as long again as a fifth of it before.
+/// Measures a device: about [`ROUNDS`] times 20 samples of this length, after a calibration of about a fifth of that time.
 ///
 /// # Errors
 /// The device cannot be probed, or it was interrupted.
@@ -233,8 +233,8 @@ pub fn learn(prober: &mut dyn Prober, sample: Nanos, monitor: &dyn Monitor) -> a
     let figures = |from: usize| [0, 1, 2].map(|index| rates[from + index].coefficient());
     let (device, file, writes) = (figures(0), figures(3), figures(6));
     let of_file: [Figure; 6] = [file, writes].as_flattened().try_into().unwrap_or_default();
-    // Where random requests of the file are faster, the distance between requests matters, as on disks that turn. Where they are not, parts of
-    // the device may hold nothing (trimmed, thinly provisioned) and are read without reaching a medium.
+    // If random requests within the file are faster, the distance between requests matters, as on disks that turn. If they are not, parts
+    // of the device may hold no data (trimmed, thinly provisioned) and are read without access to a medium.
     let is_positioned = device[2].value < file[2].value * (1.0 - device[2].error().hypot(file[2].error()));
     let (place, model) = if is_positioned {
         let scaled = [0, 1, 2].map(|index| scaled(writes[index], file[index], device[index]));
@@ -253,14 +253,14 @@ pub fn learn(prober: &mut dyn Prober, sample: Nanos, monitor: &dyn Monitor) -> a
     Ok(Learned { model, qos, knees: [read_depth, write_depth], mixed })
 }
 
-/// The lowest rate of the model in percent at which a mixed load was served, errors included; at most 100.
+/// The lowest rate of the model in percent at which a mixed load was served, less its error; from 1 to 100.
 fn lowest_rate(mixed: &[Mixed]) -> f64 {
     let lowest = mixed.iter().map(|mixed| mixed.rate.value * (1.0 - mixed.rate.error().min(MOST_ERROR))).fold(1.0, f64::min);
-    // The kernel takes hundredths, and at least 1% (`VRATE_MIN_PPM`).
+    // The kernel accepts hundredths, and at least 1% (`VRATE_MIN_PPM`).
     (lowest * 1e4).round().max(100.0) / 100.0
 }
 
-/// The rate of writes on the whole device, if it is to that in the file as it is with reads.
+/// Estimates the rate of writes on the whole device: scales that in the file by the ratio for reads.
 fn scaled(writes: Figure, reads_of_file: Figure, reads_of_device: Figure) -> Figure {
     let error = reads_of_device.error().hypot(reads_of_file.error());
     let value = writes.value * reads_of_device.value / reads_of_file.value;
@@ -275,7 +275,7 @@ fn of_mixed(model: &[Figure; 6], series: &Series) -> Mixed {
     Mixed { read_percent, kib: sectors / 2, rate: Figure { value: rate.value * mean, ..rate } }
 }
 
-/// The lowest depth beyond which more outstanding requests gain no throughput, and its percentile of latencies in microseconds.
+/// The lowest depth beyond which throughput does not grow, and the [`PERCENT`] percentile of latencies there in microseconds.
 fn knee(by_depth: &[Series]) -> (u32, Figure) {
     let highest = by_depth.iter().map(|series| series.rate().value).fold(0.0, f64::max);
     let found = by_depth.iter().find(|series| series.rate().value >= KNEE * highest);
@@ -291,8 +291,8 @@ mod tests {
     use super::*;
     use crate::world::Device;
 
-    /// Serves at fixed rates: 1,000 random requests, 10,000 sequential ones or 100 MB per second, whatever is outstanding; outside of its file
-    /// a part of the random ones.
+    /// Serves at fixed rates: 1,000 random requests, 10,000 sequential ones or 100 MB per second at any depth; outside of its file only a
+    /// part of the random ones.
     struct Fixed {
         probes: Vec<Probe>,
         outside: f64,
@@ -324,10 +324,10 @@ mod tests {
         };
         let large = 524_288.0 / (1e-4 + 1016.0 * 512.0 / 1e8);
         [large, 10_000.0, 500.0, large, 10_000.0, 500.0].into_iter().enumerate().for_each(|(index, value)| near(index, value));
-        // With any number outstanding it does as much: the target is the latency of one.
+        // Throughput does not depend on the depth: the target is the latency of a single request.
         assert_eq!(learned.knees, [1, 1]);
         assert!((learned.qos.rlat_us.value - 2_000.0).abs() < 1.0, "{learned:?}");
-        // Its model is linear, so that every load has the rate 1.
+        // The device is linear, so every load has the rate 1.
         assert!((98.0..=100.0).contains(&learned.qos.min) && learned.qos.max == 100.0, "{learned:?}");
         assert_eq!(
             fixed.probes.iter().filter(|probe| probe.read_percent < 100 && probe.place == Place::Device).count(),

@@ -1,4 +1,4 @@
-//! Loads of one kind with a constant number of outstanding requests, on a real or a simulated device.
+//! Closed-loop probes with a constant queue depth, on a real or a simulated device.
 
 use block::{Nanos, Op};
 use rand::Rng as _;
@@ -6,19 +6,19 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::chance;
 
-/// Sequential loads begin in another of this number of parts in each round: a disk is faster outside than inside.
+/// Sequential probes begin in another of this many parts in each round: a disk is faster at its outer edge.
 const PARTS: u64 = super::ROUNDS as u64;
 
-/// Whether requests follow each other.
+/// The order of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Each begins where the last one ended.
+    /// Each begins at the end of the previous one.
     Sequential,
-    /// Each begins anywhere.
+    /// Each begins at a random place.
     Random,
 }
 
-/// Where requests go.
+/// The target of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Anywhere on the device; reads only.
@@ -27,16 +27,16 @@ pub enum Place {
     File,
 }
 
-/// Sizes of both in 512-byte sectors.
+/// Sizes of the targets in 512-byte sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// Of the device.
+    /// The device.
     pub device: u64,
-    /// Of the file.
+    /// The file.
     pub file: u64,
 }
 
-/// A kind of load.
+/// A closed-loop load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// Percentage of reads.
@@ -45,34 +45,34 @@ pub struct Probe {
     pub order: Order,
     /// Size of each request.
     pub sectors: u32,
-    /// Outstanding requests.
+    /// Requests outstanding.
     pub depth: u32,
-    /// Where they go.
+    /// Their target.
     pub place: Place,
 }
 
 /// A request of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Reads or writes.
+    /// Read or write.
     pub op: Op,
-    /// First sector, from the beginning of the device or the file.
+    /// First sector, relative to the start of the device or the file.
     pub sector: u64,
 }
 
 /// The result of a probe.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// From the first request to the last arrival, from which on fewer are outstanding; with writes, to the end of the flush after all.
+    /// From the first request to the last arrival, after which fewer are outstanding; with writes, to the end of the final flush.
     pub elapsed: Nanos,
-    /// Requests that were done in this time.
+    /// Number of requests completed in this time.
     pub done: u64,
-    /// Of each request, from arrival to completion, in any order.
+    /// Latencies of the requests, in any order.
     pub latencies: Vec<Nanos>,
 }
 
 impl Sample {
-    /// Sets time and count. `last_arrival` and `flushed` are times since the first request.
+    /// Sets `elapsed` and `done`. `last_arrival` and `flushed` are times since the first request.
     pub fn close(&mut self, probe: &Probe, requests: u64, last_arrival: Nanos, flushed: Nanos) {
         let outstanding = u64::from(probe.depth);
         (self.elapsed, self.done) = if probe.read_percent < 100 || requests <= 2 * outstanding {
@@ -87,7 +87,7 @@ impl Sample {
         self.done as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// A quantile of latencies in microseconds.
+    /// A quantile of latencies in microseconds; 0 without requests.
     pub fn latency_us(&self, share: f64) -> f64 {
         let mut latencies = self.latencies.clone();
         let index = ((latencies.len() as f64 * share) as usize).min(latencies.len().saturating_sub(1));
@@ -95,20 +95,20 @@ impl Sample {
     }
 }
 
-/// Something that probes can be run on.
+/// A device that can be probed.
 pub trait Prober {
-    /// Runs a probe with this number of requests in this round, and with a flush behind writes.
+    /// Runs a probe with this number of requests, as part of this round; writes are followed by a flush.
     ///
     /// # Errors
-    /// A request failed, or it was interrupted.
+    /// A request failed, or the run was interrupted.
     fn run(&mut self, probe: &Probe, requests: u64, round: usize) -> anyhow::Result<Sample>;
 }
 
-/// The requests of a probe, drawn from a seed.
+/// The random requests of a probe.
 #[derive(Debug)]
 pub struct Requests {
     probe: Probe,
-    /// Requests that fit into the place.
+    /// Number of requests that fit into the target.
     slots: u64,
     random: Xoshiro256PlusPlus,
     left: u64,
@@ -116,12 +116,12 @@ pub struct Requests {
 }
 
 impl Probe {
-    /// The requests of sample `number` of this seed.
+    /// The requests of sample `number` with this seed.
     pub fn requests(&self, count: u64, places: Places, (seed, number): (u64, u32), round: usize) -> Requests {
         let sectors = if self.place == Place::Device { places.device } else { places.file };
         let slots = (sectors / u64::from(self.sectors)).max(1);
         let mut random = chance::source("iocost", seed, number);
-        // Anywhere in its part, so that no cache holds what the last sample read.
+        // A random start in the part, so that no cache has the data of the previous sample.
         let length = (slots / PARTS).max(1);
         let next = (round as u64 % PARTS * length + random.random_range(0..length)) % slots;
         Requests { probe: *self, slots, random, left: count, next }

@@ -1,4 +1,4 @@
-//! Coefficients from a recording: a device is fitted to it and probed in the simulator.
+//! Estimates coefficients from a recording: a device is fitted to it and probed in the simulator.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use twin::device::{JUDGED_SHARE, MIN_ACCESSES, Residual, fit_and_judge};
 use super::simulated::Simulated;
 use super::{Learned, learn};
 
-/// Length of a sample in virtual time.
+/// Length of a sample in simulated time.
 const SAMPLE: Nanos = Nanos::from_millis(2_000);
-/// The file that is written to in the simulator, in sectors: 1 GiB.
+/// Size of the scratch file in the simulator, in sectors: 1 GiB.
 const FILE: u64 = 1 << 21;
 
-/// Learns from requests that say when they were done. A figure's error is the difference between what the halves of the recording give, where
-/// that is more than the spread of the probes. What the fitted device owes to no request has none.
+/// Estimates coefficients from requests with completion times. The error of a figure is half of the difference between the estimates from
+/// the two halves of the recording, or the spread of the probes if that is more; `None` if there are too few requests of its direction.
 ///
 /// # Errors
-/// No device can be fitted, or it was interrupted.
+/// No device can be fitted, or the work was interrupted.
 pub fn from_requests(
     seen: &[ObservedRequest],
     capacity: Option<u64>,

@@ -10,7 +10,7 @@ use sim::device::Device;
 use super::probe::{Place, Places, Probe, Prober, Sample};
 use crate::world::World;
 
-/// The file begins at this part of the device.
+/// Start of the file, as a part of the device.
 const FILE_AT: f64 = 0.25;
 
 /// A simulated device with a scratch file on it.
@@ -25,38 +25,38 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// A device at rest with a file of this many sectors, or of half of the device where that is less.
+    /// A device at rest with a file of this many sectors, but at most half of the device.
     pub fn new(world: &World, file_sectors: u64, seed: u64) -> Simulated {
         Simulated::of(world.profile.build(world.device), file_sectors, seed)
     }
 
-    /// The same of a device that is there.
+    /// Uses an existing device.
     pub fn of(device: Box<dyn Device>, file_sectors: u64, seed: u64) -> Simulated {
         let capacity = device.capacity_sectors();
-        // On a page.
+        // Aligned to a page.
         let begins = (capacity as f64 * FILE_AT) as u64 / 8 * 8;
         let file = begins..begins + file_sectors.min(capacity / 2);
         Simulated { device, file, now: Nanos::ZERO, seed, samples: 0, flushes: true }
     }
 
-    /// The time that has passed.
+    /// The simulated time.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// The same, where writes end without a flush.
+    /// Ends writes without a flush.
     #[must_use]
     pub fn without_flushes(self) -> Simulated {
         Simulated { flushes: false, ..self }
     }
 
-    /// The same with another file.
+    /// Replaces the file.
     #[must_use]
     pub fn with_file(self, file: Range<u64>) -> Simulated {
         Simulated { file, ..self }
     }
 
-    /// Advances to its next event, and returns the ids of what was completed.
+    /// Advances to the device's next event; appends ids and times of completed requests.
     fn advance(&mut self, done: &mut Vec<(u32, Nanos)>) -> anyhow::Result<()> {
         let mut completions = Vec::new();
         self.now = self.now.max(self.device.wake_at().context("the simulated device has stalled")?);
@@ -96,7 +96,7 @@ impl Prober for Simulated {
             for (id, at) in done.drain(..) {
                 if let Some(arrival) = under_way.remove(&id) {
                     sample.latencies.push(at - arrival);
-                    // A process that waited asks for the next one.
+                    // A closed loop: each completion is followed by the next request.
                     arrived.push_back(at);
                 }
             }

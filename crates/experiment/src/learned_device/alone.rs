@@ -1,4 +1,4 @@
-//! One request at a time: each is asked for when the one before is done, or some time later.
+//! Issues one request at a time: each after the completion of the previous one, with an optional pause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -6,7 +6,7 @@ use block::{Nanos, Op, Priority, Request};
 use device_model::device::probing::Probe;
 use sim::device::{Completion, Device};
 
-/// A device, and the time that it has come to.
+/// A device and its simulated time.
 pub struct Alone<'a> {
     device: Box<dyn Device>,
     now: Nanos,
@@ -15,12 +15,12 @@ pub struct Alone<'a> {
 }
 
 impl<'a> Alone<'a> {
-    /// A device at rest; work on it ends once `stop` is set.
+    /// Starts with a device at rest; requests fail once `stop` is set.
     pub fn new(device: Box<dyn Device>, stop: &'a AtomicBool) -> Alone<'a> {
         Alone { device, now: Nanos::ZERO, done: Vec::with_capacity(1), stop }
     }
 
-    /// Asks for something `after` the request before was done, and says when it was asked for and when it was done. `None`: the work
+    /// Issues a request `after` this pause since the previous completion; returns its issue and completion times. `None`: the work
     /// was interrupted.
     pub fn serve(&mut self, op: Op, lba: u64, sectors: u32, after: Nanos) -> Option<(Nanos, Nanos)> {
         if self.stop.load(Ordering::Relaxed) {
@@ -33,7 +33,7 @@ impl<'a> Alone<'a> {
         self.device.submit(asked, &request);
         self.done.clear();
         while self.done.is_empty() {
-            // A device that holds a request always says when it goes on.
+            // A device with a request always has a next event.
             self.now = self.device.wake_at()?;
             self.device.advance(self.now, &mut self.done);
         }

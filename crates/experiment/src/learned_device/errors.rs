@@ -1,4 +1,4 @@
-//! How far a model is off: by request, and by window of time (the paper's Fig. 5 and 7).
+//! Errors of a model, by request and by time window (the paper's Fig. 5 and 7).
 
 use block::Nanos;
 use block::tenants::ServiceModel;
@@ -6,36 +6,36 @@ use serde::Serialize;
 
 use super::served::Served;
 
-/// Windows: the paper's, and one as long as those in which tenants see what they get.
+/// Lengths of windows: the paper's two, and one second, as for tenants' service.
 pub const WINDOWS: [Nanos; 3] = [Nanos::from_millis(40), Nanos::from_millis(80), Nanos::from_millis(1000)];
-/// Errors that shares are counted within.
+/// Bounds for the shares of small errors.
 pub const WITHIN: [f64; 5] = [0.05, 0.1, 0.15, 0.2, 0.3];
-/// Points of a distribution.
+/// Intervals between the quantiles of a distribution.
 const POINTS: usize = 20;
 
-/// Relative errors.
+/// A distribution of relative errors without sign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
-    /// How many.
+    /// Number of errors.
     pub count: usize,
-    /// Their mean, without sign.
+    /// Mean.
     pub mean: f64,
-    /// The share of them within 5, 10, 15, 20 and 30%.
+    /// The share of errors within 5, 10, 15, 20 and 30%.
     pub within: [f64; 5],
-    /// Quantiles: 0%, 5%, … 100% are at most this.
+    /// Quantiles 0%, 5%, … 100%.
     pub quantiles: Vec<f64>,
 }
 
-/// How far a model is off on a load.
+/// Errors of a model on a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Errors {
-    /// Of single requests that were served alone.
+    /// By single requests that were served alone.
     pub requests: Distribution,
-    /// Of [`WINDOWS`] of them.
+    /// By windows of requests that were served alone, of the lengths [`WINDOWS`].
     pub windows: [Distribution; 3],
-    /// Of [`WINDOWS`] with several before the device.
+    /// By windows of requests with others queued.
     pub queued: [Distribution; 3],
-    /// What is expected of all requests by what they took, less 1.
+    /// Predicted total time divided by measured total time, minus 1.
     pub bias: f64,
 }
 
@@ -56,7 +56,7 @@ impl Distribution {
     }
 }
 
-/// Sums up errors of traces.
+/// Accumulates errors over traces.
 #[derive(Debug, Default)]
 pub struct Judge {
     requests: Vec<f64>,
@@ -67,7 +67,8 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Runs a model along a trace, from rest: it receives when requests begin, never their service times. Those `is_judged` count.
+    /// Runs a model along a trace, from rest: it receives the start times of requests, never their service times. Only requests
+    /// for which `is_judged` is true count.
     pub fn run(&mut self, model: &dyn ServiceModel, served: &[Served], is_judged: impl Fn(usize) -> bool) {
         let mut running = model.begin();
         let mut sums = [(0.0, 0.0); 3];
@@ -95,7 +96,7 @@ impl Judge {
         }
     }
 
-    /// All of them.
+    /// The accumulated errors.
     pub fn errors(self) -> Errors {
         Errors {
             requests: Distribution::of(self.requests),

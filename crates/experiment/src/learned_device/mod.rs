@@ -1,4 +1,4 @@
-//! Models of devices: a training load is run on a device, and a regression tree learns how long requests take there.
+//! Models of devices: a training load runs on a device, and a regression tree learns the service times.
 //!
 //! ```text
 //! device ─▶ asked for its mechanics (each disk of an array) ─┐
@@ -39,57 +39,57 @@ use crate::reference_disk::reference_disk;
 /// Traces of the training load with one request at a time, and with several.
 const ALONE: u32 = 6;
 const QUEUED: u32 = 14;
-/// The same of the load that a model is judged by; their numbers follow on.
+/// The same for the evaluation load, whose traces have the following numbers.
 const JUDGED_ALONE: u32 = 2;
 const JUDGED_QUEUED: u32 = 2;
-/// Requests of a sample that are learned from, and that are looked at.
+/// Requests of a sample to train on, and the maximum to read.
 const SAMPLE: usize = 5_000;
 const MOST_OF_SAMPLE: usize = 50_000;
-/// A model's file is never larger.
+/// Maximum size of a model's file.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// How a model is trained.
+/// Training options.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Requests of each trace of the training load.
     pub requests: usize,
-    /// Of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
-    /// Which requests are merged in the queue before the device, where several wait.
+    /// Merging in the queue in front of the device, if several requests wait.
     pub merges: Merges,
-    /// A trace of the load that the device is for: 5,000 requests of it are learned from, the others judged by.
+    /// A trace of the device's intended load: 5,000 of its requests are trained on, the others evaluated on.
     pub sample: Option<PathBuf>,
 }
 
 impl Default for Options {
-    /// As in the paper, IV.A: traces of 10,000 requests.
+    /// The paper's (IV.A): traces of 10,000 requests.
     fn default() -> Options {
         Options { requests: 10_000, seed: 1, merges: Merges::All, sample: None }
     }
 }
 
-/// A model, and how far it is off on what it never saw.
+/// A trained model with its evaluation on held-out loads.
 #[derive(Clone, Debug)]
 pub struct Trained {
     /// The model.
     pub model: DeviceModel,
-    /// Its errors, and those of the models that it is compared with.
+    /// Its errors, and those of the models to compare it with.
     pub judged: Vec<Judged>,
 }
 
-/// How far a model is off on a load.
+/// Errors of a model on a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
-    /// The load, and what was learned.
+    /// The load and the variant of the model.
     pub what: String,
-    /// How far.
+    /// The errors.
     pub errors: Errors,
 }
 
-/// Trains a model of a device: a profile's name, its file, an array's line, or a trace of a device that says what its requests took.
+/// Trains a model of a device: a profile's name or file, an array specification, or a trace with response times.
 ///
 /// # Errors
-/// There is no such device or sample, or it was interrupted.
+/// There is no such device or sample, or the work was interrupted.
 pub fn train(device: &str, options: &Options, workers: Workers) -> anyhow::Result<Trained> {
     let error = match sim::profile::load(device) {
         Ok(profile) => {
@@ -107,7 +107,7 @@ pub fn train(device: &str, options: &Options, workers: Workers) -> anyhow::Resul
     of_recording(path, options, workers)
 }
 
-/// Learns how a device serves the training load. The lessons may go on.
+/// Trains a model of a simulated device by the training load. The trainer is returned for further lessons.
 fn of_profile(name: &str, profile: &Profile, options: &Options, workers: Workers) -> anyhow::Result<(ModelTrainer, Trained)> {
     let Options { requests, seed, .. } = *options;
     let stop = workers.monitor.stop();
@@ -150,12 +150,12 @@ fn of_profile(name: &str, profile: &Profile, options: &Options, workers: Workers
     Ok((lessons, Trained { model, judged }))
 }
 
-/// The device behind the queue that whoever has it to itself puts before it.
+/// The device behind the queue of a reference disk.
 fn queue(profile: &Profile, merges: Merges) -> Queue {
     reference_disk(profile, QueueSettings { merges, ..QueueSettings::default() }).queue()
 }
 
-/// The layout of an array that models know, and its disk; or the device itself.
+/// The layout of an array and its disk, if models support the layout; otherwise the device itself as a whole.
 fn array(profile: &Profile) -> (Option<Array>, Profile) {
     let whole = || (None, profile.clone());
     let parts = profile.device();
@@ -166,14 +166,14 @@ fn array(profile: &Profile) -> (Option<Array>, Profile) {
         return whole();
     };
     let level = settings.level.number();
-    // Arrays of arrays, and those in which a disk fails, are learned as a whole.
+    // Arrays of arrays, and those with a failed disk, are learned as a whole.
     if ![0, 1, 5].contains(&level) || settings.failure.is_some() || !disk.device().parts().is_empty() {
         return whole();
     }
     (Some(Array { level, disks: settings.members, unit: settings.unit }), (**disk).clone())
 }
 
-/// Learns a part of a sample as well, and judges both models by the rest.
+/// Also trains on a part of a sample, and evaluates both models on the rest.
 fn with_sample(
     profile: &Profile,
     path: &Path,
@@ -205,10 +205,10 @@ fn with_sample(
     Ok(Trained { model, judged })
 }
 
-/// The first 50,000 requests of a trace, one after the other; what lies beyond the device is moved into it.
+/// The first 50,000 requests of a trace, to be issued one at a time; those beyond the device are wrapped into it.
 ///
 /// # Errors
-/// The trace cannot be read, or it was interrupted.
+/// The trace cannot be read, or the work was interrupted.
 pub fn requests_of(path: &Path, capacity: u64, workers: Workers) -> anyhow::Result<Vec<Planned>> {
     let mut opened = sim::trace::open(path, &OpenOptions::default())?;
     let mut planned: Vec<Planned> = Vec::new();
@@ -227,9 +227,9 @@ pub fn requests_of(path: &Path, capacity: u64, workers: Workers) -> anyhow::Resu
     Ok(planned)
 }
 
-/// Nothing can be asked of a device that was recorded. A disk is fitted to the first half of its times, and in its place learned from;
-/// judged by the second half. The times themselves are not learned from: with what waited in the host's queue in them, models were twice as
-/// far off.
+/// Trains a model from a recording. A recorded device cannot be probed. Therefore a disk is fitted to the first half of the recording and
+/// learned from in its place; the second half is for evaluation. Training on the recorded times directly doubled the errors, because they
+/// include waiting in the host's queue.
 fn of_recording(path: &Path, options: &Options, workers: Workers) -> anyhow::Result<Trained> {
     let name = path.display();
     let mut recorded = Recorded::read(path, &OpenOptions::default(), &mut |_| Ok(workers.monitor.check()?))?;
@@ -252,10 +252,10 @@ fn of_recording(path: &Path, options: &Options, workers: Workers) -> anyhow::Res
     Ok(trained)
 }
 
-/// Reads a model from its file.
+/// Reads a model from a file.
 ///
 /// # Errors
-/// It cannot be read, or is no model.
+/// The file cannot be read, or does not hold a model.
 pub fn load(path: &Path) -> anyhow::Result<DeviceModel> {
     let name = path.display();
     let length = std::fs::metadata(path).with_context(|| name.to_string())?.len();
@@ -264,7 +264,7 @@ pub fn load(path: &Path) -> anyhow::Result<DeviceModel> {
     DeviceModel::from_json(&text).with_context(|| name.to_string())
 }
 
-/// Makes models devices: where a profile may stand, the file of a model may, too.
+/// Registers learned models as devices: a model's file can then be given in place of a profile.
 pub fn make_devices() {
     learned::read_with(|text| {
         let model = DeviceModel::from_json(text).map_err(|error| error.to_string())?;

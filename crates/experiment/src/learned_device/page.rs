@@ -1,11 +1,11 @@
-//! A trained model for a page: the distributions of its errors.
+//! The report page of a trained model: distributions of its errors.
 
 use report::curves::{Curves, Line, Plot, Quantity};
 
 use super::errors::{Distribution, WINDOWS};
 use super::{Judged, Trained};
 
-/// The page of a model, which `report` draws.
+/// The page of a model, for `report`.
 pub fn page(trained: &Trained, version: &str) -> report::device_model::DeviceModel {
     let Trained { model, judged } = trained;
     let (tree, training) = (model.tree(), model.training());
@@ -41,7 +41,7 @@ fn curves(judged: &Judged) -> Curves {
     }
 }
 
-/// The points of a distribution, from its quantiles.
+/// A distribution as a line of a plot, from its quantiles.
 pub fn line(name: &str, errors: &Distribution) -> Line {
     let last = errors.quantiles.len().saturating_sub(1).max(1) as f64;
     let point = |(number, error): (usize, &f64)| (100.0 * error.min(1.0), 100.0 * number as f64 / last);

@@ -1,4 +1,4 @@
-//! What a device makes of requests: for how much longer each kept it busy.
+//! Service times of requests on a device: the time by which each kept it busy for longer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,16 +13,16 @@ use super::alone::Alone;
 use super::training_load::Planned;
 use progress::monitor::Interrupted;
 
-/// A request, and what it took.
+/// A request with its service time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// When the device began, done with all before.
+    /// Start of service: the completion of all earlier requests, or its issue if that is later.
     pub start: Nanos,
-    /// Other requests in the queue then.
+    /// Number of other requests in the queue at that time.
     pub waiting: u32,
-    /// By how much it delayed the end of all.
+    /// Service time: by how much the request delayed the completion of all.
     pub took: Nanos,
 }
 
@@ -34,7 +34,7 @@ fn request(planned: &Planned, arrival: Nanos) -> Request {
 /// Runs a trace, one request at a time.
 ///
 /// # Errors
-/// It was interrupted.
+/// The run was interrupted.
 pub fn one_at_a_time(profile: &dyn DeviceProfile, planned: &[Planned], stop: &AtomicBool) -> Result<Vec<Served>, Interrupted> {
     let mut device = Alone::new(profile.build(Default::default()), stop);
     let serve = |planned: &Planned| {
@@ -44,11 +44,11 @@ pub fn one_at_a_time(profile: &dyn DeviceProfile, planned: &[Planned], stop: &At
     planned.iter().map(serve).collect()
 }
 
-/// Runs a trace with as many requests in a queue before the device as it says: what a device makes of a request depends on which others
-/// it may take before.
+/// Runs a trace with the planned number of requests in a queue in front of the device: a request's service time depends on which others
+/// the device may serve before it.
 ///
 /// # Errors
-/// It was interrupted.
+/// The run was interrupted.
 pub fn several(
     mut queue: Queue,
     planned: &[Planned],
@@ -69,7 +69,7 @@ pub fn several(
             under_way += 1;
         }
         queue.dispatch(now);
-        // A queue that holds a request always says when it goes on.
+        // A queue with a request always has a next event.
         let Some(next) = queue.next_event() else { break };
         now = now.max(next);
         queue.advance(now, &mut finished);
@@ -84,7 +84,7 @@ pub fn several(
     Ok(attributed(&done, waiting, lessons))
 }
 
-/// Each with the time that was its own, as if they had been served one after the other.
+/// Attributes to each request the time of its own, as if they had been served one after the other.
 fn attributed(done: &[Done], waiting: impl Iterator<Item = u32>, lessons: &ModelTrainer) -> Vec<Served> {
     let mut all_done = Nanos::ZERO;
     let taken = lessons.attribute(done).into_iter();
@@ -96,14 +96,14 @@ fn attributed(done: &[Done], waiting: impl Iterator<Item = u32>, lessons: &Model
     done.iter().zip(waiting).zip(taken).map(one).collect()
 }
 
-/// What was recorded of a device.
+/// Service times of recorded requests.
 pub fn recorded(seen: &[ObservedRequest], lessons: &ModelTrainer) -> Vec<Served> {
     let done = sent(seen);
     let waiting = at_once(&done);
     attributed(&done, waiting.into_iter(), lessons)
 }
 
-/// In the order in which they were sent.
+/// Requests in order of dispatch, without flushes.
 fn sent(seen: &[ObservedRequest]) -> Vec<Done> {
     let mut seen: Vec<&ObservedRequest> = seen.iter().filter(|seen| !seen.is_flush()).collect();
     seen.sort_by_key(|seen| (seen.dispatched, seen.completed, seen.request.lba));
@@ -114,7 +114,7 @@ fn sent(seen: &[ObservedRequest]) -> Vec<Done> {
     seen.iter().map(done).collect()
 }
 
-/// Of each, those that were sent before and not done then.
+/// For each request, the number of earlier ones that were outstanding when it was sent.
 fn at_once(done: &[Done]) -> Vec<u32> {
     let mut before: Vec<Nanos> = Vec::new();
     let waiting = |done: &Done| {
@@ -125,7 +125,7 @@ fn at_once(done: &[Done]) -> Vec<u32> {
     done.iter().map(waiting).collect()
 }
 
-/// Tells a trace.
+/// Adds a trace to the training; requests for which `is_learned` is false only update the state.
 pub fn tell(lesson: &mut TrainingTrace, served: &[Served], is_learned: impl Fn(usize) -> bool) {
     for (number, served) in served.iter().enumerate() {
         let Served { request, start, waiting, took } = served;

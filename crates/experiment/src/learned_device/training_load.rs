@@ -1,8 +1,8 @@
-//! The training load: the whole range of sizes and locality, reads and writes.
+//! The training load: covers the whole range of sizes and locality, reads and writes.
 //!
-//! As in the paper (IV.A) a trace has 10,000 requests, locality is the probability that a request goes on where the one before ended, and
-//! two of three requests read. A trace is made of episodes, each with its own share of reads, sizes, locality, part of the disk and
-//! pauses: so a model sees what its device makes of changes as well.
+//! As in the paper (IV.A) a trace has 10,000 requests, locality is the probability that a request begins at the end of the previous one,
+//! and two of three requests are reads. A trace consists of episodes, each with its own share of reads, sizes, locality, part of the disk
+//! and pauses, so that a model also sees the device's response to changes.
 
 use block::{Nanos, Op};
 use rand::Rng as _;
@@ -10,33 +10,33 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::chance::{happens, one_of, scaled, source};
 
-/// Requests of an episode; where several wait, and nothing depends on pauses, shorter ones tell as much.
+/// Requests per episode; with several outstanding there are no pauses, and shorter episodes suffice.
 const EPISODE: usize = 250;
 const QUEUED_EPISODE: usize = 125;
-/// The largest request, in sectors: what Linux sends a disk at most, 1,280 KiB.
+/// Maximum size of a request in sectors: the most that Linux sends to a disk, 1,280 KiB.
 const LARGEST: f64 = 2560.0;
-/// Runs that go on side by side, at most.
+/// Maximum number of concurrent sequential runs.
 const MOST_RUNS: usize = 4;
 
 /// A request to issue: the think time after the one before, and the queue depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// What.
+    /// Operation.
     pub op: Op,
-    /// Where.
+    /// First sector.
     pub lba: u64,
-    /// How much.
+    /// Number of sectors.
     pub sectors: u32,
-    /// The pause before it.
+    /// Pause before it.
     pub after: Nanos,
-    /// Requests at the device, this one counted.
+    /// Requests at the device, including this one.
     pub depth: u32,
 }
 
 struct Episode {
     reads: f64,
     locality: f64,
-    /// Sectors of each request; 0: all sizes.
+    /// Sectors of each request; 0: random sizes.
     sectors: u32,
     region: (u64, u64),
     pause_ms: f64,
@@ -45,7 +45,7 @@ struct Episode {
     depth: u32,
 }
 
-/// Draws trace number `number` for a device of this many sectors; `queued`: several requests at once.
+/// Generates trace number `number` for a device of this many sectors. `queued`: with several requests outstanding.
 pub fn draw(seed: u64, number: u32, requests: usize, capacity: u64, queued: bool) -> Vec<Planned> {
     let random = &mut source(if queued { "device model, queued" } else { "device model" }, seed, number);
     let mut all = Vec::with_capacity(requests);
@@ -84,7 +84,7 @@ impl Episode {
                 sectors => sectors,
             };
             let goes_on = happens(random, self.locality);
-            // Who goes elsewhere leaves its run, and comes back to one of those that there are.
+            // A request that is not sequential switches to a random run.
             if !goes_on {
                 run = random.random_range(0..self.runs);
             }

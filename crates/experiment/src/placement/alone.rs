@@ -1,4 +1,4 @@
-//! A volume alone on the disk that it was promised: what it gets there, and samples of what it asks for there.
+//! A volume alone on its reference disk: its service there, and samples of its requests.
 
 use std::cell::Cell;
 
@@ -11,42 +11,42 @@ use sim::store::{Place, Store};
 use super::asks::{Asker, Askers};
 use crate::tenants::Reference;
 
-/// A group of contiguous slots of a volume.
+/// Requests of a volume within a period.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// Its requests in order of arrival. Times count from the sample's beginning, sectors from the volume's.
+    /// The requests in order of arrival. Times are relative to the start of the sample, sectors to that of the volume.
     pub requests: Vec<Sampled>,
-    /// How long the sample lasts; as long for each volume.
+    /// Length of the sample; the same for each volume.
     pub lasts: Nanos,
-    /// Requests outstanding at once, at most.
+    /// Maximum number of requests outstanding at once.
     pub depth: usize,
 }
 
-/// A request of a volume.
+/// A sampled request of a volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampled {
-    /// As it arrived.
+    /// The request as it arrived.
     pub request: block::Request,
-    /// For how long it keeps the volume's reference disk busy.
+    /// Time for which it keeps the volume's reference disk busy.
     pub reference: Nanos,
 }
 
-/// What it gets there until this time.
+/// The service of a volume alone on its reference disk.
 #[derive(Clone, Debug)]
 pub struct OnReference {
-    /// With the draws of all runs.
+    /// With the same random numbers as in all runs.
     pub first: TenantMeasure,
-    /// With others, and on other sectors: how much the disk differs from itself by chance.
+    /// With other random numbers, and on other sectors: the variation by chance.
     pub again: TenantMeasure,
 }
 
-/// Where the volume begins when it runs again, if the disk has room: some dozen tracks from its place, and no whole number of them.
+/// First sector of the volume in the second run, if the disk has room: some dozen tracks further, and not a whole number of tracks.
 const SHIFT_SECTORS: u64 = 40_968;
 
-/// Measures it, within the volume's limits.
+/// Measures the service within the volume's limits until this time.
 ///
 /// # Errors
-/// It was interrupted.
+/// The run was interrupted.
 pub fn measure(
     asker: &Asker,
     (reference, rates): (&Reference, &Rates),
@@ -63,10 +63,10 @@ pub fn measure(
     Ok(OnReference { first: run(seed, 0)?, again: run(!seed, SHIFT_SECTORS.min(room))? })
 }
 
-/// Samples of what it asks for there, one after the other, each this long; shorter if those are very many requests.
+/// Consecutive samples of a volume's requests on its reference disk, each of this length; shorter if those are very many requests.
 ///
 /// # Errors
-/// It was interrupted.
+/// The run was interrupted.
 pub fn samples(
     asker: &Asker,
     reference: &Reference,
@@ -82,12 +82,12 @@ pub fn samples(
         ServerEvent::Finished(done) => Some(done),
         _ => None,
     });
-    // A run of very many requests is shorter, and so are its samples.
+    // A run with very many requests ends early, and its samples are shorter.
     Ok(cut(done, number, Nanos(until.0 / number.max(1) as u64)))
 }
 
 fn roster_of(volume: usize) -> Roster {
-    // One tenant with one stream has nothing to contradict.
+    // A roster of one tenant with one stream cannot be contradictory.
     Roster::new(vec![Tenant::new("")], Vec::new(), &[(volume as StreamId, 0)], 1).unwrap_or_default()
 }
 
@@ -109,12 +109,12 @@ fn alone(
     Ok((tenants, notes, until.get()))
 }
 
-/// Requests in the order in which they were done, as samples. A request keeps the disk busy from the end of the one before, or from when it
-/// came, until it is done.
+/// Divides requests into samples, given in order of completion. A request keeps the disk busy from the previous completion, or from its
+/// arrival if that is later, until its own completion.
 fn cut<'a>(done: impl Iterator<Item = &'a Transferred>, number: usize, length: Nanos) -> Vec<Sample> {
     let mut samples = vec![Sample { requests: Vec::new(), lasts: length, depth: 0 }; number];
     let mut before = Nanos::ZERO;
-    // By time, completions before arrivals: the sample, and whether one more is outstanding.
+    // By time, completions before arrivals: the sample, and whether the number outstanding grows.
     let mut changes: Vec<(Nanos, bool, usize)> = Vec::new();
     for Transferred { issue, at, .. } in done {
         let reference = *at - before.max(issue.arrival);

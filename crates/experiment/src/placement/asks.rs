@@ -1,4 +1,4 @@
-//! What volumes are asked for, and who asks: the source of runs with several arrays.
+//! Workloads of volumes and their generator: the request source of runs with several arrays.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -13,31 +13,31 @@ use sim::streams::COPY;
 use crate::chance;
 use crate::synthetic::asks::{Arrival, Draw, Pattern, Phase};
 
-/// What a volume is asked for.
+/// The workload of a volume.
 #[derive(Clone, Debug)]
 pub enum Asks {
-    /// Requests that are drawn, in phases that are gone through again and again.
+    /// Random requests, in phases that are repeated in a cycle.
     Drawn {
-        /// At least one; each lasts.
+        /// At least one, each of positive length.
         phases: Vec<Phase>,
-        /// Whether they are synchronous; other writes are buffered.
+        /// Whether the requests are synchronous; otherwise writes are buffered.
         is_sync: bool,
     },
-    /// Requests at the times at which they were recorded, again and again.
+    /// Recorded requests at their recorded times, repeated in a cycle.
     Recorded {
-        /// In order of arrival; sectors count from the volume's first.
+        /// In order of arrival; sectors are relative to the start of the volume.
         issues: Arc<[Issue]>,
-        /// After this time the first comes again; longer than the last takes to come.
+        /// Period of the cycle; longer than the last arrival.
         lasts: Nanos,
     },
 }
 
-/// A run ends with this many requests, where every [`PAGE_SECTORS`] of a request count as one more: that much of a flash drive is simulated
-/// in a few seconds, however many requests it serves in one.
+/// Budget of a run: a request costs 1, plus 1 for every [`PAGE_SECTORS`] of its size. A flash drive serves many requests a second; this
+/// amount is simulated in a few seconds.
 const EXTENT: u64 = 1_000_000;
 const PAGE_SECTORS: u64 = 32;
 
-/// Longer than any run.
+/// A time beyond the end of any run.
 pub const FOR_EVER: Nanos = Nanos::from_millis(1 << 40);
 
 impl Asks {
@@ -48,18 +48,18 @@ impl Asks {
     }
 }
 
-/// A volume as far as its requests are concerned.
+/// The workload generator's view of a volume.
 #[derive(Clone, Debug)]
 pub struct Asker {
-    /// The volume's number, which is the stream of its requests.
+    /// The volume's number, which is also the stream of its requests.
     pub volume: usize,
     /// Sectors of the volume.
     pub sectors: u64,
-    /// What is asked.
+    /// The workload.
     pub asks: Asks,
 }
 
-/// A request that is due; the first noted first.
+/// A scheduled event. Events at the same time are processed in the order in which they were scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Nanos,
@@ -70,13 +70,13 @@ struct Due {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
-    /// It follows one that is done.
+    /// A request that follows a completed one.
     Done,
-    /// The clock of this phase, in the round that began at this time.
+    /// A request of an open arrival process, in this phase of the round that began at this time.
     Clock { phase: usize, round: Nanos },
-    /// A phase begins.
+    /// The start of a phase, in the round that began at this time.
     Phase { phase: usize, round: Nanos },
-    /// The recorded one of this number, in the round that began at this time.
+    /// The recorded request of this number, in the round that began at this time.
     Recorded { issue: usize, round: Nanos },
 }
 
@@ -86,23 +86,23 @@ struct Player {
     outstanding: u32,
 }
 
-/// Askers at work until a time.
+/// The request source: the workloads of volumes until a time.
 pub struct Askers<'a> {
     players: Vec<Player>,
     by_volume: Vec<Option<usize>>,
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
     issued: u64,
-    /// What is still simulated, as [`EXTENT`] counts it.
+    /// The remaining budget (see [`EXTENT`]).
     left: u64,
-    /// Nothing is asked from this time on.
+    /// No requests are issued from this time on.
     until: &'a Cell<Nanos>,
-    /// What is done of the copier's: steps that are still to come, and for how long all go on then.
+    /// Steps of the copier that remain, and the time for which the run continues after the last.
     copying: Option<(u64, Nanos)>,
 }
 
 impl<'a> Askers<'a> {
-    /// These, from time 0 on. What an asker draws depends on its volume's number and `seed` alone.
+    /// Starts all workloads at time 0. The random numbers of a volume depend only on its number and `seed`.
     pub fn new(askers: impl IntoIterator<Item = Asker>, seed: u64, until: &'a Cell<Nanos>) -> Askers<'a> {
         let draw = |asker: &Asker| Draw::new(0..asker.sectors, chance::source("volume", seed, asker.volume as u32));
         let players: Vec<Player> = askers.into_iter().map(|asker| Player { draw: draw(&asker), asker, outstanding: 0 }).collect();
@@ -125,15 +125,15 @@ impl<'a> Askers<'a> {
         all
     }
 
-    /// The same; ends `after` this many steps of the copier.
+    /// Ends the run `after` this time from the completion of the given number of the copier's steps.
     pub fn until_copied(self, steps: u64, after: Nanos) -> Askers<'a> {
         Askers { copying: Some((steps, after)), ..self }
     }
 
-    /// Counts a request, and ends the run if it was the last.
+    /// Charges a request to the budget, and ends the run when the budget is used up.
     fn count(&mut self, now: Nanos, sectors: u32) {
         self.left = self.left.saturating_sub(1 + u64::from(sectors) / PAGE_SECTORS);
-        // While volumes are copied, it is the copier that ends it.
+        // While volumes are copied, the copier determines the end.
         if self.left == 0 && self.copying.is_none() {
             self.until.set(self.until.get().min(now));
         }
@@ -146,7 +146,7 @@ impl<'a> Askers<'a> {
         }
     }
 
-    /// A phase begins: its first requests are due, and the next phase when it ends.
+    /// Starts a phase: schedules its first requests and the start of the next phase.
     fn begin_phase(&mut self, player: usize, phase: usize, round: Nanos) {
         let Asks::Drawn { phases, .. } = &self.players[player].asker.asks else { return };
         let begins = round + phase.checked_sub(1).map_or(Nanos::ZERO, |before| phases[before].until);
@@ -163,7 +163,7 @@ impl<'a> Askers<'a> {
         self.note(ends, player, Cause::Phase { phase: next, round });
     }
 
-    /// The phase of a player at a time: its number and when its round began.
+    /// The phase of a player at a time: its number and the start of its round.
     fn phase_at(phases: &[Phase], at: Nanos) -> (usize, Nanos) {
         let round = phases.last().map_or(Nanos(1), |phase| phase.until.max(Nanos(1)));
         let begun = Nanos(at.0 - at.0 % round.0);
@@ -193,7 +193,7 @@ impl<'a> Askers<'a> {
         }
     }
 
-    /// A token that no other request has; odd ones are of requests that others follow.
+    /// A unique token; odd tokens mark requests whose completion triggers another.
     fn token(&mut self, is_followed: bool) -> u64 {
         self.issued += 1;
         2 * self.issued + u64::from(is_followed)

@@ -25,55 +25,56 @@ use crate::tenants::Reference;
 /// An array.
 #[derive(Clone, Debug)]
 pub struct ClusterArray {
-    /// What people call it.
+    /// Name for reports and errors.
     pub name: String,
-    /// What it is made of.
+    /// The device profile.
     pub profile: Profile,
-    /// The part of its time that may be promised.
+    /// The part of its time that may be reserved, from 0 to 1.
     pub capacity: f64,
 }
 
-/// A volume, and who uses it.
+/// A volume, its guarantee and its workload.
 #[derive(Clone, Debug)]
 pub struct ClusterVolume {
-    /// What people call it.
+    /// Name for reports and errors.
     pub name: String,
     /// 512-byte sectors.
     pub sectors: u64,
-    /// The disk that it was promised; `None`: it gets what others leave.
+    /// The guaranteed reference disk; `None`: best effort.
     pub reference: Option<Reference>,
-    /// Its limits.
+    /// Limits of its tenant.
     pub rates: Rates,
-    /// What it is asked for.
+    /// Its workload.
     pub asks: Asks,
-    /// Where it is.
+    /// The number of its array; `None` if it is not placed.
     pub on: Option<usize>,
 }
 
-/// Arrays and volumes.
+/// Arrays and volumes, with the seed of their workloads.
 #[derive(Clone, Debug)]
 pub struct Cluster {
     /// At least one.
     pub arrays: Vec<ClusterArray>,
-    /// In the order of their numbers.
+    /// By volume number.
     pub volumes: Vec<ClusterVolume>,
-    /// Of everything that is drawn.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// Moves that are made during a run.
+/// Migrations during a run.
 #[derive(Clone, Debug)]
 pub struct Moving<'a> {
-    /// In order.
+    /// Steps in the order in which they are made.
     pub steps: &'a [Step],
-    /// How fast.
+    /// Pace of copying.
     pub pace: CopyPace,
-    /// Bytes a second that the arrays can spare for it, which the copier is promised; 0: it gets what others leave.
+    /// Bandwidth reserved for copying, in bytes per second; 0: best effort.
     pub spare_bytes_per_s: u64,
 }
 
 impl Moving<'_> {
-    /// What the copier is promised on each array. A chunk is read and then written, so that either may take half of its time.
+    /// The copier's reservation on each array; `None` if it is best effort. A chunk is read and then written, so either may take half
+    /// of the time.
     fn promise(&self) -> Option<ConstantTime> {
         let bytes_per_s = self.spare_bytes_per_s.min(self.pace.bytes_per_s);
         let sector = Nanos(512 * 1_000_000_000 / (2 * bytes_per_s).max(1));
@@ -83,31 +84,31 @@ impl Moving<'_> {
 
 /// The result of a run.
 pub struct ClusterRun {
-    /// What each volume got.
+    /// The service of each volume, by volume number.
     pub volumes: Vec<TenantMeasure>,
-    /// When the last step was done; `None` if there was none, or it was not done in time.
+    /// Time at which all volumes had reached their destination; `None` if there were no steps, or the run ended before.
     pub copied_at: Option<Nanos>,
     /// Bytes that were copied.
     pub copied_bytes: u64,
-    /// When nothing was asked any more.
+    /// Time at which the workloads ended.
     pub until: Nanos,
 }
 
 impl Cluster {
-    /// The asker of a volume.
+    /// The workload generator of a volume.
     fn asker(&self, volume: usize) -> Asker {
         let ClusterVolume { sectors, asks, .. } = &self.volumes[volume];
         Asker { volume, sectors: *sectors, asks: asks.clone() }
     }
 
-    /// Where volumes are.
+    /// The array of each volume.
     pub fn assignment(&self) -> Assignment {
         self.volumes.iter().map(|volume| volume.on).collect()
     }
 
-    /// Takes samples of every volume and measures what they need of every array.
+    /// Samples the requests of every volume and measures its demand on every array.
     ///
-    /// What was promised nothing is sampled on the array where it is, or on the first.
+    /// A volume without a guarantee is sampled on its own array, or on the first if it is not placed.
     ///
     /// # Errors
     /// It was interrupted.
@@ -119,7 +120,7 @@ impl Cluster {
         Ok(Survey::of(samples, arrays.collect(), volumes.collect(), rules))
     }
 
-    /// Every volume with samples of its requests: how many, and their length.
+    /// Samples the requests of every volume: `number` samples of `length` each.
     ///
     /// # Errors
     /// It was interrupted.
@@ -140,8 +141,8 @@ impl Cluster {
         })
     }
 
-    /// Runs all volumes at once under a scheduler, from where `from` says; volumes that are nowhere ask for nothing. With moves, until
-    /// some time after the last, but no longer than `until`.
+    /// Runs all volumes at once under a scheduler, placed as in `from`; volumes that are not placed issue no requests. With moves, the
+    /// run ends a settling time after the last copy, but no later than `until`.
     ///
     /// # Errors
     /// The volumes do not fit where they are; there is no model of a reference disk; or it was interrupted.
@@ -191,7 +192,7 @@ impl Cluster {
         })
     }
 
-    /// What each volume gets alone on its reference disk until this time.
+    /// The service of each of these volumes alone on its reference disk until this time; `None` for a volume without one.
     ///
     /// # Errors
     /// It was interrupted.
@@ -206,7 +207,7 @@ impl Cluster {
         })
     }
 
-    /// Who is on each array, and where: all that are there at some time, and the copier.
+    /// The roster of each array: every volume that is on it at some time of the run, and the copier.
     fn rosters(&self, layout: &Layout, copies: Option<ConstantTime>) -> anyhow::Result<Vec<Roster>> {
         let tenants = self.volumes.iter().map(|volume| {
             let tenant = Tenant::new(&volume.name).with_rates(volume.rates);
@@ -230,7 +231,7 @@ impl Cluster {
         rosters.collect()
     }
 
-    /// Who is measured: each volume by its stream.
+    /// The roster for measurement: each volume is a tenant, identified by its stream.
     fn measured(&self) -> anyhow::Result<Roster> {
         let tenants: Vec<Tenant> = self.volumes.iter().map(|volume| Tenant::new(&volume.name)).collect();
         let streams: Vec<(StreamId, usize)> = (0..tenants.len()).map(|number| (number as StreamId, number)).collect();
@@ -238,19 +239,19 @@ impl Cluster {
     }
 }
 
-/// How long loads run before copying begins, and after it ends.
+/// Time that workloads run before copying begins, and after it ends.
 const SETTLES: Nanos = Nanos::from_millis(2_000);
 
-/// Where volumes are on their arrays, and will be.
+/// Sectors of the volumes on their arrays, before and after the moves.
 struct Layout {
     places: Vec<Option<Place>>,
-    /// By array: sectors that are, or will be, a volume's.
+    /// By array: extents of the volumes that are on it before or after the moves.
     used: Vec<Vec<(Range<u64>, usize)>>,
     ends: Vec<Option<Place>>,
 }
 
 impl Layout {
-    /// Volumes one after the other, in the order of their numbers.
+    /// Places volumes first-fit, in the order of their numbers.
     fn new(cluster: &Cluster, from: &Assignment) -> anyhow::Result<Layout> {
         let places = vec![None; from.len()];
         let mut layout = Layout { places: places.clone(), used: vec![Vec::new(); cluster.arrays.len()], ends: places };
@@ -263,7 +264,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The first gap that is large enough.
+    /// Allocates the first gap that is large enough.
     fn take(&mut self, cluster: &Cluster, volume: usize, array: usize) -> anyhow::Result<Place> {
         let sectors = cluster.volumes[volume].sectors;
         let used = &mut self.used[array];
@@ -288,7 +289,7 @@ impl Layout {
         Ok(Place { array, start })
     }
 
-    /// The copies of a step. What volumes leave is not used again in the same run.
+    /// The copies of a step. The space that volumes leave is not reused in the same run.
     fn copies(&mut self, cluster: &Cluster, step: &Step) -> anyhow::Result<Vec<Copy>> {
         let copies = step.moves.iter().map(|each| {
             let to = self.take(cluster, each.volume, each.to)?;

@@ -1,13 +1,13 @@
-//! What volumes need of arrays, measured: the entries of the planner's matrix.
+//! Measures the demand of volumes on arrays: the entries of the planner's matrix.
 //!
 //! ```text
 //! requests of each volume, with the time ─▶ alone on the array, at their own depth ──┐
 //! that its reference disk takes for each    in turns with all other volumes ─────────┼─▶ need (crate::capacity) ─▶ Consumption
 //!                                           deeper and deeper ─▶ saturation ─────────┘
 //! ```
-//! In turns, a slot of each volume after the other, as the scheduler that keeps promises serves them: so each is charged for the way to its
-//! data. A volume is counted with what it costs so, but with no less than it costs alone; and what fits on an array is counted with the time
-//! that a volume needs while it is active, too, where that is more ([`Need`]).
+//! Volumes take turns by slots, as under the scheduler that keeps guarantees, so that each is charged for the seek to its data. The demand
+//! is the cost measured that way, but no less than the cost alone. Whether a volume fits on an array also depends on the time that it needs
+//! while it is active, where that is more ([`Need`]).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,21 +25,21 @@ use crate::pool::Workers;
 use crate::synthetic::asks::Drawn;
 use crate::tenants::Reference;
 
-/// Requests of a volume that take turns with others', at most: enough for a mean within a percent.
+/// Maximum number of requests per volume in the measurement by turns: enough for a mean within a percent.
 const IN_TURNS: usize = 8_000;
 
 /// A volume with samples of its requests.
 #[derive(Clone, Debug)]
 pub struct SampledVolume {
-    /// 512-byte sectors it has.
+    /// Size in 512-byte sectors.
     pub sectors: u64,
-    /// The disk of its guarantee. A volume without one takes up space, but no time that others could not have.
+    /// The reference disk of its guarantee; `None`: it takes up space, but reserves no time.
     pub reference: Option<Reference>,
-    /// Samples of what it asks for, as many for each volume.
+    /// Samples of its workload, the same number for each volume.
     pub samples: Vec<Sample>,
 }
 
-/// The matrix of each sample.
+/// Measures one matrix for each sample.
 ///
 /// # Errors
 /// It was interrupted.
@@ -85,13 +85,13 @@ pub fn consumptions(
     Ok(rows.chunks(arrays.len().max(1)).map(one).collect())
 }
 
-/// An array at rest, behind a queue that merges so.
+/// An array at rest, behind a queue with this merging.
 fn on(profile: &Profile, merges: Merges) -> Queue {
     capacity::host(profile, DeviceOptions::default(), QueueSettings { merges, ..QueueSettings::default() })
 }
 
-/// What saturates the array with requests like a volume's, and what it does of them at the volume's own depth. `None` if it asks for
-/// nothing.
+/// Saturation of the array with requests like a volume's, and its service of them at the volume's own depth. `None` if the volume issues no
+/// requests.
 fn alone(
     profile: &Profile,
     volume: &SampledVolume,
@@ -104,7 +104,7 @@ fn alone(
     Ok(Some((saturation, own)))
 }
 
-/// What the volume's reference disk does of such requests. `None` if it has none, or asks for nothing.
+/// The service of a volume's requests on its reference disk. `None` if it has none, or issues no requests.
 fn on_reference(volume: &SampledVolume, stop: &AtomicBool) -> Result<Option<Rates>, Interrupted> {
     let (Some(reference), Some(wanted)) = (&volume.reference, recorded(volume, |drawn| drawn).again()) else { return Ok(None) };
     serve(reference.queue(), wanted(), depth(volume), Extent::default(), stop).map(Some)
@@ -122,26 +122,26 @@ fn depth(volume: &SampledVolume) -> usize {
     volume.samples.iter().map(|sample| sample.depth).max().unwrap_or(1)
 }
 
-/// Where a volume would begin if all were on this array: spread evenly over it, however much they hold.
+/// First sector of a volume if all were on this array: spread evenly over it, whatever their sizes.
 fn offset(profile: &Profile, volumes: &[SampledVolume], number: usize) -> u64 {
     let sectors = profile.capacity_sectors();
     let every = sectors / volumes.len().max(1) as u64;
     (every * number as u64).min(sectors.saturating_sub(volumes[number].sectors))
 }
 
-/// A request of a volume that begins at this sector. An array too small for the volume serves it at its end.
+/// Shifts a request of a volume by the volume's first sector. On an array too small for the volume the request is moved to the end.
 fn placed(drawn: &Drawn, offset: u64, profile: &Profile) -> Drawn {
     let last = profile.capacity_sectors().saturating_sub(u64::from(drawn.sectors));
     Drawn { lba: drawn.lba.saturating_add(offset).min(last), ..*drawn }
 }
 
-/// A sample's requests by slots of the reference disk's time, by the clock of the paper's section III.B: it advances by each request's time,
-/// and catches up with the wall clock where nothing waits. Requests that the reference disk would not have done when the sample ends are
-/// left out: they were not promised.
+/// A sample's requests by slots of the reference disk's time, by the clock of the paper's section III.B: it advances by each request's
+/// time, and catches up with the wall clock where nothing waits. Requests that the reference disk would not have completed by the end of
+/// the sample are left out: the guarantee does not cover them.
 struct Slots {
     slots: Vec<Vec<Drawn>>,
     depth: usize,
-    /// For how long they keep the reference disk busy, of which time.
+    /// Time for which the requests keep the reference disk busy.
     busy: Nanos,
     lasts: Nanos,
 }
@@ -169,24 +169,24 @@ impl Slots {
         slots
     }
 
-    /// Requests in each second of the sample.
+    /// Requests per second of the sample.
     fn requests_per_s(&self) -> f64 {
         let requests = self.slots.iter().map(Vec::len).sum::<usize>() as f64;
         if self.lasts > Nanos::ZERO { requests / self.lasts.as_secs_f64() } else { 0.0 }
     }
 
-    /// The part of its time for which they keep the reference disk busy.
+    /// The part of the sample's length for which the requests keep the reference disk busy, at most 1.
     fn rate(&self) -> f64 {
         if self.lasts > Nanos::ZERO { (self.busy.as_secs_f64() / self.lasts.as_secs_f64()).min(1.0) } else { 0.0 }
     }
 }
 
-/// Seconds of an array's work for a request of each volume when their slots take turns there; 0 where it does not report work.
+/// Seconds of an array's work for a request of each volume when their slots take turns there; 0 if the array does not report work.
 fn in_turns(profile: &Profile, volumes: &[SampledVolume], slots: &[Slots], stop: &AtomicBool) -> Result<Vec<f64>, Interrupted> {
     let tenants = (0..volumes.len()).map(|_| Tenant::new("")).collect();
     let streams: Vec<(StreamId, usize)> = (0..volumes.len()).map(|number| (number as StreamId, number)).collect();
     let mut queue = on(profile, Merges::All);
-    // Streams that are numbered have nothing to contradict.
+    // A roster of numbered streams without volumes cannot be contradictory.
     queue.set_roster(&Roster::new(tenants, Vec::new(), &streams, 1).unwrap_or_default());
     let mut turns = Turns { queue, now: Nanos::ZERO, outstanding: vec![0; volumes.len()], finished: Vec::new() };
     let mut served = vec![0_usize; volumes.len()];
@@ -218,7 +218,7 @@ fn in_turns(profile: &Profile, volumes: &[SampledVolume], slots: &[Slots], stop:
         .collect())
 }
 
-/// An array that serves volumes in turns. What one has outstanding when its turn ends is served meanwhile, as in a queue that all share.
+/// An array that serves volumes in turns. Requests left outstanding at the end of a turn are served during the next, as in a shared queue.
 struct Turns {
     queue: Queue,
     now: Nanos,
@@ -233,7 +233,7 @@ impl Turns {
         self.outstanding[volume] += 1;
     }
 
-    /// Serves until no more than `left` requests of a volume are left.
+    /// Serves until at most `left` requests of a volume are outstanding.
     fn serve(&mut self, volume: usize, left: usize) {
         while self.outstanding[volume] > left {
             self.queue.dispatch(self.now);

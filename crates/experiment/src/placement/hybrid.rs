@@ -1,14 +1,15 @@
-//! The experiment behind Tables II and III of `YouChoose` (section IV.D): how many volumes three unlike arrays hold, with and without
-//! migration.
+//! The experiment behind Tables II and III of `YouChoose` (section IV.D): the number of volumes that three unlike arrays hold, with and
+//! without migration.
 //!
-//! Four fast disks, six fast disks and some of flash, each a RAID 0 with units of 4 KiB; every volume is promised a RAID 0 of two slow
-//! disks and either reads films in order or searches at random, as fast as it can. Volumes are added one by one until nothing is to spare;
-//! then the number is tried in the simulator, one less as long as a promise is broken there, and one more as long as none is.
+//! Four fast disks, six fast disks and one or six flash drives, each a RAID 0 with units of 4 KiB; every volume is guaranteed a RAID 0 of
+//! two slow disks and either reads films in order or searches at random, as fast as it can. Volumes are added one by one until no capacity
+//! is spare; the number is then confirmed in the simulator, one less as long as a guarantee is broken there, and one more as long as none
+//! is.
 //!
-//! The paper has six disks of flash. It says that they exhibit "only moderate performance advantage over the HDD array with sequential
-//! workload", which six of the profile here do not: they hold some fifteen times as many films as an array of disks, so that hardly anything
-//! is left to be gained by who is on the disks. One of them has the advantage that the paper describes, so the experiment can be made with
-//! either. [`Hybrid::most`] says what the best of all assignments could hold.
+//! The paper has six flash drives. It says that they exhibit "only moderate performance advantage over the HDD array with sequential
+//! workload", which six with the profile here do not: they hold some fifteen times as many films as an array of disks, so placement on the
+//! disks hardly matters. One of them has the advantage that the paper describes, so the experiment can be made with either.
+//! [`Hybrid::most`] bounds the number of volumes that the best assignment could hold.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,23 +29,23 @@ use crate::pool::{Unseen, Workers};
 use crate::synthetic::asks::Pattern;
 use crate::tenants::{Reference, THROUGHPUT, VIOLATED};
 
-/// The arrays: name and profile.
+/// The disk arrays: name and profile.
 pub const DISKS: [(&str, &str); 2] = [
     ("HDD Array A", "raid0:disk=atlas10k,disks=4,stripe_unit_kib=4"),
     ("HDD Array B", "raid0:disk=atlas10k,disks=6,stripe_unit_kib=4"),
 ];
 
-/// How many disks of flash there are.
+/// The number of flash drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flash {
-    /// As in the paper.
+    /// Six, as in the paper.
     Six,
-    /// As many as have the moderate advantage that the paper describes.
+    /// One: as fast as the paper describes its six.
     One,
 }
 
 impl Flash {
-    /// Its array.
+    /// The profile of the array.
     pub fn profile(self) -> &'static str {
         match self {
             Flash::Six => "raid0:disk=ssd-dftl,disks=6,stripe_unit_kib=4",
@@ -53,7 +54,7 @@ impl Flash {
     }
 }
 
-/// What every volume is promised.
+/// The reference disk that every volume is guaranteed.
 pub const REFERENCE: &str = "raid0:disk=barracuda,disks=2,stripe_unit_kib=4";
 
 /// The sequentiality factors of Table III.
@@ -65,94 +66,96 @@ const SECTORS: u64 = 1 << 20;
 const FILM: u32 = 128;
 /// Outstanding requests of every volume, which saturate its reference disk.
 const OUTSTANDING: u32 = 32;
-/// Volumes of each kind by which it is measured what they take.
+/// Volumes of each kind whose demand is averaged.
 const MEASURED: usize = 3;
-/// How many volumes more than the planner says are tried.
+/// Volumes beyond the planner's number that may be simulated.
 const FAR: usize = 12;
 
-/// How volumes are placed.
+/// A placement policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// As the paper without migration: where most is to spare, as many films in each array as in all.
+    /// The paper's without migration: to the array with the largest spare capacity, with the same proportion of films on each array as
+    /// overall.
     Fixed,
-    /// As the paper: where most is to spare, and then migrations and swaps.
+    /// The paper's: to the array with the largest spare capacity, then migrations and swaps.
     Migrating,
-    /// Beyond the paper: where a volume's share is least, migrations and swaps, and others move where a new one has no room.
+    /// Beyond the paper: to the array with the volume's least share, then migrations and swaps; others are moved to make room for a new
+    /// one.
     MakingRoom,
 }
 
-/// How many volumes are held.
+/// The number of volumes that a policy holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
-    /// By the planner.
+    /// According to the planner.
     pub planned: usize,
-    /// In the simulator without a broken promise.
+    /// In the simulator without a broken guarantee.
     pub volumes: usize,
-    /// What the worst served of that many got, by what its reference disk does.
+    /// Throughput of the worst served of `volumes`, relative to its reference disk.
     pub worst_ratio: f64,
-    /// The same of one volume more, where that breaks a promise; `None` if that was not found.
+    /// That ratio with one volume more, if that breaks a guarantee; `None` if the search did not get there.
     pub broken_ratio: Option<f64>,
-    /// Moves that were made while volumes were added.
+    /// Migrations made while volumes were added.
     pub moves: usize,
 }
 
-/// A row of Table III.
+/// A row of Table III: the number of volumes by policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The part of volumes that read films.
+    /// The part of volumes that read films, from 0 to 1.
     pub factor: f64,
     /// Without migration.
     pub fixed: Held,
-    /// With it.
+    /// With migration.
     pub migrating: Held,
-    /// With what goes beyond the paper.
+    /// With the extensions beyond the paper.
     pub making_room: Held,
 }
 
-/// Table II: seven volumes, most of which read films.
+/// Table II: the consumption matrix of seven volumes, most of which read films.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
     /// By array, then by volume, in percent.
     pub shares_percent: Vec<Vec<f64>>,
     /// Whether a volume reads films.
     pub films: Vec<bool>,
-    /// Where each volume is before it is decided what moves.
+    /// The array of each volume before migrations are planned.
     pub on: Vec<usize>,
-    /// What moves, in sentences.
+    /// The planned migrations, as sentences.
     pub moves: Vec<String>,
 }
 
-/// A trial: the part of volumes that read films, and where volumes are.
+/// The key of a simulated trial: which volumes read films, and the array of each.
 type Trial = (Vec<bool>, Assignment);
 
-/// The arrays, and what a volume of each kind takes of each: searches, films.
+/// The experiment's arrays, with the demand of a volume of each kind (search, films) on each.
 #[derive(Debug)]
 pub struct Hybrid {
     arrays: Vec<ClusterArray>,
     reference: Reference,
-    /// By array: of a search, of films.
+    /// By array: the demand of a search and of films.
     demands: Vec<[f64; 2]>,
     rules: Rules,
     search: Pattern,
     seed: u64,
     lasts: Nanos,
-    /// What volumes get alone on their reference disks, by number and whether they read films: the same in every trial.
+    /// Service of volumes alone on their reference disks, by number and whether they read films; the same in every trial.
     alone: Mutex<BTreeMap<(usize, bool), Arc<OnReference>>>,
-    /// Trials that were made: policies often come to the same assignment.
+    /// Results of trials: policies often reach the same assignment.
     tried: Mutex<BTreeMap<Trial, (f64, bool)>>,
 }
 
-/// Volumes that were added one by one.
+/// Volumes added one by one.
 #[derive(Debug, Default)]
 struct Filled {
     on: Assignment,
     moves: usize,
-    /// After each: where all are, whether the planner had room for it, and how many moves there were so far.
+    /// After each volume: the assignment, whether the planner had room for it, and the number of moves so far.
     states: Vec<(Assignment, bool, usize)>,
 }
 
 impl Hybrid {
-    /// Measures what volumes take: those that search ask for `search`. Simulated runs last `lasts`.
+    /// Measures the demand of volumes of each kind, with `search` as the pattern of searches. Simulated runs last `lasts`.
     ///
     /// # Errors
     /// It was interrupted.
@@ -185,17 +188,17 @@ impl Hybrid {
         Ok(hybrid)
     }
 
-    /// By array: the part of its time that a search takes, and that films take.
+    /// By array: the part of its time that a search needs, and that films need.
     pub fn demands(&self) -> &[[f64; 2]] {
         &self.demands
     }
 
-    /// The most volumes that any assignment could hold by what they take, if each could be cut in parts: a bound for every policy.
+    /// An upper bound for every policy: the number of volumes that fit by their demands if a volume could be divided between arrays.
     ///
-    /// Volumes that need least disk time compared with flash time go to the disks first; the rest fills flash.
+    /// Volumes with the least disk time relative to their flash time go to the disks first; the rest go to flash.
     pub fn most(&self, factor: f64) -> f64 {
         let flash = self.arrays.len() - 1;
-        // What a volume of a kind frees on flash for each second of a disk array's time.
+        // Flash time that a volume of a kind frees for each second of a disk array's time.
         let worth = |array: usize, kind: usize| self.demands[flash][kind] / self.demands[array][kind];
         let part = [1.0 - factor, factor];
         let fits = |number: f64| {
@@ -269,8 +272,8 @@ impl Hybrid {
         }
     }
 
-    /// Where most is to spare among the arrays in which this kind is next, or among all if it is next in none; first among those that have
-    /// room for it. Says whether that has.
+    /// The array with the largest spare capacity among those where a volume of this kind is due, or among all if it is due on none; arrays
+    /// with room for it first. The flag says whether the chosen array has room.
     fn fixed_home(&self, survey: &Survey, on: &Assignment, films: &[bool], factor: f64) -> (usize, bool) {
         let number = on.len() - 1;
         let fits = |array: usize| survey.demand(array, number) <= survey.spare(on, array) + 1e-9;
@@ -280,7 +283,7 @@ impl Hybrid {
         };
         let rank = |array: &usize| (fits(*array) && is_next(*array), fits(*array), is_next(*array));
         let better = |one: &usize, other: &usize| {
-            // Where it fits nowhere, what it takes itself counts, too: as for those that migrate.
+            // If it fits nowhere, its own demand counts as well, as for the policies that migrate.
             let spare = |array: &usize| survey.spare(on, *array) - if fits(*array) { 0.0 } else { survey.demand(*array, number) };
             rank(one).cmp(&rank(other)).then(spare(one).total_cmp(&spare(other))).then(other.cmp(one))
         };
@@ -288,7 +291,7 @@ impl Hybrid {
         (home, fits(home))
     }
 
-    /// How many volumes are held.
+    /// The number of volumes that a policy holds.
     ///
     /// # Errors
     /// It was interrupted.
@@ -309,10 +312,10 @@ impl Hybrid {
         Ok(Held { planned, volumes, worst_ratio, broken_ratio, moves })
     }
 
-    /// What the worst served volume gets by its reference disk, and whether all promises of throughput are kept: in all and in windows
-    /// of a second.
+    /// Throughput of the worst served volume relative to its reference disk, and whether all guarantees of throughput are kept: overall and
+    /// in windows of a second.
     fn try_out(&self, factor: f64, on: &Assignment, workers: Workers) -> anyhow::Result<(f64, bool)> {
-        // A volume without a place on its array is not held, however much time the array has to spare.
+        // A volume without space on its array does not count as held, however much time the array has to spare.
         let has_places = |(number, array): (usize, &ClusterArray)| {
             let count = on.iter().filter(|host| **host == Some(number)).count() as u64;
             count * SECTORS <= array.profile.capacity_sectors()
@@ -341,7 +344,7 @@ impl Hybrid {
         Ok((worst, is_kept))
     }
 
-    /// What each volume of a cluster gets alone on its reference disk.
+    /// The service of each volume of a cluster alone on its reference disk.
     fn alone(&self, cluster: &Cluster, films: &[bool], workers: Workers) -> anyhow::Result<Vec<Arc<OnReference>>> {
         let keys = || films.iter().copied().enumerate();
         let known = || self.alone.lock().unwrap_or_else(PoisonError::into_inner);
@@ -357,7 +360,7 @@ impl Hybrid {
         Ok(keys().filter_map(|key| known.get(&key).cloned()).collect())
     }
 
-    /// Rows of Table III, each policy of each by itself on a thread.
+    /// Rows of Table III. Each pair of factor and policy is a job on one thread.
     ///
     /// # Errors
     /// It was interrupted.
@@ -374,7 +377,7 @@ impl Hybrid {
         Ok(factors.iter().zip(held.chunks(POLICIES.len())).filter_map(row).collect())
     }
 
-    /// Table II.
+    /// Computes Table II.
     pub fn matrix(&self) -> Matrix {
         const VOLUMES: usize = 7;
         let films = films(0.7, VOLUMES);
@@ -396,7 +399,7 @@ impl Hybrid {
     }
 }
 
-/// Bounds of the search: numbers of volumes, each with the worst volume's share of its reference disk.
+/// Bounds of the search: numbers of volumes, each with the worst volume's throughput relative to its reference disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bracket {
     /// The largest number that is known to fit.
@@ -431,13 +434,13 @@ pub fn most_kept(
     }
 }
 
-/// Which of the volumes read films, as evenly as can be.
+/// Whether each volume reads films, with films spread as evenly as possible.
 fn films(factor: f64, number: usize) -> Vec<bool> {
     let until = |count: usize| (count as f64 * factor + 1e-9) as usize;
     (0..number).map(|place| until(place + 1) > until(place)).collect()
 }
 
-/// Where a volume for which there is no room makes the least too much.
+/// The array that is overcommitted least by a volume for which there is no room.
 fn least_crowded(survey: &Survey, on: &Assignment, volume: usize) -> usize {
     let left = |array: usize| survey.spare(on, array) - survey.demand(array, volume);
     let better = |one: &usize, other: &usize| left(*one).total_cmp(&left(*other)).then(other.cmp(one));

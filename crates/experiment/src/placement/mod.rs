@@ -1,4 +1,4 @@
-//! Volumes over several arrays: where they belong, how they get there, and whether promises hold meanwhile.
+//! Placement of volumes on several arrays: assignment, migration, and the guarantees meanwhile.
 //!
 //! ```text
 //! FILE.toml ─▶ Cluster ─▶ samples of each volume on its reference disk ─▶ crate::planner ─▶ matrix, findings, plan
@@ -25,10 +25,10 @@ pub use place::{Trial, YOUCHOOSE, place};
 pub use spec::Specification;
 pub use spec::size;
 
-/// The order in which recorded loads are served.
+/// The scheduler for recorded loads.
 const SCHEDULER: &str = "clook";
 
-/// Of [`SCHEDULER`].
+/// A new instance of [`SCHEDULER`].
 fn elevator() -> Box<dyn Scheduler> {
     let spec = block::CLASSIC.iter().find(|spec| spec.name == SCHEDULER).unwrap_or(&block::CLASSIC[0]);
     (spec.build)(&block::Limits::default(), &spec.defaults())

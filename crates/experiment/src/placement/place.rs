@@ -24,30 +24,30 @@ use crate::pool::Workers;
 use crate::synthetic::asks::{Draw, Pattern, Places};
 use crate::tenants::judge;
 
-/// Under this scheduler promises are kept.
+/// The scheduler that keeps guarantees.
 pub const YOUCHOOSE: &str = "youchoose";
 
-/// The part of what the arrays have to spare that copying is planned to take. The copier is promised twice as much, for each chunk is read
-/// and then written: half of what is to spare.
+/// The part of the arrays' spare capacity that copying is planned to use. The copier reserves twice as much, because each chunk is read and
+/// then written: half of the spare capacity.
 const SPARE_FOR_COPIES: f64 = 0.25;
-/// Sectors of a chunk that is copied.
+/// Sectors of a copied chunk.
 const CHUNK_SECTORS: u32 = 512;
-/// Copying is planned no slower than this: where nothing is to spare, it is the scheduler that makes it wait.
+/// Minimum planned pace of copying in bytes per second: without spare capacity, the scheduler throttles it.
 const SLOWEST_COPY: u64 = 262_144;
-/// A run is given up when a copy takes this many times as long as planned.
+/// A run is aborted if copying takes this many times as long as planned.
 const PATIENCE: f64 = 4.0;
 
-/// How the plan is tried in the simulator.
+/// Options for the simulation of a plan.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// Under which scheduler.
+    /// The scheduler.
     pub scheduler: Setting,
-    /// How long loads run before and after the moves.
+    /// Length of the simulation before and after the moves.
     pub lasts: Nanos,
 }
 
 impl Trial {
-    /// Seconds to simulate under the scheduler that keeps promises.
+    /// A simulation of this many seconds under the scheduler that keeps guarantees.
     ///
     /// # Errors
     /// There is no such scheduler.
@@ -56,20 +56,20 @@ impl Trial {
     }
 }
 
-/// Who goes where.
+/// The decided placement.
 struct Decided {
-    /// Where volumes are that were somewhere, and where new ones go for which there is room.
+    /// The assignment before the moves: placed volumes, and new ones for which there is room.
     begin: Assignment,
     plan: Plan,
-    /// Where new volumes were put, and which could not be, in sentences.
+    /// New volumes that were placed, and those that were rejected, as sentences.
     placed: Vec<String>,
     rejected: Vec<String>,
 }
 
-/// Makes a plan, and tries it if that is wanted.
+/// Makes a plan, and simulates it if `trial` is given.
 ///
 /// # Errors
-/// It was interrupted, or the simulator cannot run it.
+/// The work was interrupted, or the plan cannot be simulated.
 pub fn place(specification: &Specification, trial: Option<&Trial>, workers: Workers) -> anyhow::Result<Placement> {
     let cluster = &specification.cluster;
     let survey = cluster.survey(specification.rules, specification.samples, workers)?;
@@ -81,7 +81,7 @@ pub fn place(specification: &Specification, trial: Option<&Trial>, workers: Work
         let pace = specification.pace(spare_bytes_per_s.max(SLOWEST_COPY));
         let moving = Moving { steps: &decided.plan.steps, pace, spare_bytes_per_s };
         let simulated = trial.map(|trial| try_out(cluster, &before, &decided, &moving, trial, workers)).transpose()?;
-        // A new volume is taken in only if that breaks no guarantee: there is one less with each round.
+        // A new volume is accepted only if that breaks no guarantee. Each round rejects one, so the loop ends.
         match simulated.as_ref().and_then(|simulated| unwelcome(cluster, &before, &decided, simulated)) {
             Some(volume) => withheld.push(volume),
             None => return Ok(report(specification, &survey, &before, &decided, simulated)),
@@ -89,8 +89,8 @@ pub fn place(specification: &Specification, trial: Option<&Trial>, workers: Work
     }
 }
 
-/// A new volume that needs an array on which a guarantee breaks in the simulator that was kept before it came, with the sentence about it: of
-/// several the one that was placed last.
+/// The new volume to reject, with the reason as a sentence: one that needs an array on which a guarantee breaks in the simulator that was
+/// kept before. Of several the one placed last; `None` if no guarantee breaks.
 fn unwelcome(cluster: &Cluster, before: &Assignment, decided: &Decided, simulated: &SimulatedFigures) -> Option<(usize, String)> {
     let phase = |name: &str| simulated.phases.iter().find(|phase| phase.name == name);
     let was_broken = |volume: &str| {
@@ -164,7 +164,7 @@ fn settle(plan: &mut Plan, volume: usize, (steps, home): (Vec<Step>, usize)) {
     plan.after[volume] = Some(home);
 }
 
-/// Bytes a second at which volumes can be copied with a part of what the arrays of the plan have to spare.
+/// Bytes per second at which volumes can be copied with a part of the spare capacity of the plan's arrays.
 fn spare_rate(cluster: &Cluster, survey: &Survey, decided: &Decided, workers: Workers) -> anyhow::Result<u64> {
     let mut rate = f64::INFINITY;
     let mut known: BTreeMap<(usize, bool), f64> = BTreeMap::new();
@@ -182,9 +182,9 @@ fn spare_rate(cluster: &Cluster, survey: &Survey, decided: &Decided, workers: Wo
     Ok(if rate.is_finite() { rate as u64 } else { CopyPace::default().bytes_per_s })
 }
 
-/// The part of an array that is needed to copy a byte each second, in chunks between other requests: each is a place of its own.
+/// The part of an array needed to copy one byte per second, in chunks between other requests: each is at a random place.
 fn part_of_bytes(profile: &Profile, op: Op, seed: u64, workers: Workers) -> anyhow::Result<f64> {
-    // All sizes that copies have.
+    // The sizes of requests.
     const SIZES: &[u32] = &[CHUNK_SECTORS];
     let pattern =
         Pattern::Local { locality: 0.0, reads: if op == Op::Read { 100 } else { 0 }, sizes: SIZES, places: Places::Uniform };
@@ -234,7 +234,7 @@ fn try_out(
     })
 }
 
-/// What a volume got, next to what it would have got alone or on another array.
+/// A volume's service, compared with that on its reference disk, with the guarantees that are broken.
 pub fn got(cluster: &Cluster, on: &Assignment, volume: usize, here: &TenantMeasure, there: Option<&OnReference>) -> GotFigures {
     let seconds = here.wanted.as_secs_f64();
     let figures = there.map(|there| judge::compared(here, &there.first, &there.again));
@@ -331,7 +331,7 @@ fn standing(standing: Standing) -> &'static str {
     }
 }
 
-/// As the file says it.
+/// The choice as it is written in the file.
 fn word(choice: &impl serde::Serialize) -> String {
     serde_json::to_value(choice).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

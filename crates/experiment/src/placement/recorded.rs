@@ -1,5 +1,5 @@
-//! Traces and job files as what a volume is asked for: they are run alone on the volume's reference disk, and what reaches the disk's
-//! queue there is the volume's load.
+//! Traces and job files as workloads of volumes: they run alone on the volume's reference disk, and the requests at the disk's queue
+//! there become the volume's workload.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::comparison::Experiment;
 use crate::pool::Workers;
 use crate::tenants::Reference;
 
-/// Requests at most: more have to fit into memory.
+/// Maximum number of requests: more have to fit into memory.
 const MOST: usize = 2_000_000;
 
-/// Writes down what is asked.
+/// Records the issued requests of a run.
 #[derive(Default)]
 struct Recorder {
     issues: Vec<Issue>,
@@ -36,10 +36,10 @@ impl Pilot for Recorder {
     }
 }
 
-/// What a load asks of this disk, and how many sectors it reaches into it.
+/// The workload of a load on this disk, and the number of sectors up to the end of its last request's place.
 ///
 /// # Errors
-/// It cannot be read or does not fit on the disk, asks for nothing, or was interrupted.
+/// The load cannot be read, does not fit on the disk or issues no requests, or the run was interrupted.
 pub(super) fn run(load: &Path, reference: &Reference, seed: u64, workers: Workers) -> anyhow::Result<(Asks, u64)> {
     let mut experiment = Experiment::of_jobs(load, &reference.disk()?);
     experiment.seed = seed;
@@ -57,7 +57,7 @@ pub(super) fn run(load: &Path, reference: &Reference, seed: u64, workers: Worker
     issues.iter_mut().for_each(|issue| issue.arrival = Nanos(issue.arrival.0 - first.0));
     let last = issues.last().map_or(first, |issue| issue.arrival);
     let reach = issues.iter().map(|issue| issue.lba + u64::from(issue.sectors)).max().unwrap_or(1);
-    // It begins again when the last is done.
+    // The next cycle begins when the last request is completed.
     let lasts = (Nanos(ends.0.saturating_sub(first.0))).max(last + Nanos::from_millis(1));
     Ok((Asks::Recorded { issues: issues.into(), lasts }, reach))
 }

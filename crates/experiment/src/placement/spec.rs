@@ -1,4 +1,4 @@
-//! What people write down about arrays and volumes.
+//! The file format of arrays and volumes.
 //!
 //! ```toml
 //! [[array]]
@@ -31,33 +31,33 @@ use crate::pool::Workers;
 use crate::synthetic::asks::{Arrival, Pattern, Phase, Places};
 use crate::tenants::Reference;
 
-/// No such file is longer.
+/// Maximum size of a file.
 const MAX_BYTES: u64 = 16 << 20;
 /// Sectors of a MiB.
 const MIB: u64 = 2048;
-/// More volumes than this are not planned for: the matrix has a column for each.
+/// Maximum number of volumes: the matrix has a column for each.
 const VOLUMES: usize = 1_000;
 const ARRAYS: usize = 100;
 
-/// What a file says.
+/// The content of a file.
 #[derive(Clone, Debug)]
 pub struct Specification {
-    /// The file, as people named it.
+    /// The file's name as it was given.
     pub source: String,
     /// Arrays and volumes.
     pub cluster: Cluster,
-    /// By what is planned.
+    /// Parameters of the planner.
     pub rules: Rules,
-    /// Where volumes go that are nowhere yet.
+    /// Criterion for the array of a volume that is not placed yet.
     pub initial: Initial,
-    /// Samples of each volume, and how long each is.
+    /// Number of samples of each volume, and their length.
     pub samples: (usize, Nanos),
-    /// How fast volumes are copied; `None`: as fast as what is to spare allows.
+    /// Pace of copying in bytes per second; `None`: as much as the arrays can spare.
     pub copy_bytes_per_s: Option<u64>,
 }
 
 impl Specification {
-    /// How volumes are copied where this many bytes a second can be spared.
+    /// The pace of copying if the arrays can spare this many bytes per second.
     pub fn pace(&self, spare_bytes_per_s: u64) -> CopyPace {
         CopyPace { bytes_per_s: self.copy_bytes_per_s.unwrap_or(spare_bytes_per_s).max(1), ..CopyPace::default() }
     }
@@ -110,14 +110,14 @@ struct WrittenAsks {
     popular: bool,
 }
 
-/// Where errors are.
+/// The text and the name of a file, for the positions of errors.
 struct Text<'a> {
     text: &'a str,
     source: &'a str,
 }
 
 impl Text<'_> {
-    /// Where a byte is: the file and the line.
+    /// The position of a byte: the file and the line.
     fn at(&self, byte: usize) -> String {
         let before = &self.text.as_bytes()[..byte.min(self.text.len())];
         format!("{}:{}", self.source, before.iter().filter(|&&byte| byte == b'\n').count() + 1)
@@ -127,7 +127,7 @@ impl Text<'_> {
         format!("{}: {key}", self.at(value.span().start))
     }
 
-    /// A number within bounds.
+    /// A number within bounds, or `default` without a value.
     fn within<T: Copy + PartialOrd + std::fmt::Display>(
         &self,
         value: Option<Spanned<T>>,
@@ -143,10 +143,10 @@ impl Text<'_> {
 }
 
 impl Specification {
-    /// Reads a file. Loads that are traces or jobs are run alone on their volumes' reference disks to see what they ask for.
+    /// Reads a file. Loads that are traces or jobs run alone on their volumes' reference disks to record their requests.
     ///
     /// # Errors
-    /// It cannot be read, or what [`parse`](Specification::parse) says.
+    /// The file cannot be read, or those of [`parse`](Specification::parse).
     pub fn read(path: &Path, seed: u64, workers: Workers) -> anyhow::Result<Specification> {
         use std::io::Read;
         let source = path.to_string_lossy();
@@ -157,10 +157,10 @@ impl Specification {
         Specification::parse(&text, &source, seed, workers)
     }
 
-    /// Reads a file's text, which errors call `source`.
+    /// Parses a file's text; `source` names the file in errors.
     ///
     /// # Errors
-    /// What is wrong, by line and key, with the value and what would be right.
+    /// The text is not valid. The error names the line, the key, the value and a correct value.
     pub fn parse(text: &str, source: &str, seed: u64, workers: Workers) -> anyhow::Result<Specification> {
         let text = Text { text, source };
         let written: Written = toml::from_str(text.text).map_err(|error| {
@@ -194,7 +194,7 @@ impl Specification {
     }
 }
 
-/// Refuses an empty name, and one that is there already.
+/// Checks that a name is neither empty nor in use.
 fn new_name(text: &Text, name: &Spanned<String>, known: &[&str], what: &str) -> anyhow::Result<()> {
     let at = text.key(name, "name");
     ensure!(!name.get_ref().trim().is_empty(), "{at}: is empty; name the {what}");
@@ -285,10 +285,10 @@ fn array_of(text: &Text, on: &Spanned<String>, arrays: &[ClusterArray]) -> anyho
     })
 }
 
-/// Sizes of drawn requests, in sectors: 4 KiB to 1 MiB.
+/// Sizes of random requests, in sectors: 4 KiB to 1 MiB.
 static SIZES: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 
-/// Requests of one size, as patterns name them: a power of two from 4 to 1,024 KiB.
+/// The sizes of a pattern with one size: a power of two from 4 to 1,024 KiB.
 pub fn size(kib: i64) -> anyhow::Result<&'static [u32]> {
     let index = SIZES.iter().position(|sectors| i64::from(*sectors) == kib.saturating_mul(2));
     let index = index.with_context(|| format!("size_kib: {kib} should be a power of two from 4 to 1024"))?;

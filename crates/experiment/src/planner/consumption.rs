@@ -1,23 +1,23 @@
-//! What volumes take of arrays: the resource-consumption matrix.
+//! The resource-consumption matrix: the part of each array's time that each volume needs.
 
 use super::{Assignment, Basis, Rules};
 
-/// Tolerance where parts of an array's time are added up: sums of the same numbers in another order are the same.
+/// Tolerance for comparing sums of parts of an array's time: floating-point sums depend on the order of their terms.
 pub(super) const ROUNDING: f64 = 1e-9;
 
-/// What one sample of every volume takes of every array.
+/// One sample: the part of each array's time that each volume needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Consumption {
     /// By array, then by volume: seconds of the array's time for each second of the sample.
     demands: Vec<Vec<f64>>,
-    /// By volume: seconds of its reference disk's time for each second of the sample, at most 1; 0 of who was promised nothing.
+    /// By volume: seconds of its reference disk's time for each second of the sample, at most 1; 0 for a volume without a guarantee.
     rates: Vec<f64>,
     /// By array, then by volume: the part of the array's time while the volume is active ([`Need::time`](crate::capacity::Need)).
     times: Vec<Vec<f64>>,
 }
 
 impl Consumption {
-    /// From demands by array and volume, and the rates of the volumes (see there).
+    /// Creates a matrix from demands by array and volume, and a rate for each volume ([`Consumption::rate`]). All times are 0.
     ///
     /// # Panics
     /// If not every array has a demand of every volume.
@@ -27,7 +27,7 @@ impl Consumption {
         Consumption { demands, rates, times }
     }
 
-    /// The same with times by array and volume. They count in what fits on an array and not in shares.
+    /// Sets times by array and volume. They count in [`Survey::demand`] but not in shares.
     ///
     /// # Panics
     /// If not every array has a time of every volume.
@@ -37,7 +37,7 @@ impl Consumption {
         Consumption { times, ..self }
     }
 
-    /// The part of an array's time that a volume needs while it is active, with what its reference disk does.
+    /// The part of an array's time that a volume needs while it is active, at the pace of its reference disk.
     pub fn time(&self, array: usize, volume: usize) -> f64 {
         self.times[array][volume]
     }
@@ -47,25 +47,25 @@ impl Consumption {
         self.demands[array][volume]
     }
 
-    /// The same if the volume kept its reference disk busy all the time.
+    /// The part of an array's time that a volume would take if it kept its reference disk busy all the time; 0 without a reference disk.
     pub fn bound(&self, array: usize, volume: usize) -> f64 {
         let rate = self.rates[volume];
         if rate > 0.0 { self.demand(array, volume) / rate } else { 0.0 }
     }
 
-    /// The part of its reference disk's time that a volume used.
+    /// The part of its reference disk's time that a volume used, from 0 to 1.
     pub fn rate(&self, volume: usize) -> f64 {
         self.rates[volume]
     }
 
-    /// A cell of Table I, from 0 to 1: the volume's part of what all volumes would take of the array.
+    /// A cell of Table I, from 0 to 1: the volume's share of the sum of all volumes' demands on the array.
     pub fn share(&self, array: usize, volume: usize) -> f64 {
         let all: f64 = self.demands[array].iter().sum();
         if all > 0.0 { self.demands[array][volume] / all } else { 0.0 }
     }
 }
 
-/// What volumes take of arrays in several samples, and how much there is to take.
+/// Consumption matrices of several samples, with the capacity of the arrays and the size of the volumes.
 #[derive(Clone, Debug)]
 pub struct Survey {
     pub(super) samples: Vec<Consumption>,
@@ -75,8 +75,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// From matrices. Of each array its name, the part of its time that may be promised and its sectors; of each volume its name and its
-    /// sectors.
+    /// Creates a survey from matrices. `arrays`: name, part of its time that may be reserved, and size in sectors. `volumes`: name and
+    /// size in sectors.
     pub fn of(samples: Vec<Consumption>, arrays: Vec<(String, f64, u64)>, volumes: Vec<(String, u64)>, rules: Rules) -> Survey {
         Survey { samples, arrays, volumes, rules }
     }
@@ -86,40 +86,41 @@ impl Survey {
         &self.samples
     }
 
-    /// How many arrays there are.
+    /// The number of arrays.
     pub fn arrays(&self) -> usize {
         self.arrays.len()
     }
 
-    /// How many volumes there are.
+    /// The number of volumes.
     pub fn volumes(&self) -> usize {
         self.volumes.len()
     }
 
-    /// The part of its time that an array may promise.
+    /// The part of its time that may be reserved on an array.
     pub fn capacity(&self, array: usize) -> f64 {
         self.arrays[array].1
     }
 
-    /// A cell of the matrix over all samples, from 0 to 1.
+    /// The mean of a cell's share over all samples, from 0 to 1.
     pub fn share(&self, array: usize, volume: usize) -> f64 {
         let sum: f64 = self.samples.iter().map(|sample| sample.share(array, volume)).sum();
         sum / self.samples.len().max(1) as f64
     }
 
-    /// By how much a volume's share falls at least, in any sample, if it goes from one array to another; negative where it grows.
+    /// The smallest reduction of a volume's share over all samples if it moves from one array to another; negative if its share grows.
     pub fn reduction(&self, volume: usize, from: usize, to: usize) -> f64 {
         let each = self.samples.iter().map(|sample| sample.share(from, volume) - sample.share(to, volume));
         each.min_by(f64::total_cmp).unwrap_or(0.0)
     }
 
-    /// The same in the sample where it falls most.
+    /// The largest reduction over all samples.
     pub fn best_reduction(&self, volume: usize, from: usize, to: usize) -> f64 {
         let each = self.samples.iter().map(|sample| sample.share(from, volume) - sample.share(to, volume));
         each.max_by(f64::total_cmp).unwrap_or(0.0)
     }
 
-    /// What a volume is counted with on an array: the part of its work or of its time, whichever is more, in the sample where it is most.
+    /// The part of an array that is reserved for a volume: the larger of its demand and its time, in the sample where that is largest; 0
+    /// for a volume without a guarantee.
     pub fn demand(&self, array: usize, volume: usize) -> f64 {
         let of = |sample: &Consumption| match self.rules.basis {
             _ if sample.rate(volume) == 0.0 => 0.0,
@@ -129,24 +130,24 @@ impl Survey {
         self.samples.iter().map(of).fold(0.0, f64::max)
     }
 
-    /// What was promised on an array: the part of its time that its volumes are counted with.
+    /// The part of an array's time that is reserved for its volumes.
     pub fn load(&self, assignment: &Assignment, array: usize) -> f64 {
         let here = assignment.iter().enumerate().filter(|(_, host)| **host == Some(array));
         here.map(|(volume, _)| self.demand(array, volume)).sum()
     }
 
-    /// What an array could still promise; negative where it has promised too much.
+    /// The part of an array that can still be reserved; negative where it is overcommitted.
     pub fn spare(&self, assignment: &Assignment, array: usize) -> f64 {
         self.capacity(array) - self.load(assignment, array)
     }
 
-    /// Sectors that an array has left.
+    /// Sectors of an array that no volume occupies.
     pub fn free_sectors(&self, assignment: &Assignment, array: usize) -> u64 {
         let here = assignment.iter().zip(&self.volumes).filter(|(host, _)| **host == Some(array));
         self.arrays[array].2.saturating_sub(here.map(|(_, (_, sectors))| *sectors).sum())
     }
 
-    /// How many more volumes like this one fit in addition to those that are there.
+    /// The number of further volumes like this one that fit, over all arrays.
     pub fn more_like(&self, assignment: &Assignment, volume: usize) -> u64 {
         let on = |array: usize| {
             let room = self.free_sectors(assignment, array) / self.sectors(volume).max(1);
@@ -157,7 +158,7 @@ impl Survey {
         (0..self.arrays()).map(on).sum()
     }
 
-    /// Whether no array has promised more than it can keep, or holds more than it has room for.
+    /// Whether no array is overcommitted in time or in space.
     pub fn keeps_capacity(&self, assignment: &Assignment) -> bool {
         (0..self.arrays()).all(|array| {
             let held: u64 = assignment.iter().zip(&self.volumes).filter(|(host, _)| **host == Some(array)).map(|(_, v)| v.1).sum();

@@ -1,45 +1,45 @@
-//! Which volumes are significant, and which of them misplaced.
+//! Classifies volumes as significant and as misplaced.
 
 use super::{Assignment, Survey};
 
-/// How a volume stands where it is.
+/// The placement of a volume.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Standing {
-    /// Its share of its array is too small for a move to be worth the copying.
+    /// Its share of its array is below the threshold: too small for a move to be worth the copying.
     Insignificant,
     /// No array would reduce its share by more than the threshold.
     WellPlaced,
-    /// Some array would in some samples, but none in all.
+    /// An array would in some samples, but none in all.
     Wavering {
         /// The array.
         to: usize,
     },
-    /// This array would, in every sample.
+    /// An array would, in every sample.
     Misplaced {
-        /// The one that reduces it most.
+        /// The array with the largest reduction.
         to: usize,
-        /// By how much of the array's time at least, from 0 to 1.
+        /// The least reduction of its share over all samples, from 0 to 1.
         reduction: f64,
     },
-    /// It is nowhere yet.
+    /// It is on no array yet.
     Unplaced,
 }
 
-/// What is to be said of a volume.
+/// The finding about a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// Its number.
     pub volume: usize,
     /// Its share of the array where it is, from 0 to 1.
     pub share: f64,
-    /// How it stands.
+    /// Its placement.
     pub standing: Standing,
-    /// The same in words.
+    /// The placement as a sentence.
     pub text: String,
 }
 
 impl Survey {
-    /// How each volume stands.
+    /// Classifies each volume.
     pub fn findings(&self, assignment: &Assignment) -> Vec<Finding> {
         (0..self.volumes()).map(|volume| self.finding(assignment, volume)).collect()
     }
@@ -70,7 +70,7 @@ impl Survey {
         }
     }
 
-    /// The arrays that reduce a volume's share by more than the threshold in every sample, the one that reduces it most first.
+    /// The arrays that reduce a volume's share by more than the threshold in every sample, with the reduction, largest first.
     pub(super) fn destinations(&self, volume: usize, from: usize) -> Vec<(usize, f64)> {
         let others = (0..self.arrays()).filter(|to| *to != from);
         let each = others.map(|to| (to, self.reduction(volume, from, to)));
@@ -99,12 +99,12 @@ impl Survey {
     }
 }
 
-/// A part of one, in percent.
+/// Formats a ratio in percent.
 pub(super) fn percent(part: f64) -> String {
     format!("{:.1}%", part * 100.0)
 }
 
-/// A part of one, in points of a percentage.
+/// Formats a ratio in percentage points.
 pub(super) fn points(part: f64) -> String {
     let text = format!("{:.1}", part * 100.0);
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)

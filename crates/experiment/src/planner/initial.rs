@@ -1,33 +1,33 @@
-//! Where a new volume goes, and how room is made for one.
+//! The array for a new volume, and moves that make room for it.
 
 use super::consumption::ROUNDING;
 use super::findings::percent;
 use super::{Assignment, Move, Step, Survey};
 
-/// How a new volume's array is chosen among those that have room for it.
+/// The criterion among arrays with room for a new volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Initial {
-    /// The array with the most to spare (section IV.D).
+    /// The largest spare capacity (section IV.D).
     LargestSpare,
-    /// Where the volume's share is least. Not in the paper.
+    /// The volume's least share. Not in the paper.
     LeastShare,
 }
 
-/// Why a volume was not taken in.
+/// Why a volume does not fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejected {
-    /// For each array: the part of its time that the volume needs there, and what is left.
+    /// For each array: the part of its time that the volume needs there, and the spare part.
     pub arrays: Vec<(f64, f64)>,
-    /// In words.
+    /// The reason as a sentence.
     pub text: String,
 }
 
 impl Survey {
-    /// The array for a volume that is nowhere yet.
+    /// Chooses the array for a volume that is not placed yet.
     ///
     /// # Errors
-    /// None has room.
+    /// No array has room.
     pub fn initial(&self, assignment: &Assignment, volume: usize, by: Initial) -> Result<usize, Rejected> {
         let fits = |&array: &usize| {
             self.demand(array, volume) <= self.spare(assignment, array) + ROUNDING
@@ -41,13 +41,13 @@ impl Survey {
         (0..self.arrays()).filter(fits).max_by(better).ok_or_else(|| self.rejected(assignment, volume))
     }
 
-    /// Steps after which a volume that is nowhere yet has room, and where; beyond the paper, whose moves only look at what is there.
+    /// Moves after which a volume that is not placed yet fits, and its array. Beyond the paper, whose moves only consider placed volumes.
     ///
-    /// The volume is put, in thought, where its share is least. Then the move or the exchange of two is made that most lowers what arrays
-    /// promise beyond their capacity, until none does.
+    /// The volume is tentatively placed on the array with its least share. Then the move or swap that most reduces the overcommitment is
+    /// made until there is none; if that fails, the array with the next share is tried.
     ///
     /// # Errors
-    /// No room can be made so.
+    /// No array can be relieved that way.
     pub fn make_room(&self, assignment: &Assignment, volume: usize) -> Result<(Vec<Step>, usize), Rejected> {
         let mut homes: Vec<usize> = (0..self.arrays()).collect();
         homes.sort_by(|one, other| self.share(*one, volume).total_cmp(&self.share(*other, volume)).then(one.cmp(other)));
@@ -59,7 +59,7 @@ impl Survey {
         let mut now = assignment.clone();
         now[volume] = Some(home);
         let mut steps = Vec::new();
-        // Every step lowers what is too much; a volume need not move twice, so more steps than volumes lead nowhere.
+        // Every step reduces the excess. More steps than volumes are not tried: no volume needs to move twice.
         while self.excess(&now) > ROUNDING {
             if steps.len() == self.volumes() {
                 return None;
@@ -83,12 +83,12 @@ impl Survey {
         self.keeps_capacity(&now).then_some(steps)
     }
 
-    /// The parts of their time that arrays promise beyond their capacity, added up.
+    /// The overcommitment of all arrays, as parts of their time.
     fn excess(&self, assignment: &Assignment) -> f64 {
         (0..self.arrays()).map(|array| (-self.spare(assignment, array)).max(0.0)).sum()
     }
 
-    /// The move, or the two that swap places, that lower the excess most; the newcomer itself stays.
+    /// The move or swap of two volumes that reduces the excess most; the newcomer itself stays. `None` if there is none.
     fn best_relief(&self, assignment: &Assignment, newcomer: usize) -> Option<Vec<Move>> {
         let excess = self.excess(assignment);
         let crowded: Vec<usize> = (0..self.arrays()).filter(|array| self.spare(assignment, *array) < -ROUNDING).collect();

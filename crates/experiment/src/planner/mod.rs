@@ -1,4 +1,4 @@
-//! Which volume belongs on which array (Zhang, Xu, Jiang: "YouChoose", MSST 2012, sections III.C and IV.D).
+//! Assigns volumes to arrays (Zhang, Xu, Jiang: "YouChoose", MSST 2012, sections III.C and IV.D).
 //!
 //! ```text
 //!  what each volume needs of each array ─▶ Consumption        one for each sample: Table I
@@ -8,13 +8,12 @@
 //!                                                     ─▶ initial    where a new volume goes, and how room is made for it
 //! ```
 //! A volume's *demand* on an array is the part of the array's time that its requests take there. It is bounded by the volume's reference
-//! disk: no promise exceeds that disk. An array keeps its promises while demands on it add up to no more than its
-//! capacity.
+//! disk: no guarantee exceeds that disk. An array keeps its guarantees while the demands on it add up to no more than its capacity.
 //!
-//! Its *share* of an array is its demand there in percent of that of all volumes, wherever they are. Demands fall on every array that is
-//! faster; shares fall where a volume is more at home than the others, so shares are what tells who should move.
+//! Its *share* of an array is its demand there in percent of that of all volumes, wherever they are. On a faster array every demand is
+//! lower; the share is lower only if the volume gains more than others do. So shares tell which volumes to move.
 //!
-//! Nothing here knows a clock, a simulator or randomness: the same samples give the same plan.
+//! The planner uses no clock, simulator or random numbers: the same samples give the same plan.
 
 mod consumption;
 mod findings;
@@ -30,25 +29,24 @@ pub use findings::{Finding, Standing};
 pub use initial::{Initial, Rejected};
 pub use plan::{Move, Plan, Step};
 
-/// What a volume is counted with when promises are added up.
+/// The demand that is reserved for a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// With what it would take if it kept its reference disk busy all the time with requests such as those sampled: a promise holds
-    /// for who asks for all that was promised, too.
+    /// The demand if it kept its reference disk busy all the time with requests like those sampled: covers the whole guarantee.
     Reference,
-    /// With what it took: more volumes fit, as long as none asks for more than it did.
+    /// The sampled demand: more volumes fit, as long as none exceeds its sample.
     Sampled,
 }
 
-/// By what plans are made.
+/// Parameters of the planner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
-    /// By how much a move must reduce a volume's share of its array, from 0 to 1. The paper's is 0.1: ten points of the matrix.
+    /// Minimum reduction of a volume's share for a move, from 0 to 1. The paper's is 0.1: ten points of the matrix.
     pub threshold: f64,
-    /// How much of the reference disk's time is served in one go, as the scheduler has it (samples are cut accordingly).
+    /// Reference time served in one slot, as in the scheduler; samples are divided accordingly.
     pub slot: Nanos,
-    /// What volumes are counted with.
+    /// The demand that is reserved for volumes.
     pub basis: Basis,
 }
 
@@ -58,5 +56,5 @@ impl Default for Rules {
     }
 }
 
-/// Where each volume is, by number; `None`: nowhere yet.
+/// The array of each volume, by volume number; `None`: not placed yet.
 pub type Assignment = Vec<Option<usize>>;

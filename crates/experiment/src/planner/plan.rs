@@ -1,49 +1,49 @@
-//! Migrations and swaps that make arrays hold more (section III.C).
+//! Plans migrations and swaps that increase what arrays can hold (section III.C).
 //!
-//! Shares do not depend on where volumes are, and each move lowers the share that its volume has of its array by more than the threshold:
-//! so the sum of these shares falls with every step, and there is a last one.
+//! Termination: shares do not depend on the assignment, and each move reduces its volume's share by more than the threshold, so the sum of
+//! all volumes' shares on their arrays falls with every step.
 
 use super::consumption::ROUNDING;
 use super::findings::percent;
 use super::{Assignment, Survey};
 
-/// A volume goes from one array to another.
+/// A migration of one volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
     /// The volume's number.
     pub volume: usize,
-    /// Where it is.
+    /// The array that it leaves.
     pub from: usize,
-    /// Where it goes.
+    /// The array that it moves to.
     pub to: usize,
 }
 
-/// Moves that are made together: one, or several that swap places, each as far as the others, so that no array has to
-/// keep more promises on the way than before or after.
+/// Moves that are made together: a single one, or several that swap places and progress in proportion, so that on the way no array is
+/// loaded more than both before and after.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The moves.
     pub moves: Vec<Move>,
-    /// Why.
+    /// The reason, as a sentence.
     pub reason: String,
 }
 
-/// What to do, in order.
+/// Migrations in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// The steps.
     pub steps: Vec<Step>,
-    /// Where each volume is when all are done.
+    /// The assignment after all steps.
     pub after: Assignment,
-    /// What is misplaced and stays, and why.
+    /// Misplaced volumes that stay, with the reason.
     pub left: Vec<(usize, String)>,
 }
 
 impl Survey {
-    /// What to do for volumes that are where `assignment` says.
+    /// Plans the migrations of volumes that are placed as in `assignment`.
     ///
-    /// The volume whose share falls most moves first: to the array that lowers it most and has room, or can make room by giving up volumes
-    /// whose shares fall by more than the threshold, too.
+    /// The move with the largest reduction of a share comes first: to the array that reduces it most and has room, or can make room by
+    /// returning volumes whose shares fall by more than the threshold as well.
     pub fn plan(&self, assignment: &Assignment) -> Plan {
         let mut plan = Plan { after: assignment.clone(), ..Plan::default() };
         while let Some(step) = self.next_step(&plan.after) {
@@ -56,7 +56,7 @@ impl Survey {
         plan
     }
 
-    /// Every move that is worth it, the one that lowers a share most first.
+    /// Every move that reduces a share by more than the threshold, with the reduction, largest first.
     fn wanted(&self, assignment: &Assignment) -> Vec<(Move, f64)> {
         let placed = assignment.iter().enumerate().filter_map(|(volume, from)| Some((volume, (*from)?)));
         let mut wanted: Vec<(Move, f64)> = placed
@@ -93,7 +93,7 @@ impl Survey {
         })
     }
 
-    /// What goes the other way, as few as make room, those first whose shares fall most.
+    /// A swap: the move, and as few volumes in return as make room, those with the largest reduction of their share first.
     fn swap(&self, assignment: &Assignment, wanted: Move) -> Option<Step> {
         let Move { volume, from, to } = wanted;
         let there = (0..self.volumes()).filter(|other| assignment[*other] == Some(to));
@@ -115,7 +115,7 @@ impl Survey {
         None
     }
 
-    /// Whether neither of two arrays promises more than it can keep after a step, or than it did before if that was too much already.
+    /// Whether a step leaves neither of two arrays overcommitted, or more overcommitted than before.
     fn is_better(&self, before: &Assignment, after: &Assignment, arrays: [usize; 2]) -> bool {
         arrays.iter().all(|&array| {
             let most = self.capacity(array).max(self.load(before, array));
@@ -123,7 +123,8 @@ impl Survey {
         })
     }
 
-    /// Whether every array of a step has room for what comes before what goes has left it: both copies are kept until the step is done.
+    /// Whether every array of a step has space for the arriving volumes beside the leaving ones: both copies are kept until the step is
+    /// done.
     fn has_space(&self, assignment: &Assignment, moves: &[Move]) -> bool {
         (0..self.arrays()).all(|array| {
             let comes: u64 = moves.iter().filter(|each| each.to == array).map(|each| self.sectors(each.volume)).sum();

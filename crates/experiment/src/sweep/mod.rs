@@ -52,8 +52,8 @@ pub struct Outcome {
     pub is_whole: bool,
     /// Elapsed time in seconds.
     pub seconds: f64,
-    /// The share of the threads' time that was spent in simulations: of their processor time, and of the time in which they waited for files, for
-    /// each other and for the last one to end.
+    /// Share of the threads' time spent in simulations, 0 to 1. Their time is processor time plus time waiting for files, for each other
+    /// and for the last one to end.
     pub simulating_share: f64,
 }
 

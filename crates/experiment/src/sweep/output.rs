@@ -5,8 +5,8 @@
 //! DIR/_plan.json             the plan that it belongs to
 //! DIR/_progress/*.log        cases that are done and whose file is not: a line each, with its checksum
 //! ```
-//! Tools that read folders of Parquet leave out names that begin with `_`. A case is done when its line is in the log. Files are made
-//! under another name and renamed, so a killed sweep leaves whole files, and at most the last line of a log is torn: it is cut off.
+//! Tools that read folders of Parquet ignore names that begin with `_`. A case is done when its line is in the log. Files are written under
+//! another name and renamed, so a killed sweep leaves whole files, and only the last line of a log can be torn: it is truncated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -328,8 +328,8 @@ impl Output {
         (self.failed, self.first_error.as_deref())
     }
 
-    /// Takes down the result of a case. Once this returns, the case is done, whatever becomes of the process. If all cases of a file are there,
-    /// the file is returned, to be written without holding up others.
+    /// Records the result of a case. Once this returns, the case is done even if the process is killed. If all cases of a file are done,
+    /// the file is returned, to be written outside a lock.
     ///
     /// # Errors
     /// The folder cannot be written.

@@ -71,7 +71,7 @@ pub struct PlannedDisk {
 pub struct Plan {
     /// Path of the plan as given by the user.
     pub source: String,
-    /// A parsed plan.
+    /// Loads that are run on each disk.
     pub loads: Vec<PlannedLoad>,
     /// Disks on which each load is run.
     pub disks: Vec<PlannedDisk>,

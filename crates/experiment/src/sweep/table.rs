@@ -1,4 +1,4 @@
-//! A file of the data set: Parquet, a row for each case.
+//! A file of the data set: Parquet, one row per case.
 
 use std::io::Write;
 use std::sync::Arc;

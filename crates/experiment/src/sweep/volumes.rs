@@ -1,4 +1,5 @@
-//! Every volume of a cloud's trace, or of a folder of them: characterised, its device fitted where the trace tells response times, and advised.
+//! Analyses every volume of a cloud's trace, or of a folder of traces: characterisation, a fitted device if the trace has response times,
+//! and advice.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,9 +36,9 @@ const GAINS_PERCENT: f64 = 2.0;
 pub struct VolumesRequest {
     /// A trace with any number of volumes, or a folder of traces.
     pub path: PathBuf,
-    /// The disk, the candidates and how traces are read; its load is not used. Volumes are run on a disk of their own each.
+    /// The disk, the candidates and the options for reading traces; its load is not used. Each volume runs on a disk of its own.
     pub experiment: Experiment,
-    /// Whether a disk was named: else volumes are judged as they were recorded.
+    /// Whether a disk was named; otherwise volumes are judged as they were recorded.
     pub names_disk: bool,
 }
 
@@ -62,7 +63,7 @@ pub struct VolumeRow {
     pub mean_iops: Option<f64>,
     /// Requests in the busiest second.
     pub peak_iops: Option<f64>,
-    /// Share of requests that begin where the one before ended, or just behind.
+    /// Share of requests that begin at the end of the previous one, or just behind it.
     pub sequential_share: Option<f64>,
     /// Distinct bytes touched, 10^6.
     pub footprint_mb: Option<f64>,
@@ -72,8 +73,8 @@ pub struct VolumeRow {
     pub device: Option<String>,
     /// Recommended setting; `None` if there is no recommendation.
     pub setting: Option<String>,
-    /// What it gains over the active one, in percent of merit: simulated in full where a disk was named, else predicted. 0 where it is the
-    /// active one.
+    /// Gain over the active setting, in percent of merit: simulated in full if a disk was named, else predicted. 0 if the active setting is
+    /// recommended.
     pub gain_percent: Option<f64>,
     /// Verdict as a sentence.
     pub verdict: Option<String>,
@@ -86,7 +87,7 @@ pub struct VolumeRow {
 pub struct VolumesReport {
     /// Ordered by file and number.
     pub volumes: Vec<VolumeRow>,
-    /// Number of volumes that gain at least 2%.
+    /// Number of volumes with a gain of at least 2%.
     pub gaining: usize,
     /// Mean gain over all volumes with a verdict, in percent.
     pub mean_gain_percent: f64,
@@ -106,8 +107,8 @@ impl VolumesRequest {
     /// Analyses every volume that has no result in the folder yet, and writes the table once all are done.
     ///
     /// # Errors
-    /// The folder holds another request's volumes or cannot be written, a file cannot be read, or the work was interrupted: what is done stays
-    /// done.
+    /// The folder holds another request's volumes or cannot be written, a file cannot be read, or the work was interrupted; completed
+    /// volumes are kept.
     pub fn run(&self, folder: &Path, workers: Workers) -> anyhow::Result<VolumesReport> {
         let of = || format!("--output {}", folder.display());
         let merged = self.experiment.replay.same_devices;
@@ -311,7 +312,7 @@ impl Work<'_> {
             varied: Vec::new(),
         };
         let advised = match advise(&request, workers) {
-            // A volume may be larger than the disk, and hold less than it does.
+            // A volume may be larger than the disk although its data would fit.
             Err(error) if error.chain().any(|cause| cause.is::<FitError>()) => {
                 let mut request = request;
                 request.experiment.replay.fit = Fit::Compact;

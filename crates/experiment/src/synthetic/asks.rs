@@ -1,4 +1,4 @@
-//! What a tenant asks for: when, where, how much.
+//! Random request generation: arrival times, places and sizes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,41 +7,41 @@ use block::{Nanos, Op};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A time of one kind of load.
+/// A period with one kind of load.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// When it ends; it begins with the end of the one before.
+    /// Its end; it begins at the end of the previous phase.
     pub until: Nanos,
-    /// When requests come.
+    /// Arrival process.
     pub arrival: Arrival,
-    /// What they are.
+    /// Places, sizes and operations of requests.
     pub pattern: Pattern,
 }
 
-/// When requests come.
+/// An arrival process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrival {
-    /// Outstanding requests: each completion is followed by the next request.
+    /// Closed loop with this many requests outstanding: each completion is followed by the next request.
     Outstanding(u32),
-    /// One each time that this has passed, whatever becomes of those before.
+    /// Open loop, one request per interval.
     Every(Nanos),
-    /// At random, on average one each time that this has passed (a Poisson process).
+    /// Open loop, a Poisson process with this mean interval.
     AtRandom(Nanos),
 }
 
-/// What requests are.
+/// Places, sizes and operations of requests.
 #[derive(Clone, Debug)]
 pub enum Pattern {
-    /// As the synthetic traces of `YouChoose`, IV: the probability `locality` that a request begins where the one before ended, else it is
-    /// anywhere; a percentage are reads; `sizes` in sectors, each as likely.
+    /// Like the synthetic traces of `YouChoose`, section IV: with probability `locality` a request begins at the end of the previous one,
+    /// otherwise at a random place.
     Local {
-        /// From 0 to 1.
+        /// Probability of a sequential request, from 0 to 1.
         locality: f64,
-        /// Percent of reads.
+        /// Percentage of reads.
         reads: u32,
-        /// Sizes in sectors, each as likely.
+        /// Sizes in sectors, each with the same probability.
         sizes: &'static [u32],
-        /// Where those begin that do not follow the one before.
+        /// Distribution of the places of requests that are not sequential.
         places: Places,
     },
     /// Sequential reads of this many sectors through the volume.
@@ -49,58 +49,59 @@ pub enum Pattern {
     /// The reads of the FAIRIO report's Illustration 2, equations (i) and (ii): after every hundred, requests become 10 sectors larger, and
     /// the gaps between them 10 sectors wider.
     Growing,
-    /// The requests of a trace, one after the other and then from the first again. What lies beyond the volume is moved into it.
+    /// The requests of a trace, repeated in a cycle. Requests beyond the volume are wrapped into it.
     Recorded(Arc<[Drawn]>),
 }
 
-/// Where requests begin that follow no other.
+/// The distribution of places of requests that are not sequential.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Places {
-    /// Anywhere, all places alike.
+    /// Uniform over the volume.
     Uniform,
-    /// In one of 1,024 parts of the volume, the n-th in rank as often as 1/n of the first (Zipf's law); ranks are scattered over it.
+    /// In one of 1,024 parts of the volume, by Zipf's law: the part of rank n with 1/n of the probability of the first. Ranks are scattered
+    /// over the volume.
     Zipf,
 }
 
-/// Parts of a volume that Zipf's law ranks.
+/// Number of parts of a volume for Zipf's law.
 const PARTS: u64 = 1024;
 
-/// Draws one tenant's requests, one after the other.
+/// Generates the requests of one tenant.
 #[derive(Debug)]
 pub struct Draw {
     volume: Range<u64>,
     random: Xoshiro256PlusPlus,
-    /// Where the last request ended, from the volume's begin.
+    /// End of the last request, relative to the start of the volume.
     end: u64,
-    /// Requests drawn so far.
+    /// Requests generated so far.
     count: u64,
-    /// Sums of 1/n, for ranks by Zipf's law; empty until they are wanted.
+    /// Partial sums of 1/n, for Zipf's law; empty until first used.
     sums: Vec<f64>,
 }
 
-/// A drawn request.
+/// A generated request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
     /// The first sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
     /// Read or write.
     pub op: Op,
 }
 
 impl Draw {
-    /// Draws places within `volume`, in sectors.
+    /// Generates requests within `volume`, in sectors.
     pub fn new(volume: Range<u64>, random: Xoshiro256PlusPlus) -> Draw {
         Draw { volume, random, end: 0, count: 0, sums: Vec::new() }
     }
 
-    /// How long after the one before the next request comes, if requests come at random.
+    /// A random interval of a Poisson process with this mean.
     pub fn gap(&mut self, mean: Nanos) -> Nanos {
         Nanos((-(1.0 - self.random.random::<f64>()).ln() * mean.0 as f64).round() as u64)
     }
 
-    /// Draws the next request of this pattern.
+    /// Generates the next request of this pattern.
     pub fn next(&mut self, pattern: &Pattern) -> Drawn {
         let length = self.volume.end - self.volume.start;
         let (begin, sectors, op) = match *pattern {
@@ -123,14 +124,14 @@ impl Draw {
                 (begin, sectors, if is_read { Op::Read } else { Op::Write })
             }
         };
-        // Who comes to the end goes on at the begin.
+        // At the end of the volume, wrap around.
         let begin = if begin + u64::from(sectors) > length { 0 } else { begin };
         self.end = begin + u64::from(sectors);
         self.count += 1;
         Drawn { lba: self.volume.start + begin, sectors, op }
     }
 
-    /// Aligned as the request is long.
+    /// A random place, aligned to the size of the request.
     fn somewhere(&mut self, length: u64, sectors: u64, places: Places) -> u64 {
         let blocks = (length / sectors).max(1);
         let block = match places {
@@ -144,7 +145,7 @@ impl Draw {
         block * sectors
     }
 
-    /// A part of the volume, by Zipf's law.
+    /// A random part of the volume, by Zipf's law.
     fn part(&mut self) -> u64 {
         if self.sums.is_empty() {
             let sum = |sum: &mut f64, rank: u64| {
@@ -156,7 +157,7 @@ impl Draw {
         let total = self.sums.last().copied().unwrap_or(1.0);
         let drawn = self.random.random::<f64>() * total;
         let rank = self.sums.partition_point(|sum| *sum <= drawn) as u64;
-        // An odd factor visits each part once.
+        // An odd factor permutes the parts.
         rank.min(PARTS - 1).wrapping_mul(389) % PARTS
     }
 }

@@ -1,6 +1,7 @@
-//! Tenants whose requests are drawn here, side by side on a device: what the experiments of papers about sharing are made of.
+//! Tenants with randomly generated requests that share a device: the workloads of papers about sharing.
 //!
-//! A tenant asks at the block layer, without a host's page cache in between, as the traces do by which these papers drive `DiskSim`.
+//! Tenants issue requests at the block layer, without a host's page cache in between, as the traces do by which these papers drive
+//! `DiskSim`.
 
 pub mod asks;
 mod source;
@@ -18,34 +19,34 @@ pub use asks::{Arrival, Pattern, Phase, Places};
 use progress::monitor::Monitor;
 use source::Drawn;
 
-/// A tenant that asks.
+/// A tenant and its workload.
 #[derive(Clone, Debug)]
 pub struct Actor {
-    /// Who it is, and what it was promised.
+    /// The tenant with its guarantee.
     pub tenant: Tenant,
     /// Sectors of its volume.
     pub sectors: u64,
-    /// What it asks for, one after the other.
+    /// Phases of its workload, in order.
     pub phases: Vec<Phase>,
 }
 
-/// A device, and who shares it: their volumes lie one after the other.
+/// A device and the tenants that share it. Their volumes lie one after the other.
 #[derive(Clone, Debug)]
 pub struct Stage {
     /// The device.
     pub profile: Profile,
     /// Its queue.
     pub queue: QueueSettings,
-    /// What of the device differs from its profile.
+    /// Device options that override the profile.
     pub device: DeviceOptions,
-    /// Who shares it.
+    /// The tenants that share it.
     pub actors: Vec<Actor>,
-    /// Of everything that is drawn. What an actor asks for depends on its number and this alone.
+    /// Seed of all random numbers. The requests of an actor depend only on its number and this seed.
     pub seed: u64,
 }
 
 impl Stage {
-    /// Who is on the device, and where.
+    /// The tenants with the sectors of their volumes.
     ///
     /// # Errors
     /// The volumes do not fit.
@@ -69,20 +70,20 @@ impl Stage {
         self.actors.iter().map(volume).collect()
     }
 
-    /// Runs them all under a scheduler until each of them is done.
+    /// Runs all actors under a scheduler until each is done.
     ///
     /// # Errors
-    /// As [`Stage::roster`]; or it was interrupted.
+    /// Those of [`Stage::roster`]; or the run was interrupted.
     pub fn run(&self, scheduler: &Setting, monitor: &dyn Monitor) -> anyhow::Result<RunSummary> {
         let roster = self.roster()?;
         let source = Drawn::new(self.actors.iter().zip(self.volumes()).enumerate(), self.seed);
         self.run_source(source, (&self.profile, self.device), &roster, scheduler, monitor)
     }
 
-    /// Runs one of them alone, on a device of its own that holds its volume and nothing else, in the order of `scheduler`.
+    /// Runs one actor alone, on a device of its own that holds only its volume, under `scheduler`.
     ///
     /// # Errors
-    /// As [`Stage::run`].
+    /// The volume does not fit on the device; or the run was interrupted.
     pub fn run_alone(
         &self,
         number: usize,

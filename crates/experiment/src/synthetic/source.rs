@@ -1,4 +1,4 @@
-//! Tenants' requests as a source of the event loop.
+//! Tenants' random requests as a source of the event loop.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,26 +11,26 @@ use super::Actor;
 use super::asks::{Arrival, Draw, Phase};
 use crate::chance;
 
-/// A request that is due. Of those due at the same time the one that was noted first comes first.
+/// A scheduled request. Requests at the same time are issued in the order in which they were scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due {
     at: Nanos,
     number: u64,
     player: usize,
-    /// The phase that makes it come by the clock; `None`: it follows one that is done.
+    /// The phase with open arrivals that it belongs to; `None`: it follows a completed request.
     by_clock: Option<usize>,
 }
 
-/// An actor at work.
+/// The state of an actor.
 struct Player {
     stream: u32,
     phases: Vec<Phase>,
     draw: Draw,
-    /// Of its requests, those that others will follow.
+    /// Number of outstanding requests whose completion triggers another.
     outstanding: u32,
 }
 
-/// Several actors.
+/// The request source of several actors.
 pub(super) struct Drawn {
     players: Vec<Player>,
     due: BinaryHeap<Reverse<Due>>,
@@ -39,7 +39,7 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    /// Actors with their numbers and volumes.
+    /// Schedules actors, given with their numbers and volumes.
     pub(super) fn new<'a>(actors: impl Iterator<Item = (usize, (&'a Actor, Range<u64>))>, seed: u64) -> Drawn {
         let player = |(number, (actor, volume)): (usize, (&Actor, Range<u64>))| Player {
             stream: number as u32,
@@ -68,7 +68,7 @@ impl Drawn {
         self.numbers += 1;
     }
 
-    /// What is due becomes a request, unless its phase is over or has as many outstanding as it should.
+    /// Issues a scheduled request, unless its phase has ended or the queue depth is reached.
     fn issue(&mut self, due: Due, now: Nanos) -> Option<Issue> {
         let player = &mut self.players[due.player];
         let phase = player.phases.iter().position(|phase| due.at < phase.until)?;
@@ -88,10 +88,10 @@ impl Drawn {
         if let Some(next) = next.filter(|next| *next < until) {
             self.note(next, due.player, due.by_clock);
         }
-        // Those that others follow have odd tokens.
+        // Odd tokens mark requests whose completion triggers another.
         let token = 2 * self.issued + u64::from(due.by_clock.is_none());
         self.issued += 1;
-        // By the clock: the response time counts from when it was due.
+        // Open arrivals: the response time counts from the scheduled time.
         let arrival = if due.by_clock.is_some() { due.at } else { now };
         let (lba, sectors, op) = (drawn.lba, drawn.sectors, drawn.op);
         Some(Issue { arrival, lba, sectors, op, sync: true, stream, priority: Priority::DEFAULT, token })

@@ -1,24 +1,24 @@
-//! Tenants in a job file's comments, which fio passes over:
+//! Tenants in a job file's comments, which fio ignores:
 //!
 //! ```ini
 //! [oltp]
 //! ; seekwise: tenant=database weight=3 reference=barracuda
 //! ```
-//! A comment in a job's section makes the job its tenant's. Of a tenant with several jobs one comment says what it was promised, the
-//! others only its name.
+//! A comment in a job's section assigns the job to a tenant. If a tenant has several jobs, one comment has its guarantee, the others
+//! only its name.
 
 use anyhow::{Context, bail, ensure};
 use toml::Value;
 
 use super::contract::Entry;
 
-/// How such a comment begins, behind the `;` or `#`.
+/// Prefix of such a comment, after the `;` or `#`.
 const MARK: &str = "seekwise:";
 
 /// The tenants of a job file's text, in order of their first jobs.
 ///
 /// # Errors
-/// A comment stands where it says nothing, or is not what it should be.
+/// A comment is outside a job's section, or its syntax is wrong.
 pub(super) fn entries(text: &str, source: &str) -> anyhow::Result<Vec<Entry>> {
     let mut entries: Vec<(String, Entry, Vec<Value>)> = Vec::new();
     let mut section = None;
@@ -42,7 +42,7 @@ pub(super) fn entries(text: &str, source: &str) -> anyhow::Result<Vec<Entry>> {
     Ok(with_jobs.collect())
 }
 
-/// `key=value` separated by blanks.
+/// Parses `key=value` pairs separated by blanks.
 fn keys(words: &str, line: usize) -> anyhow::Result<Vec<(String, usize, Value)>> {
     let pairs = words.split_whitespace().map(|word| {
         let pair = word.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty());
@@ -58,7 +58,7 @@ fn keys(words: &str, line: usize) -> anyhow::Result<Vec<(String, usize, Value)>>
     Ok(pairs)
 }
 
-/// A value without quotes.
+/// Parses a value without quotes.
 fn typed(text: &str) -> Value {
     match text {
         "true" => Value::Boolean(true),

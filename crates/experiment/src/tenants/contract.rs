@@ -1,4 +1,4 @@
-//! What people write down about tenants: a TOML file with a table for each, or comments in the job file itself.
+//! Contracts with tenants: a TOML file with a table for each, or comments in the job file itself.
 //!
 //! ```toml
 //! [[tenant]]
@@ -6,7 +6,7 @@
 //! jobs = ["oltp", "log"]
 //! reference = "barracuda"
 //! ```
-//! Both are read into the same keys with the same checks.
+//! Both have the same keys with the same checks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,21 +23,21 @@ use crate::world::hexadecimal;
 
 mod rates;
 
-/// No such file is longer: ten thousand tenants need a megabyte.
+/// Maximum size of a file: ten thousand tenants need a megabyte.
 const MAX_BYTES: u64 = 16 << 20;
 /// Sectors of a MiB.
 const MIB: u64 = 2048;
-/// Weights, as cgroup v2 has them (`io.weight`).
+/// Range of weights, as in cgroup v2 (`io.weight`).
 const WEIGHTS: std::ops::RangeInclusive<i64> = 1..=10_000;
-/// The longest bound of a response time, in milliseconds: an hour.
+/// Maximum bound of a response time, in milliseconds: an hour.
 const MAX_LATENCY_MS: f64 = 3_600_000.0;
-/// The keys of a tenant, without those of its rates.
+/// Keys of a tenant, except those of its rates.
 const KEYS: [&str; 7] = ["name", "jobs", "volumes", "weight", "reference", "best_effort", "latency_p99_ms"];
 
-/// Tenants, and what each was promised.
+/// The tenants with their guarantees.
 #[derive(Clone, Debug)]
 pub struct Contract {
-    /// The file, as errors call it.
+    /// The file's name in errors.
     pub source: String,
     /// SHA-256 of the text, in hexadecimal.
     pub sha256: String,
@@ -45,33 +45,34 @@ pub struct Contract {
     pub promises: Vec<TenantGuarantee>,
 }
 
-/// One tenant, and what it was promised.
+/// A tenant and its guarantee.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantGuarantee {
-    /// What people call it.
+    /// Name for reports and errors.
     pub name: String,
-    /// Where it is written down: a line of the file, from 1.
+    /// The line of the file where it begins, from 1.
     pub line: usize,
     /// Its jobs in a job file, or its streams in a trace, by name or number.
     pub jobs: Vec<String>,
-    /// Its sectors on the disk. Empty: those of its jobs' files, and in a trace wherever its streams go.
+    /// Its sectors on the disk. If empty, those of its jobs' files, and in a trace the sectors that its
+    /// streams access.
     pub volumes: Vec<Range<u64>>,
     /// Its share of the disk's time, relative to the others' weights.
     pub weight: u32,
-    /// Whether the weight was written down, and so was promised.
+    /// Whether the weight was written down, and so is part of the guarantee.
     pub is_weighted: bool,
-    /// The disk that it is never served worse than.
+    /// The reference disk: the tenant is never served worse than on it.
     pub reference: Option<Reference>,
-    /// It gets what others leave.
+    /// Whether it only gets spare capacity, without a guarantee.
     pub best_effort: bool,
-    /// Its reservation and its limits.
+    /// Its reservation and limits.
     pub rates: Rates,
     /// The bound of the 99th percentile of its response times.
     pub latency_p99: Option<Nanos>,
 }
 
 impl TenantGuarantee {
-    /// A tenant that has these jobs, and that nothing was promised.
+    /// A tenant with these jobs and no guarantee.
     pub fn new(name: &str, jobs: &[&str]) -> TenantGuarantee {
         TenantGuarantee {
             name: name.to_owned(),
@@ -88,15 +89,15 @@ impl TenantGuarantee {
     }
 }
 
-/// A tenant's keys as they were written, with the byte at which each begins.
+/// A tenant's keys with the lines on which they begin.
 pub(super) struct Entry {
-    /// Where it begins: a line from 1.
+    /// The line where the tenant begins, from 1.
     pub line: usize,
-    /// The keys with their lines and values.
+    /// Keys with their lines and values.
     pub keys: Vec<(String, usize, Value)>,
 }
 
-/// The file as TOML has it.
+/// The structure of the TOML file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -108,7 +109,7 @@ impl Contract {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or what [`parse`](Contract::parse) says.
+    /// The file cannot be read, or those of [`parse`](Contract::parse).
     pub fn read(path: &Path) -> anyhow::Result<Contract> {
         use std::io::Read;
         let source = path.to_string_lossy();
@@ -119,10 +120,10 @@ impl Contract {
         Contract::parse(&text, &source)
     }
 
-    /// Reads a file's text, which errors call `source`.
+    /// Parses a file's text. `source` names the file in errors.
     ///
     /// # Errors
-    /// What is wrong, with its line, the tenant, the key and what would be right.
+    /// The text is not valid. The error names the line, the tenant, the key and a correct value.
     pub fn parse(text: &str, source: &str) -> anyhow::Result<Contract> {
         let line = |byte: usize| text.as_bytes()[..byte.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1;
         let written: Written = toml::from_str(text).map_err(|error| {
@@ -140,10 +141,10 @@ impl Contract {
         Contract::of(entries.collect(), text, source)
     }
 
-    /// The tenants that a job file's comments name; `None` if they name none. Errors call the file `source`.
+    /// The tenants in a job file's comments; `None` if there are none. `source` names the file in errors.
     ///
     /// # Errors
-    /// As [`parse`](Contract::parse).
+    /// Those of [`parse`](Contract::parse).
     pub fn of_job_file(text: &str, source: &str) -> anyhow::Result<Option<Contract>> {
         let entries = super::comments::entries(text, source)?;
         if entries.is_empty() { Ok(None) } else { Contract::of(entries, text, source).map(Some) }
@@ -164,7 +165,7 @@ impl Contract {
     }
 }
 
-/// Reads one tenant's keys.
+/// Parses one tenant.
 fn promise(entry: &Entry, source: &str) -> anyhow::Result<TenantGuarantee> {
     let name = entry.keys.iter().find(|(key, ..)| key == "name");
     let (_, line, name) = name.with_context(|| format!("{source}:{}: tenant: has no name; name = \"database\"", entry.line))?;
@@ -178,7 +179,7 @@ fn promise(entry: &Entry, source: &str) -> anyhow::Result<TenantGuarantee> {
     Ok(promise)
 }
 
-/// Sets one key.
+/// Sets one key to a value.
 fn set(promise: &mut TenantGuarantee, key: &str, value: &Value) -> anyhow::Result<()> {
     match key {
         "name" => {}
@@ -216,7 +217,7 @@ fn set(promise: &mut TenantGuarantee, key: &str, value: &Value) -> anyhow::Resul
     Ok(())
 }
 
-/// Refuses what is right by itself and makes no sense together.
+/// Checks combinations of keys that are valid one by one.
 fn check(promise: &TenantGuarantee) -> anyhow::Result<()> {
     ensure!(
         !promise.jobs.is_empty() || !promise.volumes.is_empty(),

@@ -1,4 +1,4 @@
-//! Guarantee and result of each tenant: figures, and as text which guarantees were broken.
+//! Evaluates the guarantees of each tenant: figures, and broken guarantees as sentences.
 
 use block::Nanos;
 use report::record::{
@@ -20,26 +20,26 @@ mod rates;
 
 pub use rates::{RateFigures, rate_figures};
 
-/// The lengths of windows that are judged.
+/// Lengths of the evaluated windows.
 pub const WINDOWS: [Nanos; 3] = [Nanos::from_millis(100), Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
-/// A tenant is served as well as by its reference disk if, up to what chance makes, it gets this part of its throughput, …
+/// Minimum throughput relative to the reference disk, except for chance.
 pub const THROUGHPUT: f64 = 0.97;
-/// … no more than this part of the windows of a second is in violation, …
+/// Maximum part of the windows of a second that may be in violation.
 pub const VIOLATED: f64 = 0.01;
-/// … and its p99 response time is at most this many times the reference disk's.
+/// Maximum p99 response time relative to the reference disk.
 pub const P99: f64 = 1.1;
-/// A share is kept if no more than this is missing, in points.
+/// Maximum shortfall of a share, in percentage points.
 const SHARE_POINTS: f64 = 1.0;
-/// Shares are not judged over less than this.
+/// Minimum time over which shares are evaluated.
 const SHARE_TIME: Nanos = Nanos::from_millis(1_000);
-/// The window in which rates are judged.
+/// The window in which rates are evaluated.
 const SECOND: Nanos = WINDOWS[1];
-/// Bins of a curve at most.
+/// Maximum number of bins of a curve.
 const CURVE: u64 = 600;
 
-/// Judges a run. `alone` are what the tenants get alone, in the contract's order; `None` for those without a reference disk.
+/// Evaluates a run. `alone` has the tenants' service alone, in the contract's order; `None` for those without a reference disk.
 ///
-/// `None` if the run was not one before a queue with the contract's roster.
+/// Returns `None` if the run's queue did not have the contract's roster.
 pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]) -> Option<Tenancy> {
     let measured = outcome.measure.tenants.as_deref()?;
     let has_weights = contract.promises.iter().any(|promise| promise.is_weighted);
@@ -67,7 +67,7 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
     })
 }
 
-/// What the disk needs to be as good as all the reference disks at once (see [`need`](crate::capacity::need)).
+/// The part of the disk needed to be as good as all the reference disks at once (see [`need`](crate::capacity::need)).
 pub fn capacity(alone: &[Option<&Alone>]) -> Option<CapacityFigures> {
     let each: Vec<Option<Need>> = alone.iter().map(|alone| alone.map(|alone| alone.need)).collect();
     let guaranteed: Vec<Need> = each.iter().flatten().copied().collect();
@@ -87,8 +87,8 @@ fn sum(bins: &[u64]) -> u64 {
     bins.iter().sum()
 }
 
-/// Each tenant's part of the time that the disk worked for tenants in the bins before `until` in which all of them wanted something, in per
-/// cent. `None`: there was too little such time.
+/// Each tenant's part of the device time in percent, over the bins before `until` in which all of them had requests outstanding. `None`:
+/// there was too little such time.
 pub fn shares(measured: &Tenants, ledger: &Ledger, until: Nanos) -> Option<Vec<f64>> {
     let tenants = measured.on_roster().len();
     let mut all_active = measured.all_active().clone();
@@ -144,7 +144,7 @@ fn tenant(
     }
 }
 
-/// The tenant's figures here next to those on its reference disk, and how much those differ from a second run `again` there.
+/// Compares a tenant's service here with that on its reference disk, whose variation is measured by a second run `again`.
 pub fn compared(here: &TenantMeasure, there: &TenantMeasure, again: &TenantMeasure) -> ReferenceFigures {
     let comparison = ServiceComparison::new(here, there);
     let windows = WINDOWS.map(|length| {
@@ -177,7 +177,7 @@ pub fn compared(here: &TenantMeasure, there: &TenantMeasure, again: &TenantMeasu
     }
 }
 
-/// Says in which figures a tenant had less than its reference disk would give, by more than chance makes (see [`significance`](super::significance)).
+/// The figures that are worse than on the reference disk by more than chance (see [`significance`](super::significance)), as sentences.
 pub fn worse_than_reference(disk: &str, figures: &ReferenceFigures) -> Vec<String> {
     let ReferenceFigures { throughput_ratio, p99_ratio, p99_ratio_at_least, chance, .. } = figures;
     let mut broken = Vec::new();
@@ -213,7 +213,7 @@ fn too_small_a_share(share: &ShareFigures) -> Option<String> {
         .then(|| format!("it got {got_percent:.1}% of the disk's time; its share is {promised_percent:.1}%"))
 }
 
-/// Throughput by the wall clock, in bins of a second or more.
+/// Throughput by wall-clock time, in bins of a second or more.
 fn curve(here: &TenantMeasure, there: Option<&TenantMeasure>) -> TenantCurve {
     let lines = [Some(here), there].into_iter().flatten().map(|measure| &measure.timeline);
     let mut width = lines.map(Timeline::width).fold(SECOND, Nanos::max);

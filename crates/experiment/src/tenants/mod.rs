@@ -1,4 +1,4 @@
-//! Tenants: who shares a disk, what each was promised, and what it got.
+//! Tenants that share a disk: their guarantees, and the service they get.
 //!
 //! ```text
 //! FILE.toml, or comments in a job file ─▶ Contract ─▶ block::Roster ─▶ the schedulers, the queue and the meter of a run

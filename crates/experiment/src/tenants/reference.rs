@@ -1,4 +1,4 @@
-//! The disk that a tenant was promised never to be served worse than.
+//! The reference disk of a tenant: the guarantee is to be served never worse than on it.
 
 use std::fmt;
 use std::path::Path;
@@ -21,31 +21,31 @@ use crate::load::{Draws, Load};
 use crate::reference_disk::{reference_disk, spec};
 use crate::world::World;
 
-/// How a device that takes the same time for every request is written: `constant:request_ms=10,mb_s=20`.
+/// Prefix of a device with the same service time for every request: `constant:request_ms=10,mb_s=20`.
 const CONSTANT: &str = "constant:";
 
-/// What the file of a learned device ends with.
+/// File name extension of a learned device.
 const MODEL: &str = ".json";
 
-/// The scheduler that holds limits on a reference disk. It serves a tenant alone as if there were none.
+/// The scheduler that enforces limits on a reference disk. It serves a lone tenant in arrival order, as without a scheduler.
 const LIMITS: &str = "youchoose";
 
-/// A disk that serves anything is as large as any.
+/// Sectors of a modelled disk without a capacity.
 const ANY_CAPACITY: u64 = 1 << 54;
 
 /// A reference disk.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    /// As people write it.
+    /// The specification as it was given.
     text: String,
     kind: Kind,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// A disk as `--disk` names it.
+    /// A disk as named by `--disk`.
     Disk(Profile),
-    /// A device that was learned (`seekwise disk learn`).
+    /// A learned device model (`seekwise disk learn`).
     Model(DeviceModel),
     /// The same time for every request: plain bounds of throughput and response time.
     Constant(ConstantTime),
@@ -64,11 +64,11 @@ impl fmt::Display for Reference {
 }
 
 impl Reference {
-    /// Reads a disk as `--disk` names it, the file of a learned device (`.json`), or `constant:request_ms=10,mb_s=20`, one of the two at
-    /// least.
+    /// Reads a disk as named by `--disk`, the file of a learned device (`.json`), or `constant:request_ms=10,mb_s=20` with at least one of
+    /// its two keys.
     ///
     /// # Errors
-    /// There is no such disk.
+    /// There is no such disk, its file cannot be read, or a figure is wrong.
     pub fn parse(text: &str) -> anyhow::Result<Reference> {
         let kind = match text.strip_prefix(CONSTANT) {
             Some(figures) => Kind::Constant(constant(figures).with_context(|| text.to_owned())?),
@@ -83,16 +83,16 @@ impl Reference {
         Reference { text: profile.name().to_owned(), kind: Kind::Disk(profile.clone()) }
     }
 
-    /// As `--disk` names it.
+    /// The disk as named by `--disk`.
     ///
     /// # Errors
-    /// It is no disk that has a profile.
+    /// It has no profile, so jobs and traces cannot run on it.
     pub fn disk(&self) -> anyhow::Result<String> {
         ensure!(self.profile().is_some(), "{}: only a disk can be asked by jobs or a trace", self.text);
         Ok(self.text.clone())
     }
 
-    /// The profile, if it is a disk that has one.
+    /// The disk's profile; `None` for a learned or constant device.
     pub fn profile(&self) -> Option<&Profile> {
         match &self.kind {
             Kind::Disk(profile) => Some(profile),
@@ -114,19 +114,19 @@ impl Reference {
         self.shadow().queue()
     }
 
-    /// The same for a tenant with these limits, which hold there as well: what its own limit takes is not taken by others.
+    /// [`Reference::queue`] with the tenant's own limits enforced, so that throughput lost to its own limit is not attributed to others.
     pub fn queue_within(&self, rates: &Rates) -> Queue {
         let Some(limits) = block::find(LIMITS).filter(|_| rates.is_limited()) else { return self.queue() };
         let shadow = self.shadow();
         let mut queue = shadow.queue_under((limits.build)(&QueueSettings::default().limits(), &limits.defaults()));
         let tenant = Tenant::new("").with_rates(Rates { reservation: Rate::default(), ..*rates });
-        // One tenant with one volume has nothing to contradict.
+        // A roster of one tenant with one volume cannot be contradictory.
         let roster = Roster::new(vec![tenant], vec![(0..queue.capacity_sectors(), 0)], &[], 1);
         queue.set_roster(&roster.unwrap_or_default());
         queue
     }
 
-    /// The disk that a tenant has to itself, behind a queue without a scheduler.
+    /// The tenant's private reference disk, behind a queue without a scheduler.
     fn shadow(&self) -> ReferenceDisk {
         let settings = QueueSettings::default();
         match &self.kind {
@@ -145,20 +145,20 @@ impl Reference {
     }
 }
 
-/// What a tenant gets alone.
+/// The service that a tenant gets alone.
 #[derive(Clone, Debug)]
 pub struct Alone {
     /// On its reference disk.
     pub reference: TenantMeasure,
-    /// The same with other random numbers: how much the disk differs from itself by chance.
+    /// On the reference disk with other random numbers: the variation by chance.
     pub again: TenantMeasure,
     /// On the disk that it shares with others.
     pub here: TenantMeasure,
-    /// What of it the tenant needs to be served as there.
+    /// The part of that disk that the tenant needs for its guarantee.
     pub need: Need,
 }
 
-/// Runs what a tenant asks for alone, on its reference disk and on the disk of this world.
+/// Runs a tenant's load alone, on its reference disk and on the disk of this world.
 ///
 /// # Errors
 /// It was interrupted, or the load failed.
@@ -178,7 +178,7 @@ pub fn alone(
     let (settings, mut recorded) = (world.host.queue(), Recorded::default());
     let on_host = |merges| capacity::host(&world.profile, world.device, QueueSettings { merges, ..settings });
     let mut host = on_host(settings.merges);
-    // There are no tenants there: the account is of the whole.
+    // The ledger of an empty roster counts the work of the whole device.
     host.set_roster(&Roster::default());
     let here = run(host, Draws::OfTheRun, Some(&mut recorded))?;
     let work = here.ledger.as_ref().map_or(Nanos::ZERO, Ledger::work);
@@ -191,8 +191,8 @@ pub fn alone(
     Ok(Alone { reference, again, here, need })
 }
 
-/// What of the host is needed to serve a tenant as its reference disk does; `work` is what the host's units did for what it got `here`,
-/// of which the device saw the recorded requests. `neighbour`: the capacity in sectors among which another tenant has its requests, if there is one.
+/// The part of the host needed to serve a tenant like its reference disk. `work` is the host's work for the service `here`, `recorded` its
+/// requests at the device. `neighbour`: the capacity in sectors over which another tenant's requests are spread, if there is one.
 fn need(
     (reference, here): (&TenantMeasure, &TenantMeasure),
     work: Nanos,
@@ -208,7 +208,7 @@ fn need(
     };
     let never = AtomicBool::new(false);
     let stop = watch.stop.unwrap_or(&never);
-    // The device's requests and work for each that the tenant got, at the pace at which the reference disk serves those.
+    // Requests and work of the device for each unit that the tenant got, at the reference disk's pace.
     let requests = recorded.count() as f64;
     let seconds = here.wanted.as_secs_f64();
     let rate = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
@@ -229,7 +229,7 @@ fn service(measure: &TenantMeasure) -> Service {
     Service { iops: measure.iops(), p99_s: measure.p99().as_secs_f64() }
 }
 
-/// The part of its most active second in which a tenant is active: bursts that last longer than that need as much as a load without pauses.
+/// Mean activity relative to the most active second, at most 1: bursts longer than a second need as much as a load without pauses.
 fn activity(measure: &TenantMeasure) -> f64 {
     let mut seconds = measure.timeline.clone();
     seconds.widen_to(Nanos::from_millis(1_000));
@@ -237,7 +237,7 @@ fn activity(measure: &TenantMeasure) -> f64 {
     (most / seconds.width().as_secs_f64() / measure.iops()).min(1.0)
 }
 
-/// A device that is a prediction.
+/// A reference disk whose service times come from a model.
 fn modelled(model: Arc<dyn ServiceModel>, capacity_sectors: u64, settings: QueueSettings) -> ReferenceDisk {
     ReferenceDisk::of_model(model, capacity_sectors, settings, (spec(), &spec().defaults()))
 }

@@ -1,4 +1,4 @@
-//! From names to streams and sectors: the roster that schedulers are given.
+//! Resolves names to streams and sectors: the roster for schedulers.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,14 +13,15 @@ use super::reference::Reference;
 use crate::load::Load;
 use crate::world::World;
 
-/// Says how long requests take on a reference disk; [`Reference::model`] does.
+/// Provides models of service times of reference disks, as [`Reference::model`].
 pub type Models<'a> = dyn Fn(&Reference) -> anyhow::Result<Arc<dyn ServiceModel>> + 'a;
 
 impl Contract {
-    /// The roster of these tenants' jobs, or streams, on that disk.
+    /// The roster of these tenants' jobs or streams on the disk of `world`.
     ///
     /// # Errors
-    /// A job is not there, or is two tenants'; volumes overlap or are not on the disk; a volume is larger than the reference disk.
+    /// A job does not exist or belongs to two tenants; volumes overlap or are beyond the disk; a volume is larger than the
+    /// reference disk.
     pub fn roster(&self, load: &dyn Load, world: &World, models: &Models) -> anyhow::Result<Roster> {
         let streams = self.streams(load)?;
         let volumes = self.volumes(load, world, &streams)?;
@@ -41,12 +42,12 @@ impl Contract {
         Ok(roster)
     }
 
-    /// Where something of a tenant is written down.
+    /// The position of a tenant's key, for errors.
     fn at(&self, promise: &TenantGuarantee, key: &str) -> String {
         format!("{}:{}: tenant {}: {key}", self.source, promise.line, promise.name)
     }
 
-    /// Whose the streams are.
+    /// The owner of each stream.
     fn streams(&self, load: &dyn Load) -> anyhow::Result<Vec<(StreamId, usize)>> {
         let mut owners: BTreeMap<StreamId, (usize, &str)> = BTreeMap::new();
         for (number, promise) in self.promises.iter().enumerate() {
@@ -75,7 +76,7 @@ impl Contract {
         Ok(owners.into_iter().map(|(stream, (number, _))| (stream, number)).collect())
     }
 
-    /// Whose the sectors are: those that were written down, else those of the jobs' files that no other tenant has a job on.
+    /// The owner of each volume: explicit ones, and sectors of files that only one tenant's jobs use.
     fn volumes(&self, load: &dyn Load, world: &World, streams: &[(StreamId, usize)]) -> anyhow::Result<Vec<(Range<u64>, usize)>> {
         let capacity = world.profile.capacity_sectors();
         let mut volumes = Vec::new();
@@ -101,7 +102,7 @@ impl Contract {
         Ok(volumes)
     }
 
-    /// Refuses a volume that its reference disk could not hold.
+    /// Checks that reference disks are large enough for the tenants' volumes.
     fn expect_to_fit(&self, roster: &Roster) -> anyhow::Result<()> {
         let mut held = vec![0; self.promises.len()];
         roster.volumes().for_each(|(sectors, number)| held[number] += sectors.end - sectors.start);
@@ -127,9 +128,9 @@ fn not_there(load: &dyn Load, job: &str) -> String {
     format!("{} has no job or stream {job}{listed}{}", digest.name, did_you_mean(job, names.iter().map(String::as_str)))
 }
 
-/// The sectors that are one tenant's and no other's, in pieces as long as can be, by the first of each.
+/// The sectors that exactly one tenant uses, as maximal ranges in ascending order.
 fn only_of_one(pieces: Vec<(Range<u64>, usize)>) -> Vec<(Range<u64>, usize)> {
-    // By place: how many more pieces of the tenant lie behind it.
+    // By sector: the change in the number of the tenant's pieces that cover the following ones.
     let mut edges: Vec<(u64, usize, i32)> = Vec::with_capacity(2 * pieces.len());
     for (sectors, number) in pieces {
         edges.push((sectors.start, number, 1));

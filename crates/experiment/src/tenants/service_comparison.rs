@@ -8,47 +8,46 @@
 //!                 ···´         ··´                in w from the same place on
 //!            ─────────────────────────────────── the tenant's own clock
 //! ```
-//! Here the load may be ahead of where it is on the reference disk, or behind, and the next part of it may be harder or easier. So what
-//! counts is what the reference disk does from the same place of the load on. Parts of a load that begin by the clock (`startdelay`) are
-//! ahead of their place, however, so that the comparison at the same time counts as well: a window is in violation only if neither
-//! explains it.
+//! On the host the load may be ahead of its progress on the reference disk, or behind, and its next part may be harder or easier. Therefore
+//! the comparison starts from the same point of the load. Parts of a load that begin by the clock (`startdelay`) are ahead of that point,
+//! however, so the comparison at the same time counts as well: a window is in violation only if both find it short.
 //!
-//! What completes together was worked on since the completion before: it counts evenly over that time. Otherwise a window would be short of a
-//! request that completes just after it, on a disk that serves fourteen a second by 7%, and of several where some complete at once.
+//! The work of a completion is spread evenly over the time since the previous completion. Otherwise a window would be short of a request
+//! that completes just after it, on a disk that serves fourteen a second by 7%, and of several if some complete at once.
 
 use block::Nanos;
 use sim::run::{STEP, Served, TenantMeasure};
 
-/// A window is in violation if less than this part of the reference was done.
+/// A window is in violation below this ratio to the reference disk's progress.
 pub const LEAST: f64 = 0.95;
-/// After a return, a shorter service than this cannot be judged.
+/// Minimum service after a return, in steps, that can be judged.
 const JUDGED: usize = (100_000_000 / STEP.0) as usize;
-/// A second of steps.
+/// Steps per second.
 const SECOND: usize = (1_000_000_000 / STEP.0) as usize;
 
-/// Windows of one length.
+/// Results over windows of one length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Windows {
-    /// How many.
+    /// Number of windows.
     pub windows: u64,
-    /// Of these, in how many less than [`LEAST`] of what the reference disk would have done was done.
+    /// Number of windows with less than [`LEAST`] of the reference disk's progress.
     pub violated: u64,
-    /// The least part of it that was done in any.
+    /// The lowest ratio of any window; `None` without windows.
     pub worst: Option<f64>,
 }
 
-/// How soon a tenant was served as its reference disk would, when it returned from silence.
+/// Time until a tenant is served like on its reference disk, after it returns from a pause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Returns that can be judged.
+    /// Number of returns that can be judged.
     pub returns: u64,
-    /// Of these, after how many it never was until it fell silent again.
+    /// Number of these without recovery before the next pause.
     pub never: u64,
-    /// The longest that it took, by its own clock.
+    /// The longest recovery, by the tenant's own clock; `None` if there was none.
     pub longest: Option<Nanos>,
 }
 
-/// A tenant here and alone on its reference disk.
+/// A tenant's service on the host and alone on its reference disk.
 pub struct ServiceComparison {
     here: Progress,
     there: Progress,
@@ -56,26 +55,26 @@ pub struct ServiceComparison {
 }
 
 impl ServiceComparison {
-    /// What it got here, and there. Counts bytes, or requests of a load that moves none.
+    /// Compares service `here` and `there`. Counts bytes, or requests for a load that moves none.
     pub fn new(here: &TenantMeasure, there: &TenantMeasure) -> ServiceComparison {
         let count: fn(&Served) -> u64 = if there.served.bytes > 0 { |served| served.bytes } else { |served| served.requests };
         let returns = here.returns.iter().map(|returned| (returned.own.0 / STEP.0) as usize).collect();
         ServiceComparison { here: Progress::new(here, count), there: Progress::new(there, count), returns }
     }
 
-    /// What was done here by what was done there, each by the time in which it was wanted.
+    /// Throughput here relative to there, each while the tenant had requests outstanding.
     pub fn throughput_ratio(&self) -> f64 {
         self.here.rate() / self.there.rate()
     }
 
-    /// The most time that it lost over any stretch: by how much longer that part of its load took here than on the reference disk, or
-    /// would have at that disk's mean pace where its run was over before.
+    /// The most time lost over any stretch: the additional time that a part of the load took here, compared with the reference disk. Beyond
+    /// the end of the reference run, that disk's mean pace is assumed.
     pub fn lost(&self) -> Nanos {
         if self.there.rate() <= 0.0 {
             return Nanos::ZERO;
         }
         let (mut most_ahead, mut lost) = (0.0, 0.0);
-        // When something was done: in between nothing says how far it is with the next.
+        // At completions only: between them, progress within the next request is unknown.
         for &step in self.here.completions.iter().take_while(|step| **step <= self.here.steps()) {
             let behind = step as f64 - self.there.time_at_pace(self.here.done(step));
             most_ahead = f64::min(most_ahead, behind);
@@ -84,7 +83,7 @@ impl ServiceComparison {
         Nanos((lost * STEP.0 as f64) as u64)
     }
 
-    /// Windows of this length by its own clock, one after the other.
+    /// Consecutive windows of this length by the tenant's own clock.
     pub fn windows(&self, length: Nanos) -> Windows {
         let mut windows = Windows::default();
         for ratio in self.ratios(length) {
@@ -95,15 +94,15 @@ impl ServiceComparison {
         windows
     }
 
-    /// What was done in each of these windows by what the reference disk does; those in which it does nothing are left out.
+    /// The ratio to the reference disk's progress in each of these windows; windows without expected progress are left out.
     pub fn ratios(&self, length: Nanos) -> Vec<f64> {
         let length = ((length.0 / STEP.0) as usize).max(1);
         let begins = (0..).step_by(length).take_while(|begin| begin + length <= self.here.steps());
         begins.filter_map(|begin| self.ratio(begin, length)).collect()
     }
 
-    /// How soon it was served as well as there after each return: until the first second, or what there is of one until it falls silent,
-    /// that is no violation.
+    /// Recovery after each return: the time until the first second that is no violation. If the tenant pauses sooner, its active time takes
+    /// the place of the second.
     pub fn recovery(&self) -> Recovery {
         let mut recovery = Recovery::default();
         let ends = self.returns.iter().skip(1).copied().chain([self.here.steps()]);
@@ -125,8 +124,8 @@ impl ServiceComparison {
         recovery
     }
 
-    /// What was done here in `length` steps from `begin` on, by what the reference disk does: from the same place on, or at the same time,
-    /// whichever is less. `None` if that is nothing.
+    /// Progress here in `length` steps from `begin` on, relative to the reference disk's: from the same point of the load, or at the same
+    /// time, whichever is less. `None` if no progress is expected.
     fn ratio(&self, begin: usize, length: usize) -> Option<f64> {
         let done = self.here.done(begin + length) - self.here.done(begin);
         let from_place = self.there.time_of(self.here.done(begin)).and_then(|from| self.there.from(from, length as f64));
@@ -134,20 +133,20 @@ impl ServiceComparison {
         let expected = match (from_place, at_time) {
             (Some(place), Some(time)) => place.min(time),
             (Some(one), None) | (None, Some(one)) => one,
-            // There it was over before: what it did on average has to do.
+            // The reference run was over before: assume its mean pace.
             (None, None) => self.there.rate() * length as f64,
         };
         (expected > 0.0).then(|| done / expected)
     }
 }
 
-/// How much was done by when, by a tenant's own clock in steps.
+/// Cumulative progress by a tenant's own clock, in steps.
 struct Progress {
-    /// At the end of each step, evenly from each completion to the next; the first is the beginning.
+    /// At the end of each step, interpolated between completions; the first entry is the beginning.
     sums: Vec<f64>,
-    /// The steps by whose end something was completed.
+    /// Steps by whose end something was completed.
     completions: Vec<usize>,
-    /// Where the clock stood at the end, which is within the last step.
+    /// The clock at the end of the run, in steps; it lies within the last step.
     wanted: f64,
 }
 
@@ -165,23 +164,23 @@ impl Progress {
         Progress { sums, completions, wanted: measure.wanted.0 as f64 / STEP.0 as f64 }
     }
 
-    /// Whole steps.
+    /// The number of whole steps.
     fn steps(&self) -> usize {
         (self.wanted as usize).min(self.sums.len() - 1)
     }
 
-    /// The work done by the end of this many steps.
+    /// Progress by the end of this step.
     fn done(&self, step: usize) -> f64 {
         self.sums[step.min(self.sums.len() - 1)]
     }
 
-    /// In all, by step.
+    /// Mean progress per step; 0 if the tenant never had requests outstanding.
     fn rate(&self) -> f64 {
         let all = self.done(usize::MAX);
         if self.wanted > 0.0 { all / self.wanted } else { 0.0 }
     }
 
-    /// When so much was done; `None` if it never was.
+    /// The time at which this amount was reached, in steps; `None` if it never was.
     fn time_of(&self, amount: f64) -> Option<f64> {
         let step = self.sums.partition_point(|&sum| sum < amount);
         let after = *self.sums.get(step)?;
@@ -189,14 +188,14 @@ impl Progress {
         Some((step - 1) as f64 + (amount - before) / (after - before))
     }
 
-    /// The same, as if all went on at the mean pace.
+    /// Like [`Progress::time_of`], extrapolated at the mean pace beyond the end.
     fn time_at_pace(&self, amount: f64) -> f64 {
         let beyond = || self.wanted + (amount - self.done(usize::MAX)) / self.rate();
         self.time_of(amount).unwrap_or_else(beyond)
     }
 
-    /// How much is done in `length` steps from `from` on. If it is over before, but has done half of them at least, as much as would be at
-    /// that pace; `None` otherwise.
+    /// Progress in `length` steps from `from` on. If the run ends within them, but after at least half, it is extrapolated at that pace;
+    /// `None` if it ends sooner.
     fn from(&self, from: f64, length: f64) -> Option<f64> {
         let lasts = (self.wanted - from).min(length);
         if lasts < length / 2.0 {
@@ -205,7 +204,7 @@ impl Progress {
         Some((self.at(from + lasts) - self.at(from)) * length / lasts)
     }
 
-    /// How much was done by then, evenly within each step.
+    /// Progress by this time, interpolated within a step.
     fn at(&self, time: f64) -> f64 {
         let step = time as usize;
         let (before, after) = (self.done(step), self.done(step + 1));
@@ -219,7 +218,7 @@ mod tests {
     use block::{Op, Priority, Roster};
     use sim::run::{Finished, Issue, Owner, Tenants, Transferred};
 
-    /// Who asks for 4 KiB at a time, always, and gets it after each of these times.
+    /// A tenant that always has one 4 KiB request outstanding, completed after each of these times.
     fn served(gaps_ms: impl IntoIterator<Item = u64>) -> TenantMeasure {
         let mut tenants = Tenants::new(&Roster::default(), Owner::Stream);
         let mut now = Nanos::ZERO;
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_tenant_ahead_that_reaches_the_hard_part_early_is_not_served_worse() {
-        // An easy and a hard part, there one after the other; here the easy one goes twice as fast.
+        // An easy and a hard part, there one after the other; here the easy one is twice as fast.
         let there = served([10; 1000].into_iter().chain([50; 200]));
         let here = served([5; 1000].into_iter().chain([50; 200]));
         assert_eq!(ServiceComparison::new(&here, &there).windows(Nanos::from_millis(1_000)).violated, 0);
@@ -272,7 +271,7 @@ mod tests {
         let windows = comparison.windows(Nanos::from_millis(1_000));
         assert!(windows.violated == 1 && windows.worst.unwrap() < 0.05, "{windows:?}");
         assert_eq!(comparison.lost(), Nanos::from_millis(990));
-        // Whoever was ahead before has lost it all the same.
+        // A tenant that was ahead before has still lost the time.
         let ahead = served([5; 300].into_iter().chain([1000]).chain([10; 699]));
         assert_eq!(ServiceComparison::new(&ahead, &there).lost(), Nanos::from_millis(990));
         let far_ahead = served([5; 2500].into_iter().chain([1000]).chain([10; 699]));

@@ -1,15 +1,14 @@
-//! How much two runs of the same load on the same disk differ by chance, and what is more than that.
+//! The variation by chance between two runs of the same load on the same disk, and significance tests.
 //!
 //! The load runs a second time alone on its reference disk, with other random numbers (a trace, which has none, on other sectors). A
-//! guarantee is broken if a figure is beyond its bound, and by more than the reference disk differs from itself:
+//! guarantee is broken if a figure is beyond its bound by more than the variation between these runs:
 //!
-//! * throughput, by the factor between the two runs, or by the error of the mean of its windows, whichever is more, but at most by
-//!   5%;
+//! * throughput, by the ratio of the two runs, or by the error of the mean of its windows, whichever is more, but at most by 5%;
 //! * windows in violation, if they are more than 1% and significantly more than those of reference against reference (Fisher's exact test).
-//!   Of those so far below the reference that chance does not explain a single one, if significantly more than 1% are (binomial test), or if
-//!   more is missing in them than 1% of all windows: one of twenty that is short of a fifteenth says nothing about a hundred, and one in
-//!   which a tenant starves does;
-//! * p99, by the factor between the two runs, and by the confidence intervals of both quantiles (order statistics).
+//!   Windows so far below the reference that chance explains not even one also count if significantly more than 1% are (binomial test), or
+//!   if their total shortfall exceeds 1% of all windows: one window of twenty that is short by a fifteenth does not say anything about a
+//!   hundred, but one in which a tenant starves does;
+//! * p99, by the ratio of the two runs, and by the confidence intervals of both quantiles (order statistics).
 
 use block::Nanos;
 use report::record::ChanceFigures;
@@ -17,36 +16,36 @@ use sim::run::{Responses, TenantMeasure};
 
 use super::service_comparison::{LEAST, ServiceComparison};
 
-/// At most this often a difference is called significant that is none, …
+/// Significance level: the maximum probability of a false positive.
 const LEVEL: f64 = 0.01;
-/// … which for each of two errors of a normal distribution that are added up are this many standard deviations, on one side: 2.326 / √2, …
+/// The one-sided quantile of each of two normally distributed errors that add up: 2.326 / √2 standard deviations.
 const EACH_DEVIATIONS: f64 = 1.645;
-/// … which are exceeded this often.
+/// The probability of exceeding [`EACH_DEVIATIONS`].
 const EACH_LEVEL: f64 = 0.05;
-/// Of more cases than this the binomial distribution is taken as a normal one.
+/// Number of cases above which the binomial distribution is approximated by a normal one.
 const EXACT: u64 = 10_000;
-/// Chance excuses no throughput below this part of the bound. Where a disk has two modes (sequential reads and writes mixed, with and without
-/// its read-ahead) two draws can differ by a factor of 3; nine tenths of the service are broken there, too.
+/// Chance excuses no throughput below this part of the bound. On a disk with two modes (sequential reads and writes mixed, with and without
+/// its read-ahead) two runs can differ by a factor of 3; nine tenths of the throughput are a violation there, too.
 const LEAST_EXCUSED: f64 = 0.95;
-/// A window this many standard deviations below the reference is no chance: of a normal distribution one in three million is.
+/// A window this many standard deviations below the reference is not chance: in a normal distribution one in three million is.
 const NO_CHANCE: f64 = 5.0;
 
-/// How much the reference disk differs from itself.
+/// The variation of the reference disk by chance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Chance {
-    /// Windows, and those in violation.
+    /// Number of windows, and of those in violation.
     windows: u64,
     violated: u64,
-    /// Standard deviation of what is done in a window.
+    /// Standard deviation of the windows' ratios.
     deviation: f64,
-    /// Throughput of one run by that of the other, at most 1.
+    /// Ratio of the throughputs of both runs, at most 1.
     throughput: f64,
-    /// p99 of one run by that of the other, at least 1.
+    /// Ratio of the p99 of both runs, at least 1.
     p99: f64,
 }
 
 impl Chance {
-    /// Of two runs alone on the reference disk, in windows of this length. The one that is worse compared with the other counts.
+    /// Compares two runs alone on the reference disk, in windows of this length. The direction with more violations counts.
     pub fn new(one: &TenantMeasure, other: &TenantMeasure, window: Nanos) -> Chance {
         let compared = |here: &TenantMeasure, there: &TenantMeasure| {
             let comparison = ServiceComparison::new(here, there);
@@ -67,7 +66,7 @@ impl Chance {
         }
     }
 
-    /// The figures, for the report.
+    /// The figures for the report.
     pub fn figures(&self) -> ChanceFigures {
         ChanceFigures {
             throughput_ratio: self.throughput,
@@ -86,10 +85,10 @@ fn deviation(ratios: &[f64]) -> f64 {
     if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.0 }
 }
 
-/// Whether a throughput ratio is below a bound by more than chance makes, over this many windows.
+/// Whether a throughput ratio is below a bound by more than chance explains, over this many windows.
 pub fn is_less(ratio: f64, bound: f64, chance: &ChanceFigures, windows: u64) -> bool {
     let of_windows = |count: u64| if count > 0 { 1.0 / count as f64 } else { 0.0 };
-    // Two runs may be alike by chance; their windows say what to expect.
+    // Two runs may be similar by chance; the variance of their windows gives the expected difference.
     let error = chance.window_deviation * (of_windows(windows) + of_windows(chance.windows)).sqrt();
     ratio < bound * chance.throughput_ratio.min(1.0 - error).max(LEAST_EXCUSED)
 }
@@ -104,14 +103,14 @@ pub fn is_too_often(violated: u64, windows: u64, part: f64) -> bool {
     violated >= fewest_significant(windows, part, LEVEL)
 }
 
-/// The smallest number that this many cases exceed with a probability below `level` if each is one of them with probability `part`, plus
-/// one; more than all of them if there is none.
+/// The smallest number of hits that is significant: at least as many have a probability below `level` if each case is a hit with
+/// probability `part`. One more than `cases` if there is none.
 fn fewest_significant(cases: u64, part: f64, level: f64) -> u64 {
     let count = cases as f64;
     if cases > EXACT {
         return (count * part + deviations(level) * (count * part * (1.0 - part)).sqrt()).ceil() as u64;
     }
-    // How likely fewer are: term by term, each from the one before.
+    // The probability of fewer hits: term by term, each from the previous one.
     let (mut term, mut fewer) = ((1.0 - part).powf(count), 0.0);
     (0..=cases)
         .find(|&hits| {
@@ -123,18 +122,19 @@ fn fewest_significant(cases: u64, part: f64, level: f64) -> u64 {
         .unwrap_or(cases + 1)
 }
 
-/// How many standard deviations of a normal distribution are exceeded, on one side, this often.
+/// The one-sided quantile of the normal distribution for this level, in standard deviations.
 fn deviations(level: f64) -> f64 {
     if level <= LEVEL { 2.326 } else { EACH_DEVIATIONS }
 }
 
-/// A window in which less than this part was done cannot be explained by chance.
+/// The ratio below which a window in violation cannot be explained by chance.
 pub fn certain_violation(chance: &ChanceFigures) -> f64 {
     LEAST.min(1.0 - NO_CHANCE * chance.window_deviation)
 }
 
-/// The least that the ratio of two p99 response times can be by the errors of both quantiles: the least response of which significantly more
-/// than one in a hundred are longer, by the counterpart there. On a disk that always takes the same time only the first has an error.
+/// The lower bound of the ratio of two p99 response times, given the errors of both quantiles: the smallest response time here that
+/// significantly more than one in a hundred exceed, divided by the upper bound there. If the disk there has constant response times, only
+/// the quantile here has an error. 0 if there are too few responses.
 pub fn least_p99_ratio(here: &Responses, there: &Responses) -> f64 {
     let error = (0.99 * 0.01 / there.count().max(1) as f64).sqrt();
     let most = there.quantile((0.99 + EACH_DEVIATIONS * error).min(1.0));
@@ -148,7 +148,7 @@ pub fn least_p99_ratio(here: &Responses, there: &Responses) -> f64 {
     least.as_secs_f64() / most.as_secs_f64()
 }
 
-/// Fisher's exact test: how likely at least as many of the first kind's cases are hits if hits are spread over both kinds by chance.
+/// Fisher's exact test: the probability of at least as many hits among the first cases if hits are distributed over both groups by chance.
 fn probability_of_as_many((hits, cases): (u64, u64), (other_hits, other_cases): (u64, u64)) -> f64 {
     let (all, all_hits) = (cases + other_cases, hits + other_hits);
     let factorials: Vec<f64> = [0.0]

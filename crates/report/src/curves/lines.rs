@@ -1,4 +1,4 @@
-//! A figure of lines, drawn.
+//! Draws a figure of line plots.
 
 use super::{Curves, Line, Plot};
 use crate::number;
@@ -7,7 +7,7 @@ use crate::plot::scale::Scale;
 use crate::plot::{BINS, SMALL, classes, stride};
 use crate::text::printable;
 
-/// A figure of lines as pages show it (`curves.html`). All text is printable, none is escaped for HTML.
+/// A figure of line plots for pages (`curves.html`). Texts are printable, but not escaped for HTML.
 pub struct CurvesPart {
     /// The figure's title.
     pub title: String,
@@ -19,7 +19,7 @@ pub struct CurvesPart {
     pub plots: Vec<String>,
 }
 
-/// The drawn figure; its statements are not part of it.
+/// Draws the figure.
 pub fn curves_part(curves: &Curves) -> CurvesPart {
     // The plot with the most lines has all names.
     let lines = curves.plots.iter().max_by_key(|plot| plot.lines.len()).map_or(&[][..], |plot| &plot.lines);

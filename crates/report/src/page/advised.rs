@@ -1,4 +1,4 @@
-//! What candidates promise for a load, and its phases over time.
+//! Predicted gains of candidates for a load, and its phases over time.
 
 use crate::advice::Advice;
 use crate::number::{self, grouped};
@@ -9,19 +9,19 @@ use crate::promises::{signed, with_error};
 use crate::record::PredictionFigures;
 use crate::text::printable;
 
-/// Rows that are drawn.
+/// Maximum number of rows.
 const ROWS: usize = 24;
 /// Height of a row, and of the margins above and below.
 const ROW: f64 = 20.0;
 const AROUND: f64 = 90.0;
-/// Nothing is drawn beyond a tenfold gain.
+/// Upper bound of drawn gains: tenfold.
 const MOST_PERCENT: f64 = 1000.0;
 
 fn cut(value: f64) -> f64 {
     value.clamp(-MOST_PERCENT, MOST_PERCENT)
 }
 
-/// A row per candidate: its promise with the error, and what was measured if it was run.
+/// A row per candidate: its prediction with the error, and the measured gain if it was simulated.
 pub(super) fn advised(advice: &Advice) -> Option<String> {
     let drawn = |promise: &&PredictionFigures| promise.gain_percent.is_finite() && promise.error_percent.is_finite();
     let rows: Vec<&PredictionFigures> = advice.candidates.iter().filter(drawn).take(ROWS).collect();
@@ -61,7 +61,7 @@ pub(super) fn advised(advice: &Advice) -> Option<String> {
     Some(panel.finish("", "gain", &note, "Predicted gain of each candidate, with its error."))
 }
 
-/// A row per phase, with bars where it is found.
+/// A row per phase, with bars where it occurs.
 pub(super) fn phases(advice: &Advice) -> Option<String> {
     let rows = &advice.phases[..advice.phases.len().min(ROWS)];
     let x = Axis { scale: Scale::exact([0.0, advice.lasts_s].into_iter())?, title: "time, s", tick: number::short };

@@ -99,7 +99,7 @@ struct DecisionRow {
     why: String,
 }
 
-/// What tenants were promised and got in one run.
+/// Guarantees and service of the tenants in one run.
 struct TenantsPart {
     label: String,
     headings: [&'static str; 9],

@@ -1,4 +1,4 @@
-//! A learned device as one self-contained HTML page: how far its model is off, and its tree.
+//! A learned device as one self-contained HTML page: its model's errors and its tree.
 
 use askama::Template;
 

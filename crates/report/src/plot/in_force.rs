@@ -47,7 +47,8 @@ fn strip(records: &[Record], record: &Record, steering: &ControlRecord, x: &Axis
     Some(panel.finish(&classes(index), &label(record), &note, &description))
 }
 
-/// In sequence, from the first decision. There are gaps where the record omits decisions.
+/// The spans of settings in sequence, from the first decision, with gaps where the record omits
+/// decisions.
 fn spans(steering: &ControlRecord, end: f64) -> Vec<Span<'_>> {
     let mut spans: Vec<Span> = Vec::new();
     for decision in &steering.decisions {
@@ -65,7 +66,7 @@ fn spans(steering: &ControlRecord, end: f64) -> Vec<Span<'_>> {
     spans
 }
 
-/// The rows' names and the settings of each, the longest active at the top.
+/// The rows' names and the settings of each, the longest active first.
 fn rows<'a>(spans: &[Span<'a>]) -> Vec<(String, Vec<&'a str>)> {
     let mut times: Vec<(&str, f64)> = Vec::new();
     for span in spans {

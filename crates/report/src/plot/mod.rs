@@ -66,7 +66,7 @@ pub(crate) fn stride(len: usize, limit: usize) -> usize {
     len.div_ceil(limit.max(1)).max(1)
 }
 
-/// The middle of each of the bins, with the value that `put_together` makes of those that fall into one.
+/// The middle of each of the bins, with the value that `put_together` computes from the values in it.
 fn binned<T>(values: &[T], bin_s: f64, put_together: impl Fn(&[T]) -> Option<f64>) -> Vec<Option<(f64, f64)>> {
     let stride = stride(values.len(), BINS);
     let middle = |i: usize, len: usize| ((i * stride) as f64 + len as f64 / 2.0) * bin_s;

@@ -1,8 +1,8 @@
-//! The way over the disk: in which order each scheduler served the same few requests.
+//! The order of service: how each scheduler ordered the same few requests.
 //!
-//! All requests by time and address look alike under every scheduler, because it is the load that decides them. What a scheduler
-//! decides is the order of neighbours, so that is shown, of the one stretch of the sample in which the ways differ most. Addresses
-//! are ranked: by distance, one far away would press all others onto one line.
+//! All requests by time and address look alike under every scheduler, because the load determines them. A scheduler determines the
+//! order of neighbours, so the plot shows that, for the one stretch of the sample in which the orders differ most. Addresses are
+//! ranked: by distance, one far away would press all others onto one line.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,22 +15,22 @@ use crate::number::{self, grouped, three_digits};
 use crate::record::{Record, STRETCH, SamplePoint};
 
 const SECTOR_BYTES: f64 = 512.0;
-/// Fewer requests show no order.
+/// Minimum number of requests in a stretch that show an order.
 const LEAST: usize = 8;
 
 /// The order of service in one stretch, under each scheduler.
 pub(crate) struct Order {
     /// One panel per scheduler, all with the same axes.
     pub panels: Vec<String>,
-    /// What is shown, as a sentence.
+    /// A description of the plot, as a sentence.
     pub shown: String,
 }
 
 /// One stretch under one scheduler, in the order in which its requests went to the disk.
 type Served<'a> = Vec<&'a SamplePoint>;
 
-/// The stretch in which one scheduler crosses most addresses more than another. `None` if there is nothing to compare, or every
-/// scheduler takes the same way everywhere.
+/// The stretch in which two schedulers differ most in the number of addresses crossed. `None` if there is nothing to compare, or
+/// they differ nowhere.
 pub(crate) fn order(comparison: &Comparison) -> Option<Order> {
     let records = comparison.records();
     let stretches: Vec<BTreeMap<u64, Served>> = records.iter().map(stretches).collect();
@@ -50,7 +50,7 @@ pub(crate) fn order(comparison: &Comparison) -> Option<Order> {
     };
     let judged: Vec<(u64, u64, Vec<&Served>)> = common.map(|(number, all)| (differ(&all), number, all)).collect();
     let count_judged = judged.len() as u64;
-    // Of equals the first.
+    // Ties go to the first stretch.
     let best = judged.into_iter().filter(|(differ, ..)| *differ > 0).max_by_key(|(differ, number, _)| (*differ, Reverse(*number)));
     let (_, number, all) = best?;
     let (ranks, count) = (Ranks::new(&all), all.first()?.len());
@@ -117,13 +117,14 @@ impl Ranks {
         self.0.partition_point(|&place| place < point.lba) as u64 + 1
     }
 
-    /// How many addresses lie on the way from each request to the next, added up.
+    /// Total number of addresses between each request and the next.
     fn crossed(&self, served: &[&SamplePoint]) -> u64 {
         served.windows(2).map(|pair| self.of(pair[0]).abs_diff(self.of(pair[1]))).sum()
     }
 }
 
-/// Whether all schedulers served the same sectors. In a closed loop the order of issue may differ, and with it what a number means.
+/// Whether all schedulers served the same sectors. In a closed loop the order of issue may differ, and with it the meaning of a
+/// number.
 fn is_same(all: &[&Served]) -> bool {
     let sectors = |served: &Served| served.iter().map(|point| (point.number, point.lba)).collect::<BTreeSet<_>>();
     let mut sets = all.iter().map(|served| sectors(served));

@@ -58,14 +58,14 @@ const NEAR: f64 = 0.4;
 /// Generous width of a character of the name and of the note: the reader's font is unknown.
 const NAME_CHARACTER: f64 = 8.2;
 const NOTE_CHARACTER: f64 = 7.0;
-/// By how much a note is larger on a telephone.
+/// Factor by which a note is larger on a telephone.
 const LARGE: f64 = 1.25;
 /// Width of a character of a line's label, the height of one, and its distance from the line's end.
 const LABEL_CHARACTER: f64 = 6.2;
 const LABEL_HEIGHT: f64 = 12.0;
 const LABEL_GAP: f64 = 5.0;
 
-/// A plot in the making.
+/// A plot under construction.
 pub struct Panel<'a> {
     size: Size,
     x: &'a Axis,

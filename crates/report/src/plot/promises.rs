@@ -1,4 +1,4 @@
-//! What a controller's changes promised, with error bars, against what came of them.
+//! Predicted gains of a controller's changes, with error bars, against the measured ones.
 
 use super::panel::{Axis, Mark, Panel, Size};
 use super::scale::Scale;
@@ -9,22 +9,22 @@ use crate::promises::{signed, with_error};
 use crate::record::{ControlRecord, Decision, PredictionFigures, Record};
 use crate::text::printable;
 
-/// Changes that are drawn: the first. More rows would not be read.
+/// Maximum number of changes to draw, the first ones.
 const ROWS: usize = 30;
 /// Height of a row, and of the margins above and below.
 const ROW: f64 = 20.0;
 const AROUND: f64 = 90.0;
-/// A tail of a gain that would squeeze all others together is cut: nothing is drawn beyond a tenfold gain.
+/// Upper bound of drawn gains, tenfold: a longer tail would squeeze all others together.
 const MOST_PERCENT: f64 = 1000.0;
 
-/// A change that promised something and was measured.
+/// A change with a prediction and a measurement.
 struct Row<'a> {
     decision: &'a Decision,
     promise: &'a PredictionFigures,
     measured: f64,
 }
 
-/// One panel per controller whose changes rest on promises.
+/// One panel per controller whose changes have predictions.
 pub(crate) fn kept_promises(comparison: &Comparison) -> Vec<String> {
     let steered = comparison.records().iter().filter_map(|record| Some((record, record.steering.as_ref()?)));
     steered.filter_map(|(record, steering)| panel(record, steering)).collect()
@@ -39,7 +39,7 @@ fn panel(record: &Record, steering: &ControlRecord) -> Option<String> {
         (cut(gain_percent - error_percent), cut(gain_percent + error_percent))
     };
     let values = rows.iter().flat_map(|row| [bar(row).0, bar(row).1, cut(row.measured)]);
-    // Where no change was measured there is no scale, and nothing to draw.
+    // Without a measured change there is no scale, and nothing to draw.
     let x = Axis { scale: Scale::from_zero(values.take(3 * rows.len()))?, title: "gain, %", tick: number::short };
     if rows.is_empty() {
         return None;

@@ -9,20 +9,20 @@ use crate::record::{Record, TenantCurve, TenantFigures};
 use crate::tenants::{promised, shown};
 use crate::text::printable;
 
-/// Tenants that are drawn: more panels would not be read.
+/// Maximum number of tenants to draw.
 const TENANTS: usize = 12;
 
 /// A tenant's panels, one for each scheduler, all with the same axes.
 pub(crate) struct TenantPanels {
     /// Its name.
     pub name: String,
-    /// What it was promised.
+    /// Its guarantee.
     pub promised: String,
     /// The panels.
     pub panels: Vec<String>,
 }
 
-/// The tenants of the first record, those first that had a promise broken there if there are too many.
+/// The tenants of the first record; if there are too many, those with a broken guarantee first.
 pub(crate) fn tenants(comparison: &Comparison) -> Vec<TenantPanels> {
     let first = comparison.records().first().and_then(|record| record.tenants.as_ref());
     let shown = first.map(shown).unwrap_or_default();

@@ -34,11 +34,11 @@ pub enum FileError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where, from 1.
+        /// Line, from 1.
         line: usize,
-        /// Where, from 1.
+        /// Column, from 1.
         column: usize,
-        /// What is wrong there.
+        /// Description of the error.
         problem: String,
     },
     /// A record of another version of the program.

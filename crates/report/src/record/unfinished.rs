@@ -1,4 +1,4 @@
-//! Files that are being written next to those that they will replace, and what is left of them when their program is killed.
+//! Temporary files next to those that they will replace, and the removal of leftovers from killed programs.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 const PREFIX: &str = ".seekwise-";
 /// Random characters of a name, after the prefix.
 const RANDOM: usize = 6;
-/// A younger file may be one that is not locked yet.
+/// Minimum age of a leftover: a younger file may not be locked yet.
 const MIN_AGE: Duration = Duration::from_secs(60);
 
 /// A new file in the folder, to be renamed when it is complete; removed if it is dropped before. It has these permissions less the
@@ -24,12 +24,12 @@ pub fn create(folder: &Path, permissions: u32) -> io::Result<NamedTempFile> {
     sweep(folder);
     let permissions = Permissions::from_mode(permissions);
     let file = tempfile::Builder::new().prefix(PREFIX).rand_bytes(RANDOM).permissions(permissions).tempfile_in(folder)?;
-    // Where files cannot be locked, none is found unlocked.
+    // If files cannot be locked, no leftover can be recognised.
     let _ = flock(file.as_file(), FlockOperation::NonBlockingLockExclusive);
     Ok(file)
 }
 
-/// Removes what killed programs of this user left in the folder. What cannot be removed stays: the write is what matters.
+/// Removes leftovers of this user's killed programs from the folder. Errors are ignored: the write is what matters.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_name) {
@@ -43,14 +43,14 @@ fn is_name(name: &str) -> bool {
     random.is_some_and(|random| random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric()))
 }
 
-/// Removes a file of this user that nobody writes. Follows no link, and waits for no pipe.
+/// Removes a file of this user that no program writes. Follows no link, and does not block on a pipe.
 fn remove_if_left(path: &Path) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let file = OpenOptions::new().read(true).custom_flags(flags as i32).open(path)?;
     if is_left(&file)? && is_same(path, &file)? { fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Whether it is a file of this user, old enough, with one name, and locked by nobody.
+/// Whether it is a file of this user, old enough, with one name, and not locked.
 fn is_left(file: &File) -> io::Result<bool> {
     let about = file.metadata()?;
     let is_ours = about.is_file() && about.nlink() == 1 && about.uid() == rustix::process::geteuid().as_raw();
@@ -58,7 +58,7 @@ fn is_left(file: &File) -> io::Result<bool> {
     Ok(is_ours && is_old && flock(file, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 
-/// Whether the name still means the file that was opened.
+/// Whether the name still refers to the opened file.
 fn is_same(path: &Path, file: &File) -> io::Result<bool> {
     let (named, opened) = (fs::symlink_metadata(path)?, file.metadata()?);
     Ok((named.dev(), named.ino()) == (opened.dev(), opened.ino()))
@@ -85,7 +85,7 @@ mod tests {
         File::options().write(true).open(path).unwrap().set_modified(SystemTime::now() - 2 * MIN_AGE).unwrap();
     }
 
-    /// What SIGKILL leaves: the file, and no lock.
+    /// A leftover as after SIGKILL: the file, without a lock.
     fn left(path: &Path) {
         fs::write(path, "half").unwrap();
         aged(path);

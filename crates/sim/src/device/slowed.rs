@@ -1,7 +1,5 @@
-//! A device at a part of its speed: everything that happens in it takes longer, its own time, that of a host's waiting and its
-//! background work alike.
-//!
-//! What a host serves at 0.7 of its speed leaves it three tenths.
+//! A device at a part of its speed: all of its times are longer, including service, waiting and background work. A load that a host
+//! serves at 0.7 of its speed leaves three tenths of it spare.
 
 use block::{Nanos, Request, RequestId};
 
@@ -13,38 +11,38 @@ use super::{Completion, Device};
 pub struct Speed(u64);
 
 impl Speed {
-    /// That of the device itself.
+    /// Full speed.
     pub const FULL: Speed = Speed(1_000);
 
-    /// The nearest to this part, from 0.001 to 1.
+    /// The nearest speed to this part, from 0.001 to 1.
     pub fn of(part: f64) -> Speed {
         Speed((1e3 * part).round().clamp(1.0, 1e3) as u64)
     }
 
-    /// As a part of the device's.
+    /// As a part of the full speed.
     pub fn part(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// The time of the device itself when it is `outside` for its host.
+    /// Converts a time of the host to the device's own time.
     fn inside(self, outside: Nanos) -> Nanos {
         Nanos((u128::from(outside.0) * u128::from(self.0) / 1_000) as u64)
     }
 
-    /// The first time of the host at which it is `inside` for the device; also how long for the host what takes the device so long.
+    /// The first time of the host at which the device's own time is `inside`; also converts durations.
     fn outside(self, inside: Nanos) -> Nanos {
         Nanos(u64::try_from((u128::from(inside.0) * 1_000).div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 }
 
-/// See the [module](self).
+/// A device at a part of its speed.
 pub struct Slowed {
     inner: Box<dyn Device>,
     speed: Speed,
 }
 
 impl Slowed {
-    /// A device at this part of its speed.
+    /// Wraps a device.
     pub fn new(inner: Box<dyn Device>, speed: Speed) -> Slowed {
         Slowed { inner, speed }
     }
@@ -110,7 +108,7 @@ mod tests {
     use super::*;
     use crate::profile::{DeviceOptions, load};
 
-    /// When each of these random reads completes, four outstanding, and what the device did for all.
+    /// Completion times of random reads with four outstanding, and the total work of the device.
     fn completions(mut device: Box<dyn Device>) -> (Vec<(RequestId, Nanos)>, Nanos) {
         let (mut now, mut done, mut all, mut work) = (Nanos::ZERO, Vec::new(), Vec::new(), Nanos::ZERO);
         for id in 0..200 {

@@ -12,19 +12,19 @@ use super::reclaim::Memory;
 use super::transfers::Issuer;
 use crate::streams::{BACKGROUND, BACKGROUND_PROCESSES};
 
-/// Time until a touch is retried that found no memory for its page.
+/// Time after which a touch is retried that found no memory for its page.
 const RETRY: Nanos = Nanos::from_millis(10);
 
 struct Process {
     random: Xoshiro256PlusPlus,
-    /// The page of its pending touch, if it has to wait for it.
+    /// The page of its pending touch, if it waits for the page.
     page: Option<u64>,
     waits: bool,
 }
 
 pub(super) struct Background {
     processes: Vec<Process>,
-    /// Time between the touches of one process, on average.
+    /// Mean time between the touches of one process.
     gap: Nanos,
     skew: i64,
     faults: u64,
@@ -50,19 +50,19 @@ impl Background {
         self.processes.len()
     }
 
-    /// Touches that had to wait for the swap area.
+    /// Number of touches that had to wait for the swap area.
     pub fn faults(&self) -> u64 {
         self.faults
     }
 
-    /// When a process touches its next page. Touches come at random with a constant rate: the gaps between them, in this model, are
-    /// uniform up to twice their mean.
+    /// Time of a process's next touch. Touches are random with a constant rate: in this model the intervals are uniform up to twice
+    /// their mean.
     pub fn next_touch(&mut self, now: Nanos, process: usize) -> Nanos {
         let longest = 2 * self.gap.0;
         now + Nanos(self.processes[process].random.random_range(0..=longest))
     }
 
-    /// A process touches a page. Returns when it touches the next one, or tries again; `None` if it waits for the page.
+    /// Touches a page for a process. Returns the time of its next touch or retry; `None` if it waits for the page.
     pub fn touch(&mut self, now: Nanos, process: usize, memory: &mut Memory) -> Option<Nanos> {
         let page = match self.processes[process].page {
             Some(page) => page,
@@ -87,7 +87,7 @@ impl Background {
         }
     }
 
-    /// Names the processes that waited for a page, which is here now.
+    /// Calls `wake` with each process that waited for this page.
     pub fn wake(&mut self, page: u64, mut wake: impl FnMut(usize)) {
         for (number, process) in self.processes.iter_mut().enumerate() {
             if process.waits && process.page == Some(page) {
@@ -97,7 +97,7 @@ impl Background {
         }
     }
 
-    /// The page that a process touches next: of every half the hotter one as often as the skew says.
+    /// Chooses the page that a process touches next: with the probability of the skew the hotter one of each pair of halves.
     fn draw(&mut self, process: usize, mut pages: u64) -> u64 {
         let mut from = 0;
         let random = &mut self.processes[process].random;
@@ -114,7 +114,7 @@ impl Background {
     }
 }
 
-/// Reads a page from the swap area, and its neighbours there.
+/// Reads a page from the swap area, with its neighbours there.
 fn swap_in(now: Nanos, process: usize, page: u64, memory: &mut Memory) {
     let issuer = Issuer { sync: true, ..Issuer::kernel(BACKGROUND - process as StreamId) };
     let Some(slot) = memory.swap.slot(page) else { return };

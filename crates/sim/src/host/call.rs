@@ -8,13 +8,13 @@ use crate::run::Attributed;
 /// A system call that leads, or may lead, to I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// When it was made; the response time counts from here.
+    /// Time of the call; the response time counts from here.
     pub arrival: Nanos,
     /// The process.
     pub stream: StreamId,
     /// I/O priority.
     pub priority: Priority,
-    /// The source's own number for it, handed back in [`Finished`](crate::run::Finished).
+    /// The source's number for it, returned in [`Finished`](crate::run::Finished).
     pub token: u64,
     /// The process's advice on its use of the file.
     pub advice: Advice,
@@ -23,7 +23,7 @@ pub struct Call {
 }
 
 impl Attributed for Call {
-    /// Its sectors are known only later.
+    /// The sectors are known only later.
     fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         (!matches!(self.action, Action::Invalidate { .. })).then_some((self.stream, None))
     }
@@ -46,30 +46,31 @@ pub enum Advice {
 pub enum Action {
     /// Read, write or discard a piece of a file.
     Access {
-        /// Which.
+        /// The operation.
         op: Op,
-        /// Of which file.
+        /// The file.
         file: FileId,
         /// The first byte. A multiple of 512 unless it is buffered.
         offset: u64,
-        /// How many; never 0, and not beyond the file's end. A multiple of 512 unless it is buffered.
+        /// Number of bytes; never 0, and not beyond the file's end. A multiple of 512 unless it is buffered.
         bytes: u32,
-        /// How.
+        /// Access mode.
         access: Access,
     },
     /// fsync(2): everything written to the file is on the media before it returns.
     Sync {
-        /// Which file.
+        /// The file.
         file: FileId,
     },
-    /// posix_fadvise(2) with POSIX_FADV_DONTNEED: the whole pages of a piece of a file leave the page cache if they are clean; those
-    /// that are dirty are sent to the device and stay. The caller goes on meanwhile: no [`Finished`](crate::run::Finished) comes.
+    /// posix_fadvise(2) with POSIX_FADV_DONTNEED: the whole pages of a piece of a file are dropped from the page cache if they are
+    /// clean; dirty ones are written to the device and kept. The caller continues meanwhile: no [`Finished`](crate::run::Finished)
+    /// is reported.
     Invalidate {
-        /// Which file.
+        /// The file.
         file: FileId,
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
 }
@@ -83,10 +84,10 @@ impl Action {
     }
 }
 
-/// How a file was opened.
+/// How a file is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// O_DIRECT: past the page cache, to the device.
+    /// O_DIRECT: bypasses the page cache.
     Direct,
     /// Through the page cache.
     Buffered,

@@ -1,4 +1,4 @@
-//! Direct input and output, and discards: past the page cache, to the device.
+//! Direct I/O and discards, which bypass the page cache.
 
 use block::{Nanos, Op};
 
@@ -7,7 +7,7 @@ use super::running::{Running, Stage, Step, Wait};
 use super::syncing::drop_clean;
 use super::transfers::SectorRange;
 
-/// Sends a call's own pieces to the device.
+/// Issues a call's own pieces to the device.
 pub(super) fn issue(now: Nanos, id: usize, running: &mut Running, memory: &mut Memory) -> Step {
     let first = running.from / 512;
     let range = SectorRange { file: running.file, first, sectors: running.to.div_ceil(512) - first };
@@ -15,7 +15,7 @@ pub(super) fn issue(now: Nanos, id: usize, running: &mut Running, memory: &mut M
     Step::Next(Stage::Pieces)
 }
 
-/// Waits for them.
+/// Waits for the call's pieces.
 pub(super) fn pieces(running: &Running, memory: &mut Memory) -> Step {
     if running.open > 0 {
         return Step::Wait(Wait::Own);

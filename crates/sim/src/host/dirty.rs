@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::FileId;
 
-/// Pages a bit map holds.
+/// Pages per bitmap.
 const CHUNK: u64 = 64;
 
-/// Dirty pages in the order of the files, as bit maps of 64 pages: what the dirty tags of a file's index are in Linux.
+/// Dirty pages in the order of the files, as bitmaps of 64 pages: corresponds to the dirty tags of a file's index in
+/// Linux.
 #[derive(Default)]
 pub(super) struct DirtyPages {
     chunks: BTreeMap<(FileId, u64), u64>,
@@ -19,13 +20,13 @@ impl DirtyPages {
         self.len
     }
 
-    /// Adds a page that is not in here.
+    /// Adds a page, which must not be in the set.
     pub fn insert(&mut self, file: FileId, page: u64) {
         *self.chunks.entry((file, page / CHUNK)).or_default() |= 1 << (page % CHUNK);
         self.len += 1;
     }
 
-    /// Removes a page that is in here.
+    /// Removes a page, which must be in the set.
     pub fn remove(&mut self, file: FileId, page: u64) {
         let key = (file, page / CHUNK);
         if let Some(bits) = self.chunks.get_mut(&key) {

@@ -5,8 +5,8 @@
 //!                                      ^                             ^ more_io <--(more is left)-------+
 //!                                      +---------------(dirty again meanwhile)-------------------------+
 //! ```
-//! Follows `fs/fs-writeback.c` of Linux 6.x (`queue_io`, `requeue_inode`). A file that gets dirty again while it is written counts as
-//! dirty since that writing began, so that no page is older than the expiry time and one period.
+//! Follows `fs/fs-writeback.c` of Linux 6.x (`queue_io`, `requeue_inode`). A file that is dirtied again while it is written counts as
+//! dirty since the start of that writing, so that no page is older than the expiry time and one period.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use block::Nanos;
 
 use super::FileId;
 
-/// On which list a file with dirty pages stands.
+/// The list that a file with dirty pages is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queued {
     Nowhere,
@@ -27,11 +27,11 @@ enum Queued {
 
 #[derive(Clone, Copy, Debug)]
 struct DirtyFile {
-    /// Its dirty pages.
+    /// Number of its dirty pages.
     pages: u64,
     since: Nanos,
     queued: Queued,
-    /// The page from which the flusher goes on.
+    /// The page from which the flusher continues.
     write_from: u64,
 }
 
@@ -41,10 +41,10 @@ impl DirtyFile {
     }
 }
 
-/// The files' lists.
+/// The lists of files.
 pub(super) struct DirtyFiles {
     files: Vec<DirtyFile>,
-    /// Files by the time since when they are dirty. An entry whose time differs from the file's is stale.
+    /// Files by the time at which they became dirty. An entry whose time differs from the file's is stale.
     dirty: VecDeque<(Nanos, FileId)>,
     io: VecDeque<FileId>,
     more_io: VecDeque<FileId>,
@@ -56,7 +56,7 @@ impl DirtyFiles {
         DirtyFiles { files: vec![file; files], dirty: VecDeque::new(), io: VecDeque::new(), more_io: VecDeque::new() }
     }
 
-    /// One more page of a file is dirty. True if the file is on the list of dirty ones from now on.
+    /// Counts a newly dirty page of a file. Returns whether the file was thereby put on the dirty list.
     pub fn page_dirtied(&mut self, now: Nanos, number: FileId) -> bool {
         let file = &mut self.files[number as usize];
         file.pages += 1;
@@ -71,7 +71,7 @@ impl DirtyFiles {
         is_idle
     }
 
-    /// One page less of a file is dirty.
+    /// Counts a page of a file that is no longer dirty.
     pub fn page_cleaned(&mut self, number: FileId) {
         self.files[number as usize].pages -= 1;
     }
@@ -84,7 +84,7 @@ impl DirtyFiles {
         self.files[number as usize].write_from = page;
     }
 
-    /// Puts a file on the list of dirty ones, by its time.
+    /// Puts a file on the dirty list, by its time.
     fn queue(&mut self, number: FileId) {
         let file = &mut self.files[number as usize];
         file.queued = Queued::Dirty;
@@ -102,7 +102,7 @@ impl DirtyFiles {
         self.io.is_empty()
     }
 
-    /// Begins a round: files with more to write, and those dirty since `before` or longer, or all. False if there are none.
+    /// Starts a round: files with more to write, and those dirty since `before` or longer, or all. Returns `false` if there are none.
     pub fn begin_round(&mut self, before: Option<Nanos>) -> bool {
         self.io.append(&mut self.more_io);
         while let Some(&(since, number)) = self.dirty.front() {
@@ -119,7 +119,7 @@ impl DirtyFiles {
         !self.io.is_empty()
     }
 
-    /// Leaves the files with more to write to the next round, whenever that is.
+    /// Leaves the files with more to write to the next round.
     pub fn postpone(&mut self) {
         while let Some(number) = self.more_io.pop_front() {
             self.files[number as usize].queued = Queued::Io;
@@ -140,8 +140,8 @@ impl DirtyFiles {
         None
     }
 
-    /// The flusher has written a chunk of a file since `began`, up to the size it may have or all there was. True if the file is
-    /// on the list of dirty ones again.
+    /// Records that the flusher has written a chunk of a file since `began`, up to the maximum chunk or all dirty pages. Returns
+    /// whether the file is on the dirty list again.
     pub fn written(&mut self, number: FileId, began: Nanos, chunk_is_full: bool) -> bool {
         let file = &mut self.files[number as usize];
         if file.pages == 0 {

@@ -1,16 +1,16 @@
-//! Files as the host sees them: where on the device their bytes lie.
+//! Files as the host sees them: the location of their bytes on the device.
 
-/// A file's place in [`Files`].
+/// Index of a file in [`Files`].
 pub type FileId = u32;
 
 /// A contiguous piece of a file on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where in the file it begins, in 512-byte sectors.
+    /// First sector in the file.
     pub offset: u64,
-    /// Where on the device.
+    /// First sector on the device.
     pub lba: u64,
-    /// How many sectors; never 0.
+    /// Number of sectors; never 0.
     pub sectors: u64,
 }
 
@@ -21,11 +21,11 @@ pub struct File {
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Its extents, by offset, without holes, covering every byte of it; none if it is not on the device: calls on it move no data and
-    /// are done at once.
+    /// Its extents, by offset, without holes, covering the whole file; empty if it is not on the device: calls on it transfer no data
+    /// and complete at once.
     pub extents: Vec<Extent>,
-    /// Whether it is empty at first: what was never written of it is not on the device, so that a page is not read before it is
-    /// written in part.
+    /// Whether it is initially empty: parts that were never written are not on the device, so writing a part of such a page does not
+    /// read it first.
     pub is_new: bool,
 }
 
@@ -38,8 +38,8 @@ impl File {
         File { name, bytes: sectors * 512, extents: vec![Extent { offset: 0, lba: 0, sectors }], is_new: false }
     }
 
-    /// Where `sectors` sectors from `offset` on lie: (LBA, sectors) pieces in the file's order. Sectors beyond the last extent are
-    /// left out.
+    /// The extents of `sectors` sectors from `offset` on: (LBA, sectors) pieces in the file's order. Sectors beyond the last extent
+    /// are omitted.
     pub fn pieces(&self, offset: u64, sectors: u64) -> impl Iterator<Item = (u64, u64)> {
         let end = offset + sectors;
         let first = self.extents.partition_point(|extent| extent.offset + extent.sectors <= offset);

@@ -10,10 +10,10 @@ pub struct Ledger {
     roster: Roster,
     /// Nanoseconds of device time by completion time: one for each tenant in the roster's order, then one for all other streams.
     disk_time: Vec<Timeline<u64>>,
-    /// Requests by the time at which they were sent to the device, in the same order.
+    /// Requests by time of dispatch to the device, in the same order.
     sent: Vec<Timeline<Served>>,
     idle_while_waiting: Nanos,
-    /// When the device became idle although requests wait; `None` if it is not.
+    /// Time since which the device is idle although requests wait; `None` if it is not.
     idle_since: Option<Nanos>,
 }
 
@@ -36,13 +36,13 @@ impl Ledger {
         &self.disk_time
     }
 
-    /// Requests by the time at which they were sent to the device, merged ones counted once: a timeline for each tenant in the roster's
-    /// order, and one for all other streams.
+    /// Requests by time of dispatch to the device, merged ones counted once: a timeline for each tenant in the roster's order, and one
+    /// for all other streams.
     pub fn sent(&self) -> &[Timeline<Served>] {
         &self.sent
     }
 
-    /// Device time of one of these timelines: of a tenant by its number, or of all other streams.
+    /// Total device time of one of these timelines: of a tenant by its number, or of all other streams.
     pub fn work_of(&self, number: usize) -> Nanos {
         Nanos(self.disk_time[number].bins().iter().sum())
     }
@@ -57,13 +57,13 @@ impl Ledger {
         self.idle_while_waiting
     }
 
-    /// Adds the device time `work` of a request completed at `at`.
+    /// Adds the device time `work` of a request that completed at `at`.
     pub(super) fn add_work(&mut self, at: Nanos, request: &Request, work: Nanos) {
         let number = self.roster.owner(request).unwrap_or(self.disk_time.len() - 1);
         self.disk_time[number].add(at, work.0);
     }
 
-    /// Adds a request that is sent to the device at `now`.
+    /// Adds a request dispatched to the device at `now`.
     pub(super) fn add_sent(&mut self, now: Nanos, request: &Request) {
         let number = self.roster.owner(request).unwrap_or(self.sent.len() - 1);
         let rates = self.roster.tenants().get(number).map_or(Rates::default(), |tenant| tenant.rates);
@@ -71,7 +71,7 @@ impl Ledger {
         self.sent[number].add(now, Served::of(&rates, request.op.is_write(), bytes));
     }
 
-    /// Sets whether from `now` on the device is idle while requests wait.
+    /// Sets whether the device is idle while requests wait, from `now` on.
     pub(super) fn set_idle(&mut self, now: Nanos, is_idle_while_waiting: bool) {
         match (self.idle_since, is_idle_while_waiting) {
             (None, true) => self.idle_since = Some(now),

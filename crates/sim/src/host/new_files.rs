@@ -1,27 +1,27 @@
-//! Which pages of files that were empty at first have been written: what ext4 knows from the file's size and its unwritten extents.
+//! Written pages of initially empty files: the equivalent of ext4's file sizes and unwritten extents.
 
 use std::collections::BTreeMap;
 
 use super::{FileId, Files};
 
-/// Pages of a map: 16 MiB of a file.
+/// Pages per bitmap: 16 MiB of a file.
 const CHUNK: u64 = 64 * WORD;
 const WORD: u64 = 64;
 
-/// Maps of the written pages of new files, a bit each.
+/// Bitmaps of the written pages of new files.
 #[derive(Default)]
 pub(super) struct NewFiles {
     chunks: BTreeMap<(FileId, u64), Box<[u64; 64]>>,
 }
 
 impl NewFiles {
-    /// Whether this page is not on the device, since nothing was ever written to it (`ext4_block_write_begin` zeroes such a page).
+    /// Whether this page is not on the device, since it was never written (`ext4_block_write_begin` zeroes such a page).
     pub fn is_hole(&self, files: &Files, file: FileId, page: u64) -> bool {
         let is_written = || self.chunks.get(&(file, page / CHUNK)).is_some_and(|chunk| chunk[word(page)] & bit(page) != 0);
         is_new(files, file) && !is_written()
     }
 
-    /// A page was written to.
+    /// Marks a page as written.
     pub fn write(&mut self, files: &Files, file: FileId, page: u64) {
         if is_new(files, file) {
             self.chunks.entry((file, page / CHUNK)).or_insert_with(|| Box::new([0; 64]))[word(page)] |= bit(page);
@@ -33,7 +33,7 @@ fn is_new(files: &Files, file: FileId) -> bool {
     files.get(file as usize).is_some_and(|file| file.is_new)
 }
 
-/// Which word of its chunk.
+/// Index of the word in its chunk.
 fn word(page: u64) -> usize {
     (page % CHUNK / WORD) as usize
 }

@@ -1,4 +1,4 @@
-//! The page cache: the frame of each page, and the LRU lists. Anonymous pages have their frames here, too.
+//! The page cache: the frame of each page, and the LRU lists. Anonymous pages have their frames here as well.
 //!
 //! ```text
 //! heads[hash]: frame -> frame              (chains of pages with the same hash)
@@ -6,10 +6,10 @@
 //!        newest <-> … <-> oldest           (linked through the frames; reclaim takes the oldest)
 //! ```
 //! Follows `mm/swap.c` (`folio_mark_accessed`, `lru_note_cost`) and `mm/workingset.c` (`workingset_refault`) of Linux 6.x.
-//! Simplified: one node without zones or control groups; every folio is one page of 4 KiB; lists change at once, not in batches for
-//! each processor.
+//! Simplified: one node without zones or control groups; every folio is one page of 4 KiB; lists change immediately, not in batches
+//! for each processor.
 //!
-//! A page costs 32 bytes, its place in the hash 4 to 8, its shadow 8 to 16.
+//! Memory per page: 32 bytes, 4 to 8 in the hash table, 8 to 16 for its shadow.
 
 use block::list::{Linked, Links, List};
 
@@ -23,7 +23,7 @@ pub(super) const NONE: u32 = u32::MAX;
 /// The owner of anonymous pages.
 pub(super) const ANONYMOUS: FileId = u32::MAX;
 
-/// Page flags, under the kernel's names (`include/linux/page-flags.h`) where it has them.
+/// Page flags, under the kernel's names (`include/linux/page-flags.h`) where they exist.
 pub(super) mod flag {
     pub const REFERENCED: u16 = 1;
     pub const ACTIVE: u16 = 1 << 1;
@@ -31,19 +31,19 @@ pub(super) mod flag {
     pub const WRITEBACK: u16 = 1 << 3;
     /// Being read: not up to date.
     pub const LOCKED: u16 = 1 << 4;
-    /// Reading this page makes the kernel read ahead of it.
+    /// Reading this page triggers further read-ahead.
     pub const MARKER: u16 = 1 << 5;
-    /// It was active once.
+    /// It was active before.
     pub const WORKINGSET: u16 = 1 << 6;
-    /// Reclaim met it and could not free it: it goes first when its write is done.
+    /// Reclaim could not free it yet: it is reclaimed first when its write is done.
     pub const RECLAIM: u16 = 1 << 7;
-    /// Read ahead, and not used so far.
+    /// Read ahead, and not used yet.
     pub const AHEAD: u16 = 1 << 8;
-    /// Touched by its process since reclaim looked: the accessed bit of the page table. Anonymous pages only.
+    /// Touched by its process since the last scan: the accessed bit of the page table. Anonymous pages only.
     pub const YOUNG: u16 = 1 << 9;
 }
 
-/// The lists, numbered as in `include/linux/mmzone.h`: kind times two, and one more if active.
+/// The lists, numbered as in `include/linux/mmzone.h`: twice the kind, plus one if active.
 pub(super) const INACTIVE: [usize; 2] = [0, 2];
 pub(super) const ACTIVE: [usize; 2] = [1, 3];
 /// The kinds of pages.
@@ -52,13 +52,13 @@ pub(super) const FILE: usize = 1;
 
 #[derive(Clone, Copy)]
 pub(super) struct Page {
-    /// From the newest to the oldest of its list.
+    /// Links of its list, from newest to oldest.
     links: Links,
     /// The next page with the same hash.
     chain: u32,
     pub file: FileId,
     pub index: u64,
-    /// The transfer that reads or writes it, while it is locked or written back.
+    /// The transfer that reads or writes it, while it is locked or under write-back.
     pub transfer: u32,
     pub flags: u16,
 }
@@ -88,23 +88,23 @@ pub(super) struct PageCache {
     watermarks: Watermarks,
     has_swap: bool,
     pages: Vec<Page>,
-    /// Freed frames, linked through `chain`: a slab of the pages would cost each of them a word more.
+    /// Free frames, linked through `chain`: a slab would need another word per page.
     free: u32,
     used: u32,
     heads: Vec<u32>,
     lists: [List; 4],
     shadows: Shadows,
-    /// By file: its pages in memory.
+    /// By file: number of its pages in memory.
     cached: Vec<u64>,
     /// Recent cost of reclaiming each kind.
     cost: [u64; 2],
-    /// Pages of each kind that came back soon enough to be made active at once.
+    /// By kind: pages that were refaulted soon enough to be activated immediately.
     activations: [u64; 2],
     reads: Reads,
 }
 
 impl PageCache {
-    /// `total` frames for pages of as many `files`. `has_swap`: there is a swap area.
+    /// `total` frames for pages of this number of `files`. `has_swap`: whether there is a swap area.
     pub fn new(total: u32, files: usize, has_swap: bool) -> PageCache {
         PageCache {
             total,
@@ -135,17 +135,17 @@ impl PageCache {
         self.watermarks
     }
 
-    /// Pages that files could fill: those that they fill, and the free ones above the reserve (`global_dirtyable_memory`).
+    /// Pages available to files: their current pages, and free ones above the reserve (`global_dirtyable_memory`).
     pub fn available_to_files(&self) -> u64 {
         u64::from(self.free().saturating_sub(self.watermarks.high)) + u64::from(self.pages_of(FILE))
     }
 
-    /// Whether anonymous pages can be swapped out, and there are any.
+    /// Whether there are anonymous pages and they can be swapped out.
     pub fn can_swap(&self) -> bool {
         self.has_swap && self.pages_of(ANON) > 0
     }
 
-    /// A file's pages in memory.
+    /// Number of a file's pages in memory.
     pub fn cached(&self, file: FileId) -> u64 {
         self.cached[file as usize]
     }
@@ -162,7 +162,7 @@ impl PageCache {
         self.reads
     }
 
-    /// Frames that were ever in use: those below this number.
+    /// Number of frames that were ever in use.
     pub fn frames(&self) -> u32 {
         self.pages.len() as u32
     }
@@ -171,7 +171,7 @@ impl PageCache {
         self.lists[list].len() as u32
     }
 
-    /// Pages of a kind, active and inactive.
+    /// Number of pages of a kind, active and inactive.
     pub fn pages_of(&self, kind: usize) -> u32 {
         self.len(INACTIVE[kind]) + self.len(ACTIVE[kind])
     }
@@ -192,7 +192,7 @@ impl PageCache {
         self.pages[frame as usize].flags &= !flags;
     }
 
-    /// Clears a flag. True if it was set.
+    /// Clears a flag. Returns whether it was set.
     pub fn take(&mut self, frame: u32, one: u16) -> bool {
         let was_set = self.has(frame, one);
         if was_set {
@@ -205,7 +205,7 @@ impl PageCache {
         self.pages[frame as usize].transfer = transfer;
     }
 
-    /// The frame that holds a page.
+    /// The frame of a page; `None` if it is not cached.
     pub fn find(&self, file: FileId, index: u64) -> Option<u32> {
         let mut frame = self.heads[self.bucket(file, index)];
         while frame != NONE {
@@ -218,19 +218,19 @@ impl PageCache {
         None
     }
 
-    /// The first of the `most` pages from `index` on that is not here, or the one behind them (`page_cache_next_miss`).
+    /// The first of the `most` pages from `index` on that is not cached, or the page after them (`page_cache_next_miss`).
     pub fn next_miss(&self, file: FileId, index: u64, most: u64) -> u64 {
         let end = index.saturating_add(most);
         (index..end).find(|&index| self.find(file, index).is_none()).unwrap_or(end)
     }
 
-    /// How many pages right before `index` are here without a gap, at most `most` (`count_history_pages`).
+    /// Number of contiguous cached pages right before `index`, at most `most` (`count_history_pages`).
     pub fn history(&self, file: FileId, index: u64, most: u64) -> u64 {
         (0..most.min(index)).find(|&back| self.find(file, index - 1 - back).is_none()).unwrap_or(most.min(index))
     }
 
-    /// Gives a page a frame and puts it on its kind's inactive list, or on the active one if it left too short a time ago.
-    /// There must be a free frame, and the page must not be here.
+    /// Assigns a frame to a page and puts it on its kind's inactive list, or on the active one if it was evicted recently. There
+    /// must be a free frame, and the page must not be cached.
     pub fn insert(&mut self, file: FileId, index: u64, flags: u16) -> u32 {
         self.used += 1;
         if let Some(cached) = self.cached.get_mut(file as usize) {
@@ -256,7 +256,7 @@ impl PageCache {
         frame
     }
 
-    /// Removes a page that is neither dirty nor under way. `evicted`: by reclaim, which leaves a shadow.
+    /// Removes a page that is neither dirty nor in transfer. `evicted`: by reclaim, which leaves a shadow.
     pub fn remove(&mut self, frame: u32, evicted: bool) {
         self.take_off(frame);
         let Page { file, index, chain, flags, .. } = self.pages[frame as usize];
@@ -294,7 +294,7 @@ impl PageCache {
         self.lists[list].last()
     }
 
-    /// Puts a page that is on no list on the one that its kind and flags say.
+    /// Puts a page that is on no list on the list for its kind and flags, as the newest.
     pub fn put_newest(&mut self, frame: u32) {
         let list = self.list(frame);
         self.lists[list].push_front(&mut *self.pages, frame);
@@ -305,7 +305,7 @@ impl PageCache {
         self.lists[list].remove(&mut *self.pages, frame);
     }
 
-    /// Moves a page whose write is done to where reclaim looks first (`folio_rotate_reclaimable`).
+    /// Moves a page whose write is done to the reclaim end of the list (`folio_rotate_reclaimable`).
     pub fn rotate_reclaimable(&mut self, frame: u32) {
         self.take_off(frame);
         self.clear(frame, flag::ACTIVE | flag::RECLAIM);
@@ -313,7 +313,7 @@ impl PageCache {
         self.lists[list].push_back(&mut *self.pages, frame);
     }
 
-    /// Counts a page copied out by a buffered read; `missed`: it had to wait for it.
+    /// Counts a page copied out by a buffered read; `missed`: the process had to wait for it.
     pub fn count_read(&mut self, missed: bool) {
         if missed {
             self.reads.misses += 1;
@@ -327,7 +327,7 @@ impl PageCache {
         self.reads.ahead += 1;
     }
 
-    /// A file's page is used: counts it if it was read ahead.
+    /// Records the use of a file's page: counts it if it was read ahead.
     pub fn mark_used(&mut self, frame: u32) {
         if self.take(frame, flag::AHEAD) {
             self.reads.ahead_used += 1;
@@ -347,7 +347,7 @@ impl PageCache {
         }
     }
 
-    /// `lru_note_cost`: input and output count 32 times a page that was looked at in vain; old costs fade.
+    /// `lru_note_cost`: I/O costs 32 times as much as a page scanned in vain; old costs decay.
     pub fn note_cost(&mut self, kind: usize, transfers: u64, rotated: u64) {
         self.cost[kind] += transfers * 32 + rotated;
         let size = u64::from(self.pages_of(ANON)) + u64::from(self.pages_of(FILE));
@@ -356,7 +356,7 @@ impl PageCache {
         }
     }
 
-    /// `workingset_refault`: a page that would still be here if the active ones had given way belongs with them.
+    /// `workingset_refault`: a page that would still be cached if active ones had been evicted instead is part of the working set.
     fn refault(&mut self, frame: u32) {
         let Page { file, index, .. } = self.pages[frame as usize];
         let Some(Refault { distance, workingset }) = self.shadows.take(|| scatter(file, index)) else { return };
@@ -380,7 +380,7 @@ impl PageCache {
         }
     }
 
-    /// Sixteen pages that follow each other lie side by side in the table: reading in order finds them in the processor's cache.
+    /// Sixteen consecutive pages are adjacent in the table, so that sequential reads hit the processor's cache.
     fn bucket(&self, file: FileId, index: u64) -> usize {
         (((scatter(file, index >> 4) as usize) << 4) | (index & 15) as usize) & (self.heads.len() - 1)
     }

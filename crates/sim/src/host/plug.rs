@@ -1,27 +1,27 @@
-//! The plugged queue: requests that a process issues in one go are dispatched together, in batches of limited size
-//! (`blk_add_rq_to_plug` in `block/blk-mq.c`). The scheduler merges it meanwhile.
+//! The plugged queue: requests that a process issues together are dispatched together, in batches of limited size
+//! (`blk_add_rq_to_plug` in `block/blk-mq.c`). The scheduler merges them meanwhile.
 
 use block::{Merges, Nanos, Op};
 
 use super::Queue;
 use crate::run::{Issue, Server};
 
-/// Requests of a batch, and the size from which on the next request dispatches it (`BLK_MAX_REQUEST_COUNT`, `BLK_PLUG_FLUSH_SIZE`
-/// in `block/blk-mq.h` and `block/blk-mq.c`).
+/// Maximum requests of a batch, and the size of a request above which the next one dispatches the batch (`BLK_MAX_REQUEST_COUNT`,
+/// `BLK_PLUG_FLUSH_SIZE` in `block/blk-mq.h` and `block/blk-mq.c`).
 const PLUG_REQUESTS: u32 = 32;
 const PLUG_SECTORS: u32 = 256;
 
-/// The requests that a process has collected and not dispatched.
+/// The requests that a process has collected but not dispatched.
 #[derive(Clone, Copy, Default)]
 struct Plug {
     requests: u32,
-    /// Of the last request, merged ones included.
+    /// Sectors of the last request, including merged ones.
     sectors: u32,
     end: u64,
     op: Option<Op>,
 }
 
-/// A queue whose requests come in batches.
+/// A queue with requests in batches.
 pub(super) struct PluggedQueue {
     queue: Queue,
     plug: Plug,
@@ -40,12 +40,12 @@ impl PluggedQueue {
         &mut self.queue
     }
 
-    /// Another process issues from here on.
+    /// Starts a new batch: another process issues from here on.
     pub fn begin_batch(&mut self) {
         self.plug = Plug::default();
     }
 
-    /// Admits an issue, after dispatching the batch before it if that is full.
+    /// Admits an issue, after dispatching the current batch if that is full.
     pub fn submit(&mut self, now: Nanos, issue: Issue) {
         let plug = &mut self.plug;
         let settings = self.queue.settings();

@@ -17,11 +17,11 @@ pub(super) struct ReadAhead {
     start: u64,
     size: u64,
     async_size: u64,
-    /// The byte behind the last one read.
+    /// End of the last byte read.
     pub previous: u64,
 }
 
-/// Pages to be read: the marker goes to the first of the last `ahead`.
+/// Pages to read; the marker is set on the first of the last `ahead`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReadWindow {
     pub start: u64,
@@ -39,7 +39,7 @@ pub(super) struct WindowLimits {
 }
 
 impl ReadAhead {
-    /// A file just opened.
+    /// The state of a file just opened.
     pub fn new() -> ReadAhead {
         ReadAhead { start: 0, size: 0, async_size: 0, previous: u64::MAX }
     }
@@ -83,7 +83,7 @@ impl ReadAhead {
         if self.is_expected(index) {
             return Some(self.advance(index, max));
         }
-        // Another reader's marker, or this one's own from before it turned elsewhere: the cache shows how far it got.
+        // A marker of another reader, or an old one of this reader: the cache shows how far read-ahead got.
         let start = cache.next_miss(file, index + 1, max);
         if start - index > max {
             return None;
@@ -112,13 +112,13 @@ impl ReadAhead {
         self.window(index, max)
     }
 
-    /// `try_context_readahead`: pages right before this one are here, so the file is being read in order.
+    /// `try_context_readahead`: the pages right before this one are cached, so the file is being read sequentially.
     fn continue_history(&mut self, cache: &PageCache, file: FileId, index: u64, requested: u64, max: u64) -> Option<ReadWindow> {
         let mut history = cache.history(file, index, max);
         if history <= requested {
             return None;
         }
-        // It reaches back to the beginning of the file: a good sign.
+        // The history reaches back to the start of the file, which is a strong hint.
         if history >= index {
             history *= 2;
         }
@@ -128,7 +128,7 @@ impl ReadAhead {
         Some(self.window(index, max))
     }
 
-    /// A window whose marker is the very page being read is joined with the next.
+    /// A window whose marker is the page being read is merged with the next.
     fn window(&mut self, index: u64, max: u64) -> ReadWindow {
         if index == self.start && self.size == self.async_size {
             let more = next_size(self.size, max);

@@ -9,7 +9,7 @@ use super::reclaim::Memory;
 use super::running::{Running, Step, Wait};
 use super::transfers::PageRun;
 
-/// Copies pages out of the cache. Those that are missing are read, with others ahead of them.
+/// Copies pages out of the cache. Missing pages are read, with read-ahead.
 pub(super) fn read(now: Nanos, running: &mut Running, read_ahead: &mut ReadAhead, memory: &mut Memory) -> Step {
     let last = running.last_page();
     while running.page <= last {
@@ -24,7 +24,7 @@ pub(super) fn read(now: Nanos, running: &mut Running, read_ahead: &mut ReadAhead
         };
         if memory.cache.take(frame, flag::MARKER) && !memory.cache.has(frame, flag::WRITEBACK) {
             read_ahead_of(now, running, read_ahead, memory, true);
-            // That may have cost this page its place.
+            // That may have evicted this page.
             continue;
         }
         if memory.cache.has(frame, flag::LOCKED) {
@@ -38,7 +38,7 @@ pub(super) fn read(now: Nanos, running: &mut Running, read_ahead: &mut ReadAhead
 
 fn copy_out(running: &mut Running, read_ahead: &mut ReadAhead, memory: &mut Memory, frame: u32) {
     memory.cache.mark_used(frame);
-    // Small reads of one page one after the other are one use of it.
+    // Consecutive small reads of one page count as one use.
     if read_ahead.previous == u64::MAX || read_ahead.previous.wrapping_sub(1) / PAGE != running.page {
         memory.cache.mark_accessed(frame);
     }
@@ -56,7 +56,7 @@ fn read_ahead_of(now: Nanos, running: &Running, read_ahead: &mut ReadAhead, memo
     match running.call.advice {
         Advice::Normal => {}
         Advice::Sequential => most.window *= 2,
-        // As if nothing ahead was allowed, but a call gets all its pages at once (`force_page_cache_ra`).
+        // No read-ahead, but a call gets all its pages at once (`force_page_cache_ra`).
         Advice::Random => {
             let window = (!marked).then_some(ReadWindow { start: page, pages: requested, ahead: 0 });
             return window.map_or((), |window| read_window(now, running, memory, window));
@@ -72,7 +72,7 @@ fn read_ahead_of(now: Nanos, running: &Running, read_ahead: &mut ReadAhead, memo
     }
 }
 
-/// Reads what is missing of a window, up to the file's end or until memory runs out.
+/// Reads the missing pages of a window, up to the file's end or until memory runs out.
 fn read_window(now: Nanos, running: &Running, memory: &mut Memory, window: ReadWindow) {
     let file = running.file;
     let pages = memory.transfers.files()[file as usize].bytes.div_ceil(PAGE);
@@ -101,7 +101,7 @@ fn read_window(now: Nanos, running: &Running, memory: &mut Memory, window: ReadW
     start_reads(now, running, memory, run_start, end);
 }
 
-/// Reads the page that a call has come to, without which it cannot go on. False if there is no memory for it.
+/// Reads the page that a call needs to continue. Returns `false` if there is no memory for it.
 pub(super) fn read_one(now: Nanos, running: &Running, memory: &mut Memory) -> bool {
     if !memory.make_room(now, running.issuer()) {
         return false;
@@ -111,7 +111,7 @@ pub(super) fn read_one(now: Nanos, running: &Running, memory: &mut Memory) -> bo
     true
 }
 
-/// Starts to read the pages from `from` on, before `to`, in as few transfers as they go.
+/// Starts reading the pages from `from` to `to` (exclusive), in as few transfers as possible.
 fn start_reads(now: Nanos, running: &Running, memory: &mut Memory, from: u64, to: u64) {
     let file = running.file;
     let mut first = from;

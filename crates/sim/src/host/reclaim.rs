@@ -5,9 +5,9 @@
 //!                                    high                 low                                      min   0
 //! ```
 //! Follows `mm/vmscan.c` of Linux 6.x with the two-list LRU (not the multi-generational one): `shrink_lruvec`, `shrink_active_list`,
-//! `shrink_folio_list`, and `mm/page_alloc.c` for the watermarks. Simplified: scanning takes no time, so kswapd is done the instant
-//! it wakes unless what it finds has to be written first; one node without zones; where Linux would kill a process for want of
-//! memory, the lists are scanned to their ends whatever swappiness says.
+//! `shrink_folio_list`, and `mm/page_alloc.c` for the watermarks. Simplified: scanning takes no time, so kswapd finishes immediately
+//! unless pages have to be written first; one node without zones; where Linux would invoke the OOM killer, the lists are scanned
+//! completely regardless of swappiness.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const FIRST_PRIORITY: u32 = 12;
 struct Round {
     scanned: u64,
     reclaimed: u64,
-    /// An active list was spared.
+    /// Whether an active list was spared.
     spared: bool,
 }
 
@@ -42,12 +42,12 @@ enum Verdict {
     Free,
     Keep,
     Activate,
-    /// Of a file, and to be written by the flusher first.
+    /// A file page that the flusher must write first.
     Dirty,
     SwapOut,
 }
 
-/// All of a machine's memory, and its transfers to and from the device.
+/// The machine's memory, and its transfers to and from the device.
 pub(super) struct Memory {
     pub cache: PageCache,
     pub write_back: WriteBack,
@@ -56,12 +56,12 @@ pub(super) struct Memory {
     pub new_files: NewFiles,
     swappiness: u64,
     read_ahead_pages: u64,
-    /// Reclaim found nothing; only a completion can change that.
+    /// Whether reclaim found nothing; only a completion can change that.
     is_stuck: bool,
-    /// Refaulted pages when reclaim last ended.
+    /// Refaulted pages at the end of the last reclaim.
     activations: [u64; 2],
     reclaimed: u64,
-    /// The most pages ever in use.
+    /// The maximum number of pages in use so far.
     peak: u64,
 }
 
@@ -84,7 +84,7 @@ impl Memory {
         })
     }
 
-    /// Applies other settings, apart from those of the queue.
+    /// Applies new settings, except those of the queue.
     pub fn set(&mut self, now: Nanos, settings: &HostSettings) {
         self.swappiness = settings.swappiness.unsigned_abs();
         self.read_ahead_pages = settings.read_ahead_kb as u64 / 4;
@@ -92,28 +92,28 @@ impl Memory {
         self.write_back.set(now, settings);
     }
 
-    /// How large windows of read-ahead may be.
+    /// Limits on read-ahead windows.
     pub fn read_ahead_limits(&self) -> WindowLimits {
         let transfer = u64::from(self.transfers.queue().settings().max_sectors) / 8;
         WindowLimits { window: self.read_ahead_pages, transfer }
     }
 
-    /// Pages taken back, and the most pages ever in use.
+    /// Number of reclaimed pages, and the maximum number in use.
     pub fn counts(&self) -> (u64, u64) {
         (self.reclaimed, self.peak)
     }
 
-    /// Sends pages of a file, which are marked as locked, on their way from the device.
+    /// Starts reading pages of a file that are already marked as locked.
     pub fn start_read(&mut self, now: Nanos, run: PageRun, issuer: Issuer) {
         self.transfers.start(now, &mut self.cache, Purpose::Read, run, issuer);
     }
 
-    /// A completion may have made pages reclaimable: reclaim is tried again.
+    /// Allows reclaim to be retried, since a completion may have made pages reclaimable.
     pub fn retry_reclaim(&mut self) {
         self.is_stuck = false;
     }
 
-    /// Ensures that there is a free page. False if the process has to wait.
+    /// Ensures that there is a free page. Returns `false` if the process has to wait.
     pub fn make_room(&mut self, now: Nanos, issuer: Issuer) -> bool {
         let Watermarks { min, low, high } = self.cache.watermarks();
         self.peak = self.peak.max(u64::from(self.cache.total() - self.cache.free()) + 1);
@@ -133,7 +133,7 @@ impl Memory {
         self.cache.free() > min
     }
 
-    /// Reclaims until `wanted` pages are free, on behalf of a process (`by`) or of kswapd.
+    /// Reclaims until `wanted` pages are free, for a process (`by`) or for kswapd. Returns the number of reclaimed pages.
     fn reclaim(&mut self, now: Nanos, wanted: u64, by: Option<Issuer>) -> u64 {
         let mut reclaimed = 0;
         for force in [false, true] {
@@ -201,7 +201,7 @@ impl Memory {
         }
     }
 
-    /// `shrink_active_list`: the oldest active pages get a last chance among the inactive ones.
+    /// `shrink_active_list`: moves the oldest active pages to the inactive list.
     fn deactivate(&mut self, kind: usize, count: u64) {
         for _ in 0..count {
             let Some(frame) = self.cache.oldest(ACTIVE[kind]) else { return };
@@ -267,7 +267,7 @@ impl Memory {
         if self.cache.has(frame, flag::DIRTY) { Verdict::Dirty } else { Verdict::Free }
     }
 
-    /// `folio_check_references`: touched once it stays, touched twice it is active.
+    /// `folio_check_references`: a page touched once is kept, one touched twice is activated.
     fn classify_anonymous(&mut self, frame: u32) -> Verdict {
         if let Some(verdict) = self.classify_under_way(frame) {
             return verdict;

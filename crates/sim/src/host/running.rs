@@ -20,17 +20,17 @@ pub(super) enum Stage {
     Flush,
     /// Waits for all write-back of its range that has begun.
     Settle,
-    /// Has the device empty its write cache.
+    /// Requests that the device empties its write cache.
     Barrier,
-    /// Waits for that.
+    /// Waits for the flush.
     Drained,
-    /// Takes those pages of its range out of the cache that are clean.
+    /// Drops the clean pages of its range from the cache.
     Forget,
-    /// Takes the pages of its range out of the cache.
+    /// Drops the pages of its range from the cache.
     Drop,
-    /// Sends its own pieces to the device.
+    /// Issues its own pieces to the device.
     Issue,
-    /// Waits for them.
+    /// Waits for its pieces.
     Pieces,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Wait {
     Room,
     /// A free page.
     Memory,
-    /// A time.
+    /// A point in time.
     Until(Nanos),
     /// Its own requests.
     Own,
@@ -57,34 +57,35 @@ pub(super) enum Step {
     Done,
 }
 
-/// A call under way.
+/// A call in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     pub call: Call,
     pub stage: Stage,
     pub file: FileId,
     pub op: Op,
-    /// The range in bytes: first, and behind the last.
+    /// The range in bytes: start, and end (exclusive).
     pub from: u64,
     pub to: u64,
-    /// The page that the stage has come to.
+    /// The page that the stage has reached.
     pub page: u64,
-    /// Which of the open files.
+    /// Index of the open file.
     pub open_file: u32,
-    /// It had to wait for the page that it has come to.
+    /// Whether it had to wait for the current page.
     pub missed: bool,
-    /// It has waited for room in the queue and may send one request even if the queue is full again.
+    /// Whether it has waited for room in the queue and may send one request even if the queue is
+    /// full again.
     pub may_overfill: bool,
     pub copied: u64,
-    /// Requests of its own, or flushes, that are not done.
+    /// Number of its own requests, or flushes, that are not completed.
     pub open: u32,
-    /// It waits only for transfers with a sequence number below this.
+    /// It waits only for transfers with a lower sequence number than this.
     pub before: u64,
     pub dispatched: Nanos,
 }
 
 impl Running {
-    /// A call on a file of `bytes` bytes, of which `cached`: some pages are in memory.
+    /// A call on a file of `bytes` bytes; `cached`: whether some of its pages are in memory.
     pub fn new(now: Nanos, call: Call, bytes: u64, cached: bool) -> Running {
         let (op, file, from, length) = match call.action {
             Action::Access { op, file, offset, bytes, .. } => (op, file, offset, u64::from(bytes)),
@@ -94,7 +95,8 @@ impl Running {
         let end = bytes.min(MAX_FILE_BYTES);
         let (mut from, mut to) = (from, from.saturating_add(length).min(end));
         if let Action::Invalidate { .. } = call.action {
-            // Of a page in part the rest may be needed (`generic_fadvise` in `mm/fadvise.c`).
+            // Partial pages are kept, because their other part may be needed (`generic_fadvise` in
+            // `mm/fadvise.c`).
             from = from.min(end).next_multiple_of(PAGE);
             to = if to == end { to } else { to / PAGE * PAGE };
         }
@@ -139,12 +141,12 @@ impl Running {
         self.from / PAGE
     }
 
-    /// The last page; only of a range that is not empty.
+    /// The last page of the range, which must not be empty.
     pub fn last_page(&self) -> u64 {
         (self.to - 1) / PAGE
     }
 
-    /// The pages of the file from the one that the stage has come to, up to `end`.
+    /// The pages of the file from the current one up to `end`.
     pub fn run_to(&self, end: u64) -> PageRun {
         PageRun { file: self.file, first: self.page, pages: end - self.page }
     }

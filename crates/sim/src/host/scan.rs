@@ -1,16 +1,16 @@
-//! How many pages of each list reclaim scans: `get_scan_count`, `inactive_is_low` and the proportions of `shrink_lruvec` in
+//! The number of pages of each list to scan: `get_scan_count`, `inactive_is_low` and the proportions of `shrink_lruvec` in
 //! `mm/vmscan.c` of Linux 6.x.
 
 use super::page_cache::{ACTIVE, ANON, FILE, INACTIVE, PageCache};
 use super::transfers::Issuer;
 
-/// Pages of each list that a round has to scan.
+/// Pages of each list to scan in a round.
 pub(super) struct Scan {
     /// By list.
     pub left: [u64; 4],
     targets: [u64; 4],
     pub may_deactivate: [bool; 2],
-    /// On behalf of a process; else of kswapd.
+    /// The process that reclaims; `None` for kswapd.
     pub by: Option<Issuer>,
 }
 
@@ -19,13 +19,13 @@ impl Scan {
         Scan { left: targets, targets, may_deactivate, by }
     }
 
-    /// Whether there is something left to scan that frees pages.
+    /// Whether there are pages left to scan that can be freed.
     pub fn goes_on(&self) -> bool {
         self.left[INACTIVE[ANON]] > 0 || self.left[ACTIVE[FILE]] > 0 || self.left[INACTIVE[FILE]] > 0
     }
 
-    /// Called when enough is reclaimed: limits the scan of one kind to the share of the other that was scanned (`shrink_lruvec`).
-    /// False if one of them is done.
+    /// Called when enough is reclaimed: limits the scan of one kind to the scanned share of the other (`shrink_lruvec`). Returns
+    /// `false` if one of them is done.
     pub fn adjust(&mut self) -> bool {
         let sum = |counts: &[u64; 4], kind: usize| counts[INACTIVE[kind]] + counts[ACTIVE[kind]];
         let left = [sum(&self.left, ANON), sum(&self.left, FILE)];
@@ -45,7 +45,7 @@ impl Scan {
     }
 }
 
-/// `inactive_is_low`: the larger the lists, the smaller the share that waits inactive.
+/// `inactive_is_low`: the larger the lists, the smaller the inactive share.
 pub(super) fn inactive_is_low(cache: &PageCache, kind: usize) -> bool {
     let (inactive, active) = (u64::from(cache.len(INACTIVE[kind])), u64::from(cache.len(ACTIVE[kind])));
     let gib = (inactive + active) >> 18;
@@ -53,7 +53,7 @@ pub(super) fn inactive_is_low(cache: &PageCache, kind: usize) -> bool {
     inactive * ratio < active
 }
 
-/// `get_scan_count`: how many pages of each list to scan.
+/// `get_scan_count`: the number of pages of each list to scan.
 pub(super) fn scan_counts(cache: &PageCache, swappiness: u64, priority: u32, may_deactivate: [bool; 2]) -> [u64; 4] {
     let len = |list| u64::from(cache.len(list));
     let all: [u64; 4] = std::array::from_fn(|list| len(list) >> priority);
@@ -69,7 +69,7 @@ pub(super) fn scan_counts(cache: &PageCache, swappiness: u64, priority: u32, may
     if is_tiny && !may_deactivate[ANON] && len(INACTIVE[ANON]) >> priority > 0 {
         return only(ANON);
     }
-    // Plenty of file pages used once: nothing else need go.
+    // There are enough file pages used only once: scan nothing else.
     if len(INACTIVE[FILE]) >> priority > 0 && !may_deactivate[FILE] {
         return only(FILE);
     }

@@ -9,10 +9,10 @@
 //!        +-- direct write ------- Flush -> Settle -> Drop -> Issue -> Pieces --------+
 //!        +-- discard ----------------------------- > Drop -> Issue -> Pieces --------+
 //! ```
-//! A stage runs until it has to wait for a page under way, room in the queue, memory, or a time. The host wakes it.
+//! A stage runs until it has to wait for a page in transfer, room in the queue, memory, or a time. The host wakes it.
 //!
-//! Simplified: each process has a processor of its own; a call's processor time is spent at its end; no locks on files, so two
-//! calls on the same file never wait for each other as such; blocks are as large as pages.
+//! Simplified: each process has a processor of its own; a call's processor time is spent at its end; files have no locks, so
+//! calls on the same file never wait for each other; blocks are as large as pages.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -38,7 +38,7 @@ const MAX_CALLS: usize = 65_536;
 /// 10 GB a second. Direct calls cost none.
 const CALL_TIME: Nanos = Nanos(500);
 const PAGE_TIME: Nanos = Nanos(400);
-/// How long a process waits for memory before it tries again, if nothing wakes it (`VMSCAN_THROTTLE_WRITEBACK`).
+/// Time after which a process that waits for memory retries, if it is not woken earlier (`VMSCAN_THROTTLE_WRITEBACK`).
 const MEMORY_WAIT: Nanos = Nanos::from_millis(100);
 
 /// State of a process's open file.
@@ -49,9 +49,9 @@ struct OpenFile {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// A call's processor time is over.
+    /// A call's processor time ends.
     End(usize),
-    /// A call's sleep is over.
+    /// A call's sleep ends.
     Resume(usize),
     /// A background process touches its next page.
     Touch(usize),
@@ -71,7 +71,7 @@ pub struct Host {
     ready: VecDeque<usize>,
     room_waiters: VecDeque<usize>,
     memory_waiters: Vec<usize>,
-    /// When `memory_waiters` try again.
+    /// Time at which `memory_waiters` retry.
     memory_retry: Option<Nanos>,
     memory_waits: u64,
     /// Buffer for completions of the queue.
@@ -79,11 +79,11 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with `files` on the device behind `queue`, which takes its settings from `settings`.
+    /// A host with `files` on the device behind `queue`, whose settings are taken from `settings`.
     ///
     /// # Errors
-    /// A setting is out of its range, the swap area is larger than the device, a file reaches into it, or anonymous memory is
-    /// more than memory and swap hold.
+    /// A setting is out of range, the swap area is larger than the device, a file reaches into it, or anonymous memory exceeds
+    /// memory and swap together.
     pub fn new(queue: Queue, files: Arc<Files>, settings: HostSettings) -> Result<Host, HostError> {
         settings.check()?;
         let mut memory = Memory::new(queue, files, &settings)?;
@@ -382,7 +382,7 @@ impl Server for Host {
         if !is_advice {
             self.queue_mut().record_event(ServerEvent::Called { stream: call.stream, at: now });
         }
-        // Calls on nothing, beyond the end, or on a file without extents end at once.
+        // Calls on empty ranges, beyond the end, or on a file without extents end at once.
         if is_empty || self.is_unmapped(call.action.file()) { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }
     }
 

@@ -5,8 +5,8 @@ use block::{Merges, Nanos, SettingError, Tunable, Unit, host_tunables, split_bef
 use super::QueueSettings;
 
 tunables! {
-    /// Every setting of a host: first what may be set while it runs, which [`block::HOST_TUNABLES`] declares; then what the machine is, fixed
-    /// for a run.
+    /// All settings of a host: first the tunables that can change at run time, as declared by [`block::HOST_TUNABLES`]; then the machine's
+    /// properties, fixed for a run.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct HostSettings {
         pub nr_requests: i64 = host_tunables::NR_REQUESTS,
@@ -51,18 +51,19 @@ tunables! {
     }
 }
 
-/// What may be set while the host runs: the [`block::HOST_TUNABLES`]. [`HostSettings::value`] and [`Host::set`](super::Host::set) go by the place in here.
+/// The tunables that can change while the host runs: the [`block::HOST_TUNABLES`]. [`HostSettings::value`] and
+/// [`Host::set`](super::Host::set) take an index into this list.
 pub static TUNABLES: &[Tunable] = split_before(HostSettings::TUNABLES, "memory_mib").0;
 
-/// What the machine is, fixed for a run.
+/// The machine's properties, fixed for a run.
 pub static MACHINE: &[Tunable] = split_before(HostSettings::TUNABLES, "memory_mib").1;
 
-/// The first of the [`TUNABLES`]: those of the queue, which it has without a host too.
+/// The first of the [`TUNABLES`]: those of the queue, which also exist without a host.
 pub(super) fn of_the_queue() -> &'static [Tunable] {
     const { split_before(HostSettings::TUNABLES, "read_ahead_kb").0 }
 }
 
-/// What a value of `nomerges` means.
+/// Decodes a value of `nomerges`.
 fn merges(nomerges: i64) -> Merges {
     match nomerges {
         0 => Merges::All,
@@ -71,13 +72,13 @@ fn merges(nomerges: i64) -> Merges {
     }
 }
 
-/// What a value of `wbt_lat_usec` means.
+/// Decodes a value of `wbt_lat_usec`; `None` for -1, the default.
 fn write_back_latency(wbt_lat_usec: i64) -> Option<Nanos> {
     u64::try_from(wbt_lat_usec).ok().map(Nanos::from_micros)
 }
 
 impl QueueSettings {
-    /// The value of the tunable at `index` of [`TUNABLES`]; `None` if it is not the queue's.
+    /// The value of the tunable at `index` of [`TUNABLES`]; `None` if it is not a tunable of the queue.
     pub fn value(&self, index: usize) -> Option<i64> {
         match of_the_queue().get(index)?.name {
             "nr_requests" => Some(i64::from(self.nr_requests)),
@@ -92,7 +93,7 @@ impl QueueSettings {
         }
     }
 
-    /// These with another value, in its range, of the tunable at `index` of [`TUNABLES`], which is the queue's.
+    /// A copy with another value for the tunable at `index` of [`TUNABLES`], which must be one of the queue; the value must be in range.
     pub(super) fn with(mut self, index: usize, value: i64) -> QueueSettings {
         match of_the_queue()[index].name {
             "nr_requests" => self.nr_requests = value as u32,
@@ -104,10 +105,10 @@ impl QueueSettings {
     }
 }
 
-/// The tunable at `index` of the first `tunables` of [`TUNABLES`], which may take this value.
+/// Looks up the tunable at `index` of the first `tunables` of [`TUNABLES`], and checks the value.
 ///
 /// # Errors
-/// There is none, or the value is out of its range.
+/// There is no such tunable, or the value is out of range.
 pub(super) fn settable(tunables: &'static [Tunable], index: usize, value: i64) -> Result<(), SettingError> {
     let Some(tunable) = tunables.get(index) else {
         let known = tunables.iter().map(|tunable| tunable.name).collect();
@@ -124,7 +125,7 @@ impl Default for HostSettings {
 }
 
 impl HostSettings {
-    /// Reads `key=value` pairs with commas between. What is not named keeps its default; an empty text names nothing.
+    /// Parses comma-separated `key=value` pairs. Keys that are not given keep their defaults; an empty text gives none.
     ///
     /// # Errors
     /// An unknown key, a key given twice, a value that the tunable cannot have.
@@ -138,9 +139,8 @@ impl HostSettings {
         self.values().get(index).copied().filter(|_| index < TUNABLES.len())
     }
 
-    /// These with another value, in its range, of the tunable at `index` of [`TUNABLES`]. A limit in per cent that is written ends the one
-    /// in bytes (`dirty_ratio_handler` and `dirty_background_ratio_handler` in `mm/page-writeback.c`); one in bytes takes
-    /// precedence by itself.
+    /// A copy with another value, in range, for the tunable at `index` of [`TUNABLES`]. Setting a percentage limit resets the one in bytes
+    /// (`dirty_ratio_handler` and `dirty_background_ratio_handler` in `mm/page-writeback.c`); one in bytes takes precedence anyway.
     pub(super) fn with(&self, index: usize, value: i64) -> HostSettings {
         let mut values = self.values();
         values[index] = value;
@@ -153,17 +153,17 @@ impl HostSettings {
         settings
     }
 
-    /// These with the values of some tunables of [`TUNABLES`], by name; a name that is none of them changes nothing.
+    /// A copy with the values of some [`TUNABLES`], by name; other names are ignored.
     #[must_use]
     pub fn with_named(&self, values: &[(String, i64)]) -> HostSettings {
         let index = |name: &String| TUNABLES.iter().position(|tunable| tunable.name == name);
         values.iter().fold(*self, |settings, (name, value)| index(name).map_or(settings, |index| settings.with(index, *value)))
     }
 
-    /// Checks that each value lies in its range.
+    /// Checks that each value is in range.
     ///
     /// # Errors
-    /// Names the first that does not.
+    /// The first value out of range.
     pub fn check(&self) -> Result<(), SettingError> {
         for (value, tunable) in self.values().into_iter().zip(HostSettings::TUNABLES) {
             tunable.check("host", value)?;
@@ -171,7 +171,7 @@ impl HostSettings {
         Ok(())
     }
 
-    /// What concerns the device's queue.
+    /// The settings of the device's queue.
     pub fn queue(&self) -> QueueSettings {
         QueueSettings {
             nr_requests: self.nr_requests as u32,

@@ -1,40 +1,40 @@
 //! Shadow entries of evicted pages, to detect refaults of the working set: `mm/workingset.c` of Linux 6.x.
 //!
-//! Simplified: Linux keeps shadow entries in each file's own index for as long as there is memory; here they share one table with
-//! room for as many as there are frames, where a newer one may take an older one's place.
+//! Simplified: Linux keeps shadow entries in each file's own index while there is memory; here they share one table with as many
+//! entries as frames, in which a newer one may replace an older one.
 
 #[derive(Clone, Copy, Default)]
 struct Shadow {
     /// 0: the entry is free.
     tag: u32,
-    /// The clock when the page left, its lowest bit replaced by whether it had been active.
+    /// The clock at the eviction, with the lowest bit replaced by whether the page had been active.
     age: u32,
 }
 
 /// Information on a refaulted page.
 pub(super) struct Refault {
-    /// Evictions and activations since it left.
+    /// Evictions and activations since its eviction.
     pub distance: u32,
-    /// It was active once.
+    /// Whether it was active before.
     pub workingset: bool,
 }
 
-/// The shadows of pages, by a hash of which page it is.
+/// The shadows of pages, by a hash of the page.
 #[derive(Default)]
 pub(super) struct Shadows {
-    /// Empty until the first page leaves.
+    /// Empty until the first eviction.
     entries: Vec<Shadow>,
-    /// Evictions and activations so far, twice (`nonresident_age`).
+    /// Twice the number of evictions and activations so far (`nonresident_age`).
     clock: u32,
 }
 
 impl Shadows {
-    /// One more page left or was made active.
+    /// Counts an eviction or activation.
     pub fn tick(&mut self) {
         self.clock = self.clock.wrapping_add(2);
     }
 
-    /// A page leaves one of `frames` frames.
+    /// Records an eviction from one of `frames` frames.
     pub fn leave(&mut self, frames: u32, hash: u64, workingset: bool) {
         self.tick();
         if self.entries.is_empty() {
@@ -62,7 +62,7 @@ impl Shadows {
         ((hash as usize) & (self.entries.len() - 1), (hash >> 32) as u32 | 1)
     }
 
-    /// Bytes that it takes.
+    /// Its size in bytes.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Shadow>()

@@ -1,7 +1,7 @@
 //! Swap: the slots of anonymous pages, and swap read-ahead.
 //!
 //! Follows `mm/swap_state.c` (`swap_cluster_readahead`, `swapin_nr_pages`) of Linux 6.x. Simplified: every touch writes, so a page that
-//! was swapped in and touched gives up its slot; read-ahead goes by the place in the swap area on every device.
+//! was swapped in and touched releases its slot; read-ahead goes by the position in the swap area on every device.
 
 use std::ops::Range;
 
@@ -15,13 +15,14 @@ use super::{Files, HostError, HostSettings};
 /// Pages reserved for files when anonymous memory and swap are laid out.
 const MIN_FILE_PAGES: u64 = 1024;
 
-/// Anonymous pages' places in the swap area.
+/// The slots of anonymous pages in the swap area.
 pub(super) struct Swap {
     /// By anonymous page.
     slots: Vec<u32>,
     area: SwapArea,
     page_cluster: i64,
-    /// Pages read ahead that were touched since a window was last chosen, the slot of the last fault, and how many pages it read.
+    /// Number of pages read ahead that were touched since a window was last chosen, the slot of the last fault, and the number of pages
+    /// it read.
     hits: u64,
     last_slot: u32,
     last_window: u64,
@@ -30,7 +31,7 @@ pub(super) struct Swap {
 }
 
 impl Swap {
-    /// Lays out the anonymous pages: in memory as long as there is room, then in the swap area.
+    /// Lays out the anonymous pages: in memory while there is room, then in the swap area.
     pub fn new(settings: &HostSettings, files: &Files, device_sectors: u64, cache: &mut PageCache) -> Result<Swap, HostError> {
         let slots = (settings.swap_mib as u64) << 8;
         let pages = (settings.anonymous_mib as u64) << 8;
@@ -62,12 +63,12 @@ impl Swap {
         Ok(swap)
     }
 
-    /// Anonymous pages, in memory or not.
+    /// Number of anonymous pages, in memory or not.
     pub fn pages(&self) -> u64 {
         self.slots.len() as u64
     }
 
-    /// Pages read and written so far.
+    /// Number of pages read and written so far.
     pub fn swapped(&self) -> (u64, u64) {
         (self.swapped_in, self.swapped_out)
     }
@@ -76,17 +77,17 @@ impl Swap {
         self.page_cluster = settings.page_cluster;
     }
 
-    /// The slot of a page, if it has one.
+    /// The slot of a page; `None` if it has none.
     pub fn slot(&self, page: u64) -> Option<u32> {
         Some(self.slots[page as usize]).filter(|&slot| slot != NONE)
     }
 
-    /// The page that is kept in a slot.
+    /// The page in a slot; `None` if the slot is free.
     pub fn owner(&self, slot: u32) -> Option<u64> {
         self.area.owner(slot).map(u64::from)
     }
 
-    /// Ensures that a page has a slot. False if all are taken.
+    /// Ensures that a page has a slot. Returns `false` if all are taken.
     fn give_slot(&mut self, page: u64) -> bool {
         let slot = &mut self.slots[page as usize];
         if *slot == NONE {
@@ -98,8 +99,8 @@ impl Swap {
         true
     }
 
-    /// The slots to read when the page in `slot` is needed (`swapin_nr_pages`): as many as were useful lately, a power of two, and
-    /// at least half as many as last time.
+    /// The slots to read when the page in `slot` is needed (`swapin_nr_pages`): as many as were recently useful, a power of two, and at
+    /// least half as many as last time.
     pub fn window(&mut self, slot: u32) -> Range<u32> {
         let most = 1u64 << self.page_cluster;
         let hits = std::mem::take(&mut self.hits);
@@ -116,7 +117,7 @@ impl Swap {
         first..first + pages
     }
 
-    /// A process touches a page that is in memory, which changes it.
+    /// Records a touch of a page in memory, which modifies it.
     pub fn touch(&mut self, cache: &mut PageCache, frame: u32, page: u64) {
         if cache.take(frame, flag::AHEAD) {
             self.hits += 1;
@@ -131,12 +132,12 @@ impl Swap {
         }
     }
 
-    /// Starts to read a page that has a frame and a slot.
+    /// Starts reading a page that has a frame and a slot.
     pub fn read(&mut self, now: Nanos, page: u64, issuer: Issuer, cache: &mut PageCache, transfers: &mut Transfers) {
         self.start(now, Purpose::SwapIn, page, issuer, cache, transfers);
     }
 
-    /// Starts to write an anonymous page to the swap area; it is freed when that is done and reclaim meets it again. False if the
+    /// Starts writing an anonymous page to the swap area; it is freed when reclaim scans it after completion. Returns `false` if the
     /// queue or the swap area is full.
     pub fn write(&mut self, now: Nanos, frame: u32, issuer: Issuer, cache: &mut PageCache, transfers: &mut Transfers) -> bool {
         let page = cache.page(frame).index;
@@ -155,18 +156,18 @@ impl Swap {
         transfers.start_swap(now, cache, purpose, run, lba, issuer);
     }
 
-    /// A page was read.
+    /// Counts a page that was read.
     pub fn read_done(&mut self) {
         self.swapped_in += 1;
     }
 
-    /// A page was written.
+    /// Counts a page that was written.
     pub fn write_done(&mut self) {
         self.swapped_out += 1;
     }
 }
 
-/// Where the swap area begins.
+/// First sector of the swap area.
 fn first_lba(settings: &HostSettings, files: &Files, device_sectors: u64) -> Result<u64, HostError> {
     let swap_mib = settings.swap_mib;
     let Some(first_lba) = device_sectors.checked_sub((swap_mib as u64) << 11) else {

@@ -2,19 +2,19 @@
 
 use super::page_cache::NONE;
 
-/// Slots taken in a row before the next free row is looked for (`SWAPFILE_CLUSTER`).
+/// Slots taken in a row before the next free row is searched (`SWAPFILE_CLUSTER`).
 const CLUSTER: usize = 256;
 
-/// Slots of a page each, at the end of the device.
+/// Slots of one page each, at the end of the device.
 ///
-/// Follows `mm/swapfile.c` for rotating disks: slots are taken one behind the other from a row of free ones, else the next free
-/// slot behind the last one taken.
+/// Follows `mm/swapfile.c` for rotating disks: slots are taken consecutively from a row of free ones, otherwise the next free
+/// slot after the last one taken.
 pub(super) struct SwapArea {
     first_lba: u64,
     owners: Vec<u32>,
     free: usize,
     next: usize,
-    /// Slots left in the row at `next`.
+    /// Number of slots left in the row at `next`.
     row: usize,
 }
 
@@ -27,7 +27,7 @@ impl SwapArea {
         self.first_lba + u64::from(slot) * 8
     }
 
-    /// The anonymous page that is kept in a slot.
+    /// The anonymous page in a slot; `None` if it is free.
     pub fn owner(&self, slot: u32) -> Option<u32> {
         self.owners.get(slot as usize).copied().filter(|&owner| owner != NONE)
     }
@@ -37,7 +37,7 @@ impl SwapArea {
         self.free += 1;
     }
 
-    /// A slot for a page; `None` if all are taken.
+    /// Takes a slot for a page; `None` if all are taken.
     pub fn take(&mut self, owner: u32) -> Option<u32> {
         if self.free == 0 {
             return None;
@@ -60,7 +60,7 @@ impl SwapArea {
         Some(slot as u32)
     }
 
-    /// The next row of free slots behind the last one taken. Only worth a search where much is free.
+    /// The next row of free slots after the last one taken; `None` if there is none, or if too few slots are free for a search.
     fn free_row(&self) -> Option<usize> {
         let rows = self.owners.len() / CLUSTER;
         if self.free < self.owners.len() / 8 {

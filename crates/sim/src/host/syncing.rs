@@ -1,8 +1,8 @@
 //! Synchronises cache and device for a range of a file: for fsync, O_SYNC, and before direct I/O.
 //!
-//! Follows `mm/filemap.c` (`filemap_write_and_wait_range`, `kiocb_invalidate_pages`) and `mm/truncate.c`, for the flush at the end
-//! `block/fops.c` and `fs/ext4/fsync.c`. Simplified: Linux tags the pages that are dirty when it begins and writes these; here one
-//! pass through the range writes the pages that are dirty when it reaches them. Metadata and journals are left out.
+//! Follows `mm/filemap.c` (`filemap_write_and_wait_range`, `kiocb_invalidate_pages`) and `mm/truncate.c`, for the final flush
+//! `block/fops.c` and `fs/ext4/fsync.c`. Simplified: Linux tags the pages that are dirty at the start and writes these; here one
+//! pass through the range writes the pages that are dirty when it reaches them. Metadata and journals are not modelled.
 
 use block::{Nanos, Op};
 
@@ -11,7 +11,7 @@ use super::reclaim::Memory;
 use super::running::{Running, Stage, Step, Wait};
 use super::{Access, Action, FileId};
 
-/// Starts write-back of the range's dirty pages, in the caller's name.
+/// Starts write-back of the range's dirty pages, on behalf of the caller.
 pub(super) fn flush_range(now: Nanos, running: &mut Running, memory: &mut Memory) -> Step {
     loop {
         let last = running.last_page();
@@ -36,7 +36,7 @@ pub(super) fn flush_range(now: Nanos, running: &mut Running, memory: &mut Memory
     }
 }
 
-/// Waits for write-back of the range that is under way.
+/// Waits for write-back in progress in the range.
 pub(super) fn settle(running: &Running, memory: &Memory) -> Step {
     let (first, last) = (running.first_page(), running.last_page());
     if let Some(transfer) = memory.transfers.write_under_way(running.file, first, last, running.before) {
@@ -49,8 +49,8 @@ pub(super) fn settle(running: &Running, memory: &Memory) -> Step {
     }
 }
 
-/// Flushes the device's write cache. Linux asks for it even if there was nothing to write (`ext4_sync_file`, `blkdev_fsync`): the
-/// drive may still have another process's write-back in memory.
+/// Flushes the device's write cache. Linux does so even if there was nothing to write (`ext4_sync_file`, `blkdev_fsync`): the drive
+/// may still have another process's write-back in its cache.
 pub(super) fn barrier(now: Nanos, id: usize, running: &mut Running, memory: &mut Memory) -> Step {
     if !memory.transfers.flush_for_call(now, id, running.call.stream) {
         return Step::Done;
@@ -59,8 +59,8 @@ pub(super) fn barrier(now: Nanos, id: usize, running: &mut Running, memory: &mut
     Step::Next(Stage::Drained)
 }
 
-/// Drops the range's pages from the cache, before direct I/O changes the device. A page that was made dirty meanwhile stays, unless
-/// it is discarded whole.
+/// Drops the range's pages from the cache, before direct I/O changes the device. A page that was dirtied meanwhile stays, unless
+/// the whole page is discarded.
 pub(super) fn drop_range(running: &mut Running, memory: &mut Memory) -> Step {
     let last = running.last_page();
     while running.page <= last && memory.cache.cached(running.file) > 0 {
@@ -82,7 +82,7 @@ pub(super) fn drop_range(running: &mut Running, memory: &mut Memory) -> Step {
     Step::Next(Stage::Issue)
 }
 
-/// Drops the range's pages from the cache that are neither dirty nor under way.
+/// Drops the range's pages that are neither dirty nor in transfer from the cache.
 pub(super) fn drop_clean(running: &Running, memory: &mut Memory) {
     if memory.cache.cached(running.file) == 0 {
         return;
@@ -91,7 +91,7 @@ pub(super) fn drop_clean(running: &Running, memory: &mut Memory) {
     if last - first < u64::from(memory.cache.frames()) {
         return (first..=last).for_each(|page| drop_page_if_clean(running.file, page, memory));
     }
-    // A file much larger than memory.
+    // The file is much larger than memory, so iterate over frames.
     for frame in 0..memory.cache.frames() {
         let page = *memory.cache.page(frame);
         if page.file == running.file && (first..=last).contains(&page.index) {

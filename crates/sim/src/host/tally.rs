@@ -11,23 +11,23 @@ pub struct HostTally {
     pub misses: u64,
     /// Pages read ahead.
     pub read_ahead: u64,
-    /// Of these, the ones that were used later.
+    /// Number of these that were used later.
     pub read_ahead_used: u64,
-    /// Of these, the ones that were evicted unused. The rest is still in memory.
+    /// Number of these that were evicted unused. The rest is still in memory.
     pub read_ahead_wasted: u64,
-    /// Pages made dirty; one that is dirty already does not count again.
+    /// Pages dirtied; pages that were already dirty are not counted.
     pub dirtied: u64,
-    /// Pages whose write-back is done, by the flusher or for a process that waited.
+    /// Pages whose write-back is complete, by the flusher or for a waiting process.
     pub written_back: u64,
     /// Pages that are dirty or being written back.
     pub dirty: u64,
-    /// The maximum of that.
+    /// Maximum of `dirty`.
     pub dirty_peak: u64,
-    /// Time that all writers together slept because of too many dirty pages.
+    /// Total time that writers slept because of too many dirty pages.
     pub throttled: Nanos,
-    /// Times a process had to wait for memory.
+    /// Number of times a process had to wait for memory.
     pub memory_waits: u64,
-    /// Pages that reclaim took, of files and anonymous ones.
+    /// Pages reclaimed, of files and anonymous ones.
     pub reclaimed: u64,
     /// Anonymous pages read from the swap area.
     pub swapped_in: u64,

@@ -21,13 +21,13 @@ use super::page_cache::PAGE;
 const MAX_PAUSE: Nanos = Nanos::from_millis(200);
 /// `BANDWIDTH_INTERVAL`.
 const INTERVAL: Nanos = Nanos::from_millis(200);
-/// The time over which the write bandwidth is averaged.
+/// Averaging time of the write bandwidth, in seconds.
 const PERIOD_SECONDS: f64 = 4.0;
 /// Target length of a writer's sleep, in seconds.
 const TARGET_PAUSE: f64 = 0.01;
-/// Minimum number of pages dirtied between two pauses, which are lengthened if need be (`DIRTY_POLL_THRESH`).
+/// Minimum number of pages dirtied between two pauses, which are lengthened if necessary (`DIRTY_POLL_THRESH`).
 const MIN_PAGES_PER_PAUSE: f64 = 32.0;
-/// A writer may catch up at most this much of its pace, in seconds.
+/// Maximum lag that a writer may catch up, in seconds of its pace.
 const MAX_LAG: f64 = 1.0;
 
 /// Limits on the pages that are dirty or being written back.
@@ -37,7 +37,7 @@ pub(super) struct DirtyLimits {
     pub limit: u64,
 }
 
-/// How much of the memory for file pages may be dirty.
+/// The part of the memory for file pages that may be dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DirtyShare {
     /// `dirty_ratio`, `dirty_background_ratio`.
@@ -47,7 +47,7 @@ pub(super) enum DirtyShare {
 }
 
 impl DirtyShare {
-    /// The bytes take precedence unless they are 0.
+    /// A limit in bytes takes precedence unless it is 0.
     pub fn new(percent: i64, bytes: i64) -> DirtyShare {
         match bytes.unsigned_abs() {
             0 => DirtyShare::Percent(percent.unsigned_abs()),
@@ -64,31 +64,31 @@ impl DirtyShare {
 }
 
 impl DirtyLimits {
-    /// Of `available` pages that may hold files.
+    /// The limits for `available` pages that may hold files.
     pub fn of(available: u64, limit: DirtyShare, background: DirtyShare) -> DirtyLimits {
         let limit = limit.pages(available).max(1);
         let background = background.pages(available);
         DirtyLimits { background: if background >= limit { limit / 2 } else { background }, limit }
     }
 
-    /// Dirty pages below which no writer is throttled (`dirty_freerun_ceiling`).
+    /// Number of dirty pages below which no writer is throttled (`dirty_freerun_ceiling`).
     pub fn free_run(self) -> u64 {
         (self.limit + self.background) / 2
     }
 
-    /// Pages a process may write before it checks again (`dirty_poll_interval`).
+    /// Number of pages that a process may write before it checks again (`dirty_poll_interval`).
     pub fn poll_interval(self, dirty: u64) -> u64 {
         if self.limit > dirty { 1 << ((self.limit - dirty).ilog2() / 2) } else { 1 }
     }
 }
 
-/// A process's write state of a file.
+/// Write state of a process on a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer {
-    /// Pages it made dirty since it last checked whether it must sleep, and how many it may before it checks again.
+    /// Pages dirtied since the last check whether it must sleep, and pages that it may dirty before the next check.
     pub dirtied: u64,
     pub check_after: u64,
-    /// When its last sleep ended, or would have at its pace.
+    /// End of its last sleep, or the end that its pace would have required.
     pub slept_until: Option<Nanos>,
 }
 
@@ -98,13 +98,13 @@ impl Writer {
     }
 }
 
-/// The measured write bandwidth of the device, and the pace for writers that follows from it.
+/// The measured write bandwidth of the device, and the resulting pace of writers.
 #[derive(Debug)]
 pub(super) struct Throttle {
-    /// Pages a second.
+    /// Pages per second.
     bandwidth: f64,
     average_bandwidth: f64,
-    /// Pages a second for each writer.
+    /// Pages per second for each writer.
     pace: f64,
     balanced: f64,
     /// Pages made dirty, and pages written, so far.
@@ -116,7 +116,7 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// Starts with an assumed write bandwidth in pages a second.
+    /// Starts with an assumed write bandwidth in pages per second.
     pub fn new(bandwidth: f64) -> Throttle {
         Throttle {
             bandwidth,
@@ -131,7 +131,7 @@ impl Throttle {
         }
     }
 
-    /// Updates the measured bandwidth if the interval has passed. `writing`: writers are being throttled, so the pace has an
+    /// Updates the measured bandwidth if the interval has passed. `writing`: whether writers are being throttled, so that the pace has an
     /// effect.
     pub fn update(&mut self, now: Nanos, limits: DirtyLimits, dirty: u64, writing: bool) {
         let elapsed = now - self.at;
@@ -171,14 +171,14 @@ impl Throttle {
         } else {
             (self.balanced.max(balanced).max(task) - self.pace).min(0.0)
         };
-        // The larger the step against the pace, the more of it is taken.
+        // A step is damped more the smaller it is relative to the pace.
         let shift = (self.pace / (2.0 * step.abs() + 1.0)).min(64.0);
         self.pace = (self.pace + step / 8.0 / shift.floor().exp2()).max(1.0);
         self.balanced = balanced;
     }
 
-    /// How long a process must sleep now; `None` if that is too little, so that it continues and sleeps later. `own`: the dirty pages that
-    /// this throttle counts, of all.
+    /// How long a process must sleep now; `None` if that is too short, so that it continues and sleeps later. `dirty` is the number of all
+    /// dirty pages, `own` of those counted by this throttle.
     pub fn pause(&self, now: Nanos, limits: DirtyLimits, (dirty, own): (u64, u64), writer: &mut Writer) -> Option<Nanos> {
         let longest = self.longest_pause(own);
         let pace = self.pace * position_ratio(limits, dirty);
@@ -201,10 +201,10 @@ impl Throttle {
         Some(pause)
     }
 
-    /// Pages that a throttled process may dirty before it checks again, and its minimum sleep then, in seconds (`wb_min_pause`).
+    /// Number of pages that a throttled process may dirty before it checks again, and its minimum sleep then, in seconds (`wb_min_pause`).
     fn pages_between_pauses(&self, longest: f64, pace: f64) -> (u64, f64) {
         let log = |rate: f64| f64::max(rate, 1.0).log2().floor();
-        // The more writers, the longer the pauses, to save processor time.
+        // With more writers, pauses are longer, to save processor time.
         let mut pause = TARGET_PAUSE * (1.0 + f64::max(log(self.bandwidth) - log(self.pace), 0.0) * 1_000.0 / 1_024.0);
         pause = pause.min(longest / 2.0);
         let mut pages = self.pace * pause;
@@ -223,7 +223,7 @@ impl Throttle {
         Nanos::from_millis(1 + dirty / (1 + self.bandwidth as u64 / 128)).min(MAX_PAUSE)
     }
 
-    /// Pages the flusher writes of one file before it turns to the next (`writeback_chunk_size`): half a second's worth, in
+    /// Number of pages of one file that the flusher writes before it turns to the next (`writeback_chunk_size`): half a second's worth, in
     /// steps of 4 MiB.
     pub fn chunk(&self, limits: DirtyLimits) -> u64 {
         let pages = ((self.average_bandwidth / 2.0) as u64).min(limits.limit / 8);
@@ -231,7 +231,7 @@ impl Throttle {
     }
 }
 
-/// `pos_ratio_polynom`: 1 at the setpoint, 2 at the free run's end, 0 at the limit.
+/// `pos_ratio_polynom`: 1 at the setpoint, 2 at the end of the free run, 0 at the limit.
 fn position_ratio(limits: DirtyLimits, dirty: u64) -> f64 {
     let setpoint = (limits.free_run() + limits.limit) as f64 / 2.0;
     let x = (setpoint - dirty as f64) / (limits.limit as f64 - setpoint).max(1.0);
@@ -268,7 +268,7 @@ mod tests {
     fn a_writer_finds_the_pace_of_the_device() {
         let mut throttle = Throttle::new(25_600.0);
         let (mut dirty, mut now) = (1500.0f64, Nanos::ZERO);
-        // The device writes 5,000 pages a second; the writer obeys.
+        // The device writes 5,000 pages per second; the writer follows the pace.
         for _ in 0..3000 {
             now += Nanos::from_millis(10);
             let dirtied = throttle.pace * position_ratio(LIMITS, dirty as u64) / 100.0;
@@ -291,12 +291,12 @@ mod tests {
     }
 
     const LARGE: DirtyLimits = DirtyLimits { background: 60_000, limit: 120_000 };
-    /// The setpoint of those.
+    /// The setpoint of these limits.
     const BALANCED: u64 = 105_000;
 
     #[test]
     fn the_slower_the_pace_compared_with_the_device_the_longer_the_pauses() {
-        // Alone, one of four, and one of 64 writers to a device of 21 MiB a second.
+        // A single writer, one of four, and one of 64 writers to a device with 21 MiB per second.
         for (pace, pages, pause_ms) in [(5_376.0, 53, 10.0), (1_344.0, 39, 29.5), (168.0, 32, 190.5)] {
             let throttle = Throttle { pace, ..Throttle::new(5_376.0) };
             let longest = throttle.longest_pause(BALANCED).as_secs_f64();
@@ -312,7 +312,7 @@ mod tests {
     fn short_sleeps_are_postponed() {
         let throttle = Throttle::new(25_600.0);
         let mut writer = Writer { dirtied: 64, slept_until: Some(Nanos::ZERO), ..Writer::new() };
-        // 2.5 ms of pages, in none.
+        // 2.5 ms of pages, without elapsed time.
         assert_eq!(throttle.pause(Nanos::ZERO, LARGE, (BALANCED, BALANCED), &mut writer), None);
         writer.dirtied = 192;
         let pause = throttle.pause(Nanos::ZERO, LARGE, (BALANCED, BALANCED), &mut writer);

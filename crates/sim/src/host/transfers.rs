@@ -1,4 +1,4 @@
-//! Pages on their way to or from the device, and the requests that calls send past the page cache.
+//! Pages in transfer to or from the device, and requests of calls that bypass the page cache.
 //!
 //! ```text
 //! pages that follow each other --> transfer --> an issue for each piece of them on the device --> queue
@@ -17,11 +17,11 @@ use super::plug::PluggedQueue;
 use super::{FileId, Files, Queue};
 use crate::run::{Finished, Issue, Server};
 
-/// Pages a bio holds (`BIO_MAX_VECS`).
+/// Maximum pages in a bio (`BIO_MAX_VECS`).
 const BIO_PAGES: u64 = 256;
 /// Sectors of a page.
 const PAGE_SECTORS: u64 = 8;
-/// Marks tokens of a call rather than a [`Transfer`]: pieces of direct calls, flushes.
+/// Marks tokens of a call instead of a [`Transfer`]: pieces of direct calls, flushes.
 const CALL_TOKEN: u64 = 1 << 63;
 
 /// The stream and priority on whose behalf a request is issued.
@@ -46,7 +46,7 @@ pub(super) enum Purpose {
     SwapOut,
 }
 
-/// Pages of a file that follow each other.
+/// Consecutive pages of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageRun {
     pub file: FileId,
@@ -54,17 +54,17 @@ pub(super) struct PageRun {
     pub pages: u64,
 }
 
-/// Pages on their way: a run of a file's, or one page of the swap area.
+/// Pages in transfer: a run of a file, or one page of the swap area.
 struct Transfer {
     purpose: Purpose,
     run: PageRun,
-    /// Issues that are not done.
+    /// Number of issues that are not completed.
     open: u32,
     /// Calls that wait for it.
     waiters: List,
-    /// How many transfers had begun before it.
+    /// Number of transfers started before it.
     sequence: u64,
-    /// Of a write-back: the file's others.
+    /// Links among the file's write-back transfers, if it is one.
     writes: Links,
 }
 
@@ -96,24 +96,24 @@ impl Linked for Waiter {
 pub(super) enum Ended {
     /// One of a call's own requests.
     OfCall(usize),
-    /// A part of a transfer, more of which is under way.
+    /// A part of a transfer with other parts in progress.
     Part,
-    /// A transfer. Its pages are marked as neither locked nor written back.
+    /// A whole transfer. Its pages are no longer marked as locked or under write-back.
     Transfer(Purpose, PageRun, Waiters),
 }
 
 /// Calls that waited for a transfer, in order of arrival: for [`Transfers::waiters`].
 pub(super) struct Waiters(List);
 
-/// All transfers under way.
+/// All transfers in progress.
 pub(super) struct Transfers {
     plugged: PluggedQueue,
     files: Arc<Files>,
     under_way: Slab<Transfer>,
     started: u64,
-    /// By file: its write-back under way, in the order in which it began.
+    /// By file: its write-back in progress, in order of start.
     writes: Vec<List>,
-    /// By call: of those that wait for a transfer.
+    /// By call: links among those that wait for the same transfer.
     waiters: Vec<Waiter>,
 }
 
@@ -146,23 +146,23 @@ impl Transfers {
         self.queue().is_full(stream, sync)
     }
 
-    /// Another process issues from here on.
+    /// Starts a new batch: another process issues from here on.
     pub fn begin_batch(&mut self) {
         self.plugged.begin_batch();
     }
 
-    /// How many transfers have begun.
+    /// Number of transfers started so far.
     pub fn started(&self) -> u64 {
         self.started
     }
 
-    /// Pages that may go in one transfer, from `page` on: in one piece on the device, and no more than a bio or a request holds.
+    /// Number of pages that fit in one transfer from `page` on: contiguous on the device, and at most a bio and a request.
     pub fn run_limit(&self, file: FileId, page: u64) -> u64 {
         let extents = &self.files[file as usize].extents;
         let sector = page * PAGE_SECTORS;
         let next = extents.partition_point(|extent| extent.offset <= sector);
         let end = match next.checked_sub(1).map(|at| extents[at].offset + extents[at].sectors) {
-            // The file's last page need not be whole.
+            // The file's last page may be partial.
             Some(end) if next == extents.len() => end.div_ceil(PAGE_SECTORS),
             Some(end) => end / PAGE_SECTORS,
             None => 0,
@@ -171,8 +171,8 @@ impl Transfers {
         end.saturating_sub(page).clamp(1, largest)
     }
 
-    /// Starts the transfer of pages that are already marked. False if they have no place on the device: then nothing is under way,
-    /// and the marks are cleared.
+    /// Starts the transfer of pages that are already marked. Returns `false` if they have no place on the device: then nothing is
+    /// in progress, and the marks are cleared.
     pub fn start(&mut self, now: Nanos, cache: &mut PageCache, purpose: Purpose, run: PageRun, issuer: Issuer) -> bool {
         let key = self.begin(cache, purpose, run);
         if purpose == Purpose::WriteBack {
@@ -192,7 +192,7 @@ impl Transfers {
         open > 0
     }
 
-    /// Sends an anonymous page, which is marked already, to its place in the swap area or from there.
+    /// Transfers an anonymous page, which is already marked, to or from its place in the swap area.
     pub fn start_swap(&mut self, now: Nanos, cache: &mut PageCache, purpose: Purpose, run: PageRun, lba: u64, issuer: Issuer) {
         let key = self.begin(cache, purpose, run);
         self.under_way[key as usize].open = 1;
@@ -231,7 +231,7 @@ impl Transfers {
         Ended::Transfer(purpose, run, Waiters(waiters))
     }
 
-    /// The oldest write-back of a file that touches the pages from `first` to `last` and was among the first `before` transfers.
+    /// The oldest write-back of a file that overlaps the pages from `first` to `last` and was among the first `before` transfers.
     pub fn write_under_way(&self, file: FileId, first: u64, last: u64, before: u64) -> Option<u32> {
         let touches = |run: &PageRun| run.first <= last && run.first + run.pages > first;
         let older =
@@ -262,7 +262,7 @@ impl Transfers {
         pieces
     }
 
-    /// Empties the device's write cache for a call. False if it has none.
+    /// Flushes the device's write cache for a call. Returns `false` if it has none.
     pub fn flush_for_call(&mut self, now: Nanos, call: usize, stream: StreamId) -> bool {
         self.queue_mut().flush(now, stream, CALL_TOKEN | call as u64)
     }
@@ -283,7 +283,7 @@ impl Transfers {
     }
 }
 
-/// Sectors of a file that follow each other.
+/// Consecutive sectors of a file.
 pub(super) struct SectorRange {
     pub file: FileId,
     pub first: u64,

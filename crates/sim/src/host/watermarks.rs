@@ -3,11 +3,11 @@
 /// Numbers of free pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Watermarks {
-    /// From here on, a process that wants a page must take one back first.
+    /// Below this, an allocating process must reclaim first.
     pub min: u32,
-    /// From here on, kswapd takes pages back.
+    /// Below this, kswapd reclaims.
     pub low: u32,
-    /// Until here.
+    /// kswapd stops reclaiming here.
     pub high: u32,
 }
 
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn watermarks_are_those_that_linux_prints() {
-        // `min_free_kbytes` of 16 GiB is 16384 KiB; a tenth of a per cent lies between the marks.
+        // `min_free_kbytes` of 16 GiB is 16384 KiB; the watermarks are a tenth of a per cent apart.
         assert_eq!(Watermarks::new(1 << 22), Watermarks { min: 4096, low: 8290, high: 12484 });
         assert_eq!(Watermarks::new(1 << 12), Watermarks { min: 128, low: 160, high: 192 });
     }

@@ -1,7 +1,7 @@
 //! Write-back: dirty pages, the flusher thread, and the throttling of writers.
 //!
-//! Follows `fs/fs-writeback.c` of Linux 6.x (`wb_writeback`, `writeback_sb_inodes`), `ext4_writepages` for the order within a file,
-//! and `balance_dirty_pages` in `mm/page-writeback.c`. As in Linux, the flusher waits where the queue has no room.
+//! Follows `fs/fs-writeback.c` of Linux 6.x (`wb_writeback`, `writeback_sb_inodes`), `ext4_writepages` for the order within a file, and
+//! `balance_dirty_pages` in `mm/page-writeback.c`. As in Linux, the flusher waits if the queue has no room.
 
 use block::{Nanos, Roster};
 
@@ -14,22 +14,22 @@ use super::transfers::{Issuer, PageRun, Purpose, Transfers};
 use super::{FileId, HostSettings};
 use crate::streams;
 
-/// Why the flusher writes.
+/// The reason for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
-    /// Pages dirty since then or longer: expired ones, or all when memory is short.
+    /// Pages dirty since this time or longer: expired ones, or all when memory is short.
     Old { before: Nanos },
     /// Until the background share is reached.
     Background,
 }
 
-/// One chunk of one file.
+/// The writing of one chunk of one file.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
     file: FileId,
     left: u64,
     began: Nanos,
-    /// Pages before this one come second.
+    /// Pages before this one are written in a second pass.
     started_at: u64,
     wrapped: bool,
 }
@@ -39,7 +39,7 @@ struct Pass {
 struct Flusher {
     work: Option<Work>,
     pass: Option<Pass>,
-    /// Something was written since the round began.
+    /// Whether something was written since the start of the round.
     progress: bool,
     wake_at: Option<Nanos>,
     old_due: bool,
@@ -67,7 +67,7 @@ impl Policy {
     }
 }
 
-/// Pages, and time, that write-back has counted.
+/// Counters of write-back.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     pub dirtied: u64,
@@ -79,23 +79,23 @@ pub(super) struct Counts {
 /// A cgroup's share of write-back (`struct bdi_writeback`).
 struct Group {
     throttle: Throttle,
-    /// Its pages that are dirty or on their way to the device.
+    /// Number of its pages that are dirty or being written.
     pages: u64,
 }
 
-/// Pages of a cgroup that its counters may be wrong by (`wb_stat_error`), on a machine of four processors: a writer whose cgroup has no
-/// more is not held up for the pages of others.
+/// Number of pages by which a cgroup's counters may be wrong (`wb_stat_error`), on a machine with four processors: a writer whose
+/// cgroup has no more is not throttled for the pages of others.
 const FEW_PAGES: u64 = 96;
 
 /// Dirty pages and their writers.
 pub(super) struct WriteBack {
     dirty: DirtyPages,
     files: DirtyFiles,
-    /// Pages on their way to the device.
+    /// Number of pages being written to the device.
     under_way: u64,
-    /// One, or where tenants are cgroups, one for each and one for files of none.
+    /// One group, or if tenants are cgroups, one for each and one for all other files.
     groups: Vec<Group>,
-    /// By file, its group; empty if there is only one.
+    /// By file: its group; empty if there is only one group.
     group_of: Vec<usize>,
     flusher: Flusher,
     policy: Policy,
@@ -103,7 +103,7 @@ pub(super) struct WriteBack {
 }
 
 impl WriteBack {
-    /// `cgroups`: whose files are counted each for itself.
+    /// `cgroups`: the tenants whose files are counted separately; `None`: all files together.
     pub fn new(files: &Files, cgroups: Option<&Roster>, settings: &HostSettings) -> WriteBack {
         let throttle = || Throttle::new((settings.write_bandwidth_kib / 4).max(1) as f64);
         let groups = 1 + cgroups.map_or(0, |roster| roster.tenants().len());
@@ -127,7 +127,7 @@ impl WriteBack {
         self.counts
     }
 
-    /// Pages that are dirty or on their way to the device.
+    /// Number of pages that are dirty or being written.
     pub fn dirty_pages(&self) -> u64 {
         self.dirty.len() + self.under_way
     }
@@ -137,12 +137,12 @@ impl WriteBack {
         self.dirty.next(file, page)
     }
 
-    /// When the flusher wakes by itself.
+    /// Time at which the flusher wakes by itself; `None` if it does not.
     pub fn wake_at(&self) -> Option<Nanos> {
         self.flusher.wake_at
     }
 
-    /// Applies other settings.
+    /// Applies new settings.
     pub fn set(&mut self, now: Nanos, settings: &HostSettings) {
         let period = self.policy.period;
         self.policy = Policy::new(settings);
@@ -178,7 +178,7 @@ impl WriteBack {
         self.group_of.get(file as usize).copied().unwrap_or(0)
     }
 
-    /// Pages of a file are on the device.
+    /// Counts pages of a file that were written to the device.
     pub fn written(&mut self, file: FileId, pages: u64) {
         let group = self.group(file);
         self.groups[group].throttle.written += pages;
@@ -192,8 +192,8 @@ impl WriteBack {
         DirtyLimits::of(cache.available_to_files(), self.policy.limit, self.policy.background)
     }
 
-    /// How long a writer must sleep before it makes another page of a file dirty. The limit itself is checked before every page, so it
-    /// holds exactly, but for cgroups with few pages; Linux checks now and then, and may go over it a little.
+    /// How long a writer must sleep before it dirties another page of a file. The limit itself is checked before every page, so it
+    /// holds exactly, except for cgroups with few pages; Linux checks only occasionally, and may exceed it a little.
     pub fn pause(
         &mut self,
         now: Nanos,
@@ -217,7 +217,7 @@ impl WriteBack {
             *writer = Writer { dirtied: 0, check_after: limits.poll_interval(dirty), slept_until: Some(now) };
             return None;
         }
-        // Above the free run all dirty pages are written, even if the background share is not reached by dirty pages alone.
+        // Above the free run all dirty pages are written, even if dirty pages alone do not reach the background share.
         self.start_in_background(now, cache, transfers);
         let group = &self.groups[group];
         let pages = if self.group_of.is_empty() { dirty } else { group.pages };
@@ -249,12 +249,12 @@ impl WriteBack {
         }
     }
 
-    /// Makes the flusher write all dirty pages when it next runs (`wakeup_flusher_threads`): for reclaim.
+    /// Makes the flusher write all dirty pages on its next run (`wakeup_flusher_threads`), for reclaim.
     pub fn flush_all_soon(&mut self) {
         self.flusher.all_due = true;
     }
 
-    /// Writes until the queue is full or nothing is left to do.
+    /// Writes until the queue is full or there is nothing to write.
     pub fn flush(&mut self, now: Nanos, cache: &mut PageCache, transfers: &mut Transfers) {
         if self.flusher.wake_at.is_some_and(|at| at <= now) {
             (self.flusher.wake_at, self.flusher.old_due) = (None, true);
@@ -302,10 +302,10 @@ impl WriteBack {
         self.groups.iter_mut().for_each(|group| group.throttle.update(now, limits, dirty, false));
     }
 
-    /// Fills the list of files to write. False if there is none, or the last round wrote nothing.
+    /// Fills the list of files to write. Returns `false` if there are none, or if the last round wrote nothing.
     fn begin_round(&mut self, work: Work) -> bool {
         if !std::mem::take(&mut self.flusher.progress) {
-            // All dirty pages are under write-back. Wait for the next occasion.
+            // All dirty pages are under write-back. Wait for the next trigger.
             self.files.postpone();
             return false;
         }
@@ -348,8 +348,8 @@ impl WriteBack {
         None
     }
 
-    /// Starts write-back of the dirty pages at the beginning of a run, as many as go in one transfer. Returns the number of pages
-    /// covered, at least one.
+    /// Starts write-back of the dirty pages at the start of a run, as many as fit in one transfer. Returns the number of pages covered,
+    /// at least one.
     pub fn write_run(&mut self, now: Nanos, run: PageRun, issuer: Issuer, cache: &mut PageCache, transfers: &mut Transfers) -> u64 {
         let PageRun { file, first, pages: most } = run;
         let most = transfers.run_limit(file, first).min(most);

@@ -9,8 +9,8 @@ use super::running::{Running, Stage, Step, Wait};
 use super::throttle::Writer;
 use super::{Access, Action};
 
-/// Copies into the cache page by page. A page that is not here is read first, unless all of it is written or it is a hole. Writing
-/// does not make a page active: only reading does.
+/// Copies into the cache page by page. A page that is not cached is read first, unless all of it is written or it is a hole.
+/// Writing does not activate a page: only reading does.
 pub(super) fn write(now: Nanos, running: &mut Running, writer: &mut Writer, memory: &mut Memory) -> Step {
     let last = running.last_page();
     while running.page <= last {

@@ -7,14 +7,14 @@ use hdrhistogram::Histogram;
 
 use super::{Finished, Issue, Owner, Tenants, Transferred};
 
-/// Bins of the curves over time; their width doubles whenever the run outgrows them.
+/// Number of bins of the curves over time; their width doubles when the run outgrows them.
 const BINS: usize = 240;
-/// Requests kept to show their order of service, at most; of a run with more, at least about half as many.
+/// Maximum number of requests to keep to show their order of service; of a longer run at least about half as many are kept.
 const SAMPLE: usize = 6_000;
-/// The sample consists of stretches of this many requests issued one after another: only neighbours show an order.
+/// The sample consists of stretches of this many consecutively issued requests: only neighbours show an order.
 pub const STRETCH: u64 = 64;
 
-/// Significant digits of a stream's quantiles: there may be many streams.
+/// Significant digits of a stream's quantiles: there may be many streams, so this saves memory.
 const STREAM_DIGITS: u8 = 1;
 
 /// A distribution of response times: exact count, mean, deviation and extremes, quantiles to some significant digits.
@@ -30,8 +30,8 @@ pub struct Responses {
 
 impl Responses {
     pub(super) fn new(significant_digits: u8) -> Responses {
-        // The bounds are constants within the crate's limits (low >= 1, high >= 2 low, digits <= 5); the range grows by itself.
-        // It begins small: of many streams each has several of these, and some stay empty.
+        // The bounds are constants within the crate's limits (low >= 1, high >= 2 low, digits <= 5); the range grows automatically. It
+        // starts small: each of many streams has several histograms, some of which stay empty.
         #[expect(clippy::expect_used, reason = "constant arguments, valid by the crate's documentation")]
         let histogram = Histogram::new_with_bounds(1, 2, significant_digits).expect("valid bounds");
         let mut responses = Responses { histogram, sum: 0, squares: 0, min: u64::MAX, max: 0 };
@@ -66,7 +66,7 @@ impl Responses {
     fn coarser(&self, significant_digits: u8) -> Responses {
         let mut coarser = Responses { histogram: Responses::new(significant_digits).histogram, ..*self };
         for step in self.histogram.iter_recorded() {
-            // It grows as needed.
+            // The histogram grows as needed, so this cannot fail.
             let _ = coarser.histogram.record_n(step.value_iterated_to(), step.count_since_last_iteration());
         }
         coarser
@@ -85,7 +85,7 @@ impl Responses {
     /// The standard deviation of all of them as a population; zero if there are none.
     pub fn deviation(&self) -> Nanos {
         let count = u128::from(self.count().max(1));
-        // n · Σx² − (Σx)² is exact and never negative, unless one of its terms is beyond u128: then floating point has to do.
+        // n · Σx² − (Σx)² is exact and never negative, unless a term overflows u128: then floating point is used.
         let spread = match (count.checked_mul(self.squares), self.sum.checked_mul(self.sum)) {
             (Some(squares), Some(square)) => squares.saturating_sub(square) as f64,
             _ => (count as f64 * self.squares as f64 - (self.sum as f64).powi(2)).max(0.0),
@@ -103,7 +103,7 @@ impl Responses {
         Nanos(self.max)
     }
 
-    /// The response time that a share `quantile` of all do not exceed.
+    /// The response time that a share `quantile` of all requests does not exceed.
     pub fn quantile(&self, quantile: f64) -> Nanos {
         Nanos(self.histogram.value_at_quantile(quantile).min(self.max))
     }
@@ -129,9 +129,9 @@ impl Responses {
 /// One stream's share of a run, or several streams' together. Quantiles are to one significant digit (5%).
 #[derive(Clone, Debug)]
 pub struct StreamMeasure {
-    /// When its first request was issued.
+    /// Arrival of its first request.
     pub first_arrival: Nanos,
-    /// When the last one was done.
+    /// Completion of its last request.
     pub last_completion: Nanos,
     /// Bytes read.
     pub read_bytes: u64,
@@ -139,13 +139,13 @@ pub struct StreamMeasure {
     pub written_bytes: u64,
     /// Response times of its reads, writes and discards. Combined when the run ends.
     pub responses: Responses,
-    /// The reads'.
+    /// Of reads.
     pub reads: Responses,
-    /// The writes'.
+    /// Of writes.
     pub writes: Responses,
-    /// The discards'.
+    /// Of discards.
     pub discards: Responses,
-    /// Its fsyncs', which count nowhere else.
+    /// Of fsyncs, which are not in `responses`.
     pub syncs: Responses,
 }
 
@@ -156,7 +156,7 @@ impl Default for StreamMeasure {
 }
 
 impl StreamMeasure {
-    /// Of nothing yet.
+    /// Without any requests.
     pub fn new() -> StreamMeasure {
         StreamMeasure {
             first_arrival: Nanos::MAX,
@@ -171,7 +171,7 @@ impl StreamMeasure {
         }
     }
 
-    /// Takes in a request that was done at a time.
+    /// Records a request that was completed at `at`.
     pub fn record(&mut self, op: Op, arrival: Nanos, at: Nanos, bytes: u64) {
         self.span(arrival, at);
         let (responses, moved) = match op {
@@ -223,7 +223,7 @@ impl StreamMeasure {
     }
 }
 
-/// The followed streams while the run lasts, found by one comparison as long as the same one goes on.
+/// The followed streams during the run. Consecutive requests of the same stream are found by a single comparison.
 #[derive(Clone, Debug)]
 struct Followed {
     /// By stream.
@@ -263,13 +263,13 @@ pub struct Bin {
 /// The measures of one run.
 #[derive(Clone, Debug)]
 pub struct Measure {
-    /// When the first request was issued.
+    /// Arrival of the first request.
     pub first_arrival: Nanos,
-    /// When the first request of the ramp was issued, which is not measured; `Nanos::MAX` without a ramp.
+    /// Arrival of the first request of the ramp, which is not measured; `Nanos::MAX` without a ramp.
     ramp_arrival: Nanos,
-    /// When the last one was issued.
+    /// Arrival of the last request.
     pub last_arrival: Nanos,
-    /// When the last one was done.
+    /// Completion of the last request.
     pub last_completion: Nanos,
     /// Bytes read.
     pub read_bytes: u64,
@@ -277,13 +277,13 @@ pub struct Measure {
     pub written_bytes: u64,
     /// Response times of reads, writes and discards. Combined when the run ends.
     pub all: Responses,
-    /// The reads'.
+    /// Of reads.
     pub reads: Responses,
-    /// The writes'.
+    /// Of writes.
     pub writes: Responses,
-    /// Those of fsyncs, which are not in [`all`](Measure::all).
+    /// Of fsyncs, which are not in [`all`](Measure::all).
     pub syncs: Responses,
-    /// The discards'.
+    /// Of discards.
     pub discards: Responses,
     /// The followed streams. Filled when the run ends.
     pub streams: BTreeMap<StreamId, StreamMeasure>,
@@ -296,13 +296,13 @@ pub struct Measure {
     /// Per-tenant measures; `None` unless [requested](Measure::by_tenant).
     pub tenants: Option<Box<Tenants>>,
     followed: Followed,
-    /// The only followed stream until another has a request. Its measures are those of the run and are not recorded twice.
+    /// The only followed stream, until another has a request. Its measures are those of the run and are not recorded twice.
     sole: Option<StreamId>,
-    /// Only the followed streams are measured.
+    /// Whether only the followed streams are measured.
     only_streams: bool,
     sample_below: u64,
-    /// The bin that was filled last: its index, begin and end. WindowLimits requests fall into the same bin as the one before, which is then
-    /// found without a division.
+    /// The last bin used: its index, start and end. Most requests fall into the same bin as the previous one, which is then found without a
+    /// division.
     current: (usize, Nanos, Nanos),
 }
 
@@ -374,7 +374,7 @@ impl Measure {
         }
     }
 
-    /// Copies the measures of the run to the stream that has had all of its requests so far.
+    /// Copies the measures of the run to the stream that had all of its requests so far.
     #[cold]
     fn separate(&mut self) {
         let Some(stream) = self.sole.take().and_then(|sole| self.followed.get_mut(sole)) else { return };
@@ -434,7 +434,7 @@ impl Measure {
         }
     }
 
-    /// Keeps an ever smaller share of a long run, so that the sample stays within bounds.
+    /// Adds a request to the sample. Of a long run an ever smaller share is kept, so that the sample stays within bounds.
     fn take_sample(&mut self, done: &Transferred) {
         self.sample.push(*done);
         if self.sample.len() > SAMPLE {
@@ -453,7 +453,7 @@ impl Measure {
         bin.response_max = bin.response_max.max(response);
     }
 
-    /// The bin that a time falls into. Bins become wider until there is one.
+    /// The bin of a time. Bins are widened until the time fits.
     fn find_bin(&mut self, at: Nanos) -> usize {
         while at.0 / self.bin.0 >= BINS as u64 {
             self.widen_bins();
@@ -491,7 +491,7 @@ impl Measure {
         self.reads.count() + self.writes.count() + self.discards.count()
     }
 
-    /// Combines what was recorded separately: once, instead of recording every request several times.
+    /// Combines the separately recorded directions once at the end, instead of recording every request several times.
     pub(crate) fn finish(&mut self, at: Nanos) {
         if let Some(tenants) = &mut self.tenants {
             tenants.finish(at);
@@ -509,13 +509,13 @@ impl Measure {
         self.last_completion - self.first_arrival
     }
 
-    /// The same with the ramp.
+    /// Like [`Measure::duration`], including the ramp.
     pub fn watched(&self) -> Nanos {
         self.last_completion - self.first_arrival.min(self.ramp_arrival)
     }
 }
 
-/// Bytes that were transferred; zero for a discard.
+/// Transferred bytes; zero for a discard.
 pub(super) fn moved(done: &Transferred) -> u64 {
     if done.issue.op.transfers() { done.bytes } else { 0 }
 }
@@ -606,7 +606,7 @@ mod tests {
 
     #[test]
     fn a_stream_without_others_is_measured_as_beside_others() {
-        // A second stream is followed and never comes; comes late; is not followed and comes late.
+        // Three cases: a second followed stream never has a request; has one late; a stream that is not followed has one late.
         let [mut sole, mut beside, mut late, mut first_alone] =
             [&[7][..], &[7, 9], &[7, 8], &[7]].map(|followed| Measure::new(followed.iter().copied()));
         let mut random = 1_u64;

@@ -29,14 +29,14 @@ pub struct Tenants {
     by: Owner,
     /// In the roster's order; the last one is for all streams not on it.
     tenants: Vec<TenantMeasure>,
-    /// Tenants on the roster with requests outstanding, and since when all have.
+    /// Number of tenants on the roster with requests outstanding, and the time since which all have some.
     wanting: usize,
     all_since: Nanos,
     /// Nanoseconds in which all tenants on the roster had requests outstanding, by the wall clock.
     all_active: Timeline<u64>,
 }
 
-/// How a request is attributed to a tenant.
+/// The attribution of requests to tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// By its process, as for system calls, whose sectors are known only later.
@@ -82,13 +82,13 @@ pub struct Served {
     pub bytes: u64,
     /// Requests, fsyncs among them.
     pub requests: u64,
-    /// The same, large requests counted as several ([`Rates::units`]).
+    /// Like `requests`, with large requests counted as several ([`Rates::units`]).
     pub units: u64,
-    /// The bytes and units of writes, discards and fsyncs alone.
+    /// Bytes of writes, discards and fsyncs.
     pub written_bytes: u64,
-    /// See `written_bytes`.
+    /// Units of writes, discards and fsyncs.
     pub written_units: u64,
-    /// Bytes of the largest one.
+    /// Bytes of the largest request.
     pub largest: u64,
 }
 
@@ -115,9 +115,9 @@ impl std::ops::AddAssign for Served {
 /// One tenant's return from idleness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
-    /// By the wall clock.
+    /// Time by the wall clock.
     pub at: Nanos,
-    /// By the tenant's own clock.
+    /// Time by the tenant's own clock.
     pub own: Nanos,
 }
 
@@ -141,9 +141,9 @@ pub struct TenantMeasure {
     rates: Rates,
     outstanding: u64,
     since: Nanos,
-    /// Its latest completion: a host reports those of one instant of its own in any order.
+    /// Its latest completion: a host may report completions of the same instant in any order.
     latest: Nanos,
-    /// When it became idle; `None` before its first request.
+    /// Start of its current idle time; `None` before its first request.
     idle_from: Option<Nanos>,
 }
 
@@ -175,7 +175,7 @@ impl TenantMeasure {
         }
     }
 
-    /// Records an issued request. True if the tenant was idle.
+    /// Records an issued request. Returns whether the tenant was idle.
     fn request_issued(&mut self, now: Nanos) -> bool {
         self.outstanding += 1;
         if self.outstanding > 1 {
@@ -188,7 +188,7 @@ impl TenantMeasure {
         true
     }
 
-    /// Records a completed request. True if the tenant is idle now.
+    /// Records a completed request. Returns whether the tenant is idle now.
     fn request_completed(&mut self, finished: &Finished) -> bool {
         let at = finished.at().max(self.since).max(self.latest);
         self.latest = at;
@@ -220,7 +220,7 @@ impl TenantMeasure {
 }
 
 impl Tenants {
-    /// No requests yet.
+    /// Starts without requests.
     pub fn new(roster: &Roster, by: Owner) -> Tenants {
         let tenants =
             roster.tenants().iter().map(|tenant| tenant.rates).chain([Rates::default()]).map(TenantMeasure::new).collect();

@@ -1,4 +1,4 @@
-//! Jobs: checks a section's options against each other and makes `numjobs` jobs of it.
+//! Jobs: validates the options of a section and creates its `numjobs` jobs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Job {
         self.line
     }
 
-    /// Which of the `numjobs` it is, from 0.
+    /// Its number among the `numjobs` clones, from 0.
     pub fn clone_number(&self) -> u32 {
         self.clone
     }
@@ -62,8 +62,8 @@ impl Job {
         self.group
     }
 
-    /// Which row of a report shows it, from 0: the jobs of a group with `group_reporting` share one, every other has its own (fio:
-    /// `__show_run_stats` in stat.c).
+    /// The row of a report that shows it, from 0: the jobs of a group with `group_reporting` share one, every other has its own
+    /// (fio: `__show_run_stats` in stat.c).
     pub fn report_row(&self) -> u32 {
         self.report_row
     }
@@ -106,13 +106,13 @@ impl Job {
         self.section_number
     }
 
-    /// An error about it.
+    /// An error about the job.
     pub(super) fn fault(&self, source: &str, message: String) -> WorkloadError {
         WorkloadError { source_name: source.to_owned(), line: Some(self.line), message: format!("job {}: {message}", self.name) }
     }
 }
 
-/// Makes jobs of sections.
+/// Creates the jobs of all sections.
 pub(super) fn jobs(sections: &[Section], lines: &Lines) -> Result<Vec<Job>, WorkloadError> {
     let fault = |(place, message): Complaint| lines.fault(Some(place), message);
     let (mut jobs, mut phase, mut group) = (Vec::new(), 0, 0);
@@ -153,7 +153,7 @@ pub(super) fn jobs(sections: &[Section], lines: &Lines) -> Result<Vec<Job>, Work
     Ok(jobs)
 }
 
-/// A job begins a new row unless it and the one before it are reported together.
+/// Numbers the report rows: a job begins a new row unless it is reported together with the previous one.
 fn number_report_rows(jobs: &mut [Job]) {
     for index in 1..jobs.len() {
         let (before, job) = (&jobs[index - 1], &jobs[index]);
@@ -162,7 +162,7 @@ fn number_report_rows(jobs: &mut [Job]) {
     }
 }
 
-/// Jobs of one flow that do not run at the same time would wait for each other for ever, as they do in fio.
+/// Rejects jobs of one flow that do not run at the same time: they would wait for each other for ever, as in fio.
 fn check_flows(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
     let mut first: BTreeMap<u32, &Job> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.options.flow > 0) {
@@ -179,7 +179,7 @@ fn check_flows(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// All jobs of a group are judged by one criterion; fio rejects others.
+/// Rejects different criteria within a group, as fio does: a group is judged by one criterion.
 fn check_steady(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
     let rule = |job: &Job| (job.options.steady, job.options.steady_seconds, job.options.steady_ramp);
     let differ = |pair: &&[Job]| pair[0].group == pair[1].group && rule(&pair[0]) != rule(&pair[1]);
@@ -204,7 +204,7 @@ fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, Complai
     }
 }
 
-/// Conflicts between options of one section: the line and what to do.
+/// Checks for conflicts between options of one section. An error names the line and the remedy.
 fn check(section: &Section) -> Result<(), Complaint> {
     let options = &section.options;
     let fault = |keys: &[&str], message: &str| Err((section.place_of(keys), message.to_owned()));
@@ -245,7 +245,7 @@ fn check(section: &Section) -> Result<(), Complaint> {
     check_alignment(section)
 }
 
-/// O_DIRECT transfers whole sectors.
+/// Checks that sizes and offsets are whole sectors, as O_DIRECT requires.
 fn check_alignment(section: &Section) -> Result<(), Complaint> {
     let options = &section.options;
     if !options.direct || options.engine == Engine::Null {
@@ -260,7 +260,7 @@ fn check_alignment(section: &Section) -> Result<(), Complaint> {
     for direction in (0..DIRECTIONS).filter(|&direction| options.issues(direction)) {
         match &options.block_sizes[direction] {
             BlockSizes::Range(low, high) if low == high => whole(u64::from(*low), &["bs"])?,
-            // Only multiples of the smallest size are issued, or the largest.
+            // Only multiples of the smallest size, or the largest size, are issued.
             BlockSizes::Range(low, high) => {
                 whole(u64::from(*low), &["bsrange"]).and_then(|()| whole(u64::from(*high), &["bsrange"]))?
             }
@@ -283,7 +283,7 @@ fn check_alignment(section: &Section) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Whether it discards.
+/// Whether the job discards.
 pub(super) fn trims(options: &Options) -> bool {
     matches!(options.pattern.kind, Kind::Trim | Kind::TrimWrite)
 }

@@ -24,12 +24,12 @@ pub enum Kind {
     TrimWrite,
 }
 
-/// How offsets follow one another.
+/// The order of offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// The operations.
     pub kind: Kind,
-    /// At random offsets.
+    /// Whether offsets are random.
     pub random: bool,
     /// `rw=randread:N`: a new random offset only for every N-th I/O.
     pub every: u32,
@@ -49,7 +49,7 @@ pub enum Sequencer {
 /// The sizes of I/Os in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockSizes {
-    /// Multiples of the smaller one up to the larger one, both in bytes and included, each as likely.
+    /// Multiples of the smaller size up to the larger one, both in bytes and inclusive, each with the same probability.
     Range(u32, u32),
     /// Sizes in bytes with the percentage of I/Os that have them.
     Split(Vec<(u32, u8)>),
@@ -64,7 +64,7 @@ pub enum Amount {
     Percent(u8),
 }
 
-/// Which file of several is next: `file_service_type`.
+/// The choice of the next of several files: `file_service_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileService {
     /// In turn.
@@ -75,36 +75,36 @@ pub enum FileService {
     Random,
 }
 
-/// How the file is accessed: `ioengine`.
+/// The interface for I/O: `ioengine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// read(2), pread(2), readv(2) and their like: one call at a time.
     Sync,
-    /// io_submit(2). Through the page cache the call itself waits, so that one is in flight then.
+    /// io_submit(2). With buffered I/O the call itself blocks, so only one is in flight.
     Libaio,
-    /// io_uring(7): asynchronous through the page cache, too.
+    /// io_uring(7): asynchronous even with buffered I/O.
     IoUring,
-    /// aio_read(3): glibc serves one request at a time of each file.
+    /// aio_read(3): glibc serves one request at a time per file.
     PosixAio,
-    /// The null engine moves no data: every call is done at once, and its files need no place on the device.
+    /// The null engine transfers no data: every call completes at once, and its files need no space on the device.
     Null,
 }
 
 /// `sync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
-    /// Writes return as soon as the page cache, or with O_DIRECT the device, has taken them.
+    /// Writes return as soon as the page cache, or with O_DIRECT the device, has accepted them.
     None,
     /// O_SYNC or O_DSYNC.
     EachWrite,
 }
 
-/// Which jobs end with the first one that is done: `exit_what`, with `exitall` or `exitall_on_error`.
+/// The jobs that end with the first one that ends: `exit_what`, with `exitall` or `exitall_on_error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitWhat {
-    /// Those of its reporting group.
+    /// The jobs of its group.
     Group,
-    /// Those that run now; the next phase goes on.
+    /// The jobs that run now; the next phase starts.
     Running,
     /// All.
     All,
@@ -130,27 +130,27 @@ pub struct Verify {
 /// The criterion of `steadystate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steady {
-    /// Of bytes a second rather than of I/Os a second.
+    /// Whether it is about bytes per second; otherwise about I/Os per second.
     pub bandwidth: bool,
-    /// The slope of the line through the figures rather than the largest distance from their mean.
+    /// Whether it is about the slope of the regression line; otherwise about the largest deviation from the mean.
     pub slope: bool,
-    /// It must be less than this.
+    /// Upper bound of the figure.
     pub limit: f64,
-    /// The limit is in percent of the mean.
+    /// Whether the limit is in percent of the mean.
     pub percent: bool,
 }
 
 /// Priorities of single I/Os: `cmdprio_percentage`, or `cmdprio_bssplit`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandPriorities {
-    /// Of reads and of writes.
+    /// Rules for reads and for writes.
     pub rules: [Vec<CommandPriority>; 2],
 }
 
 /// A priority for some of the I/Os.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandPriority {
-    /// Of I/Os of this size in bytes; `None` for any.
+    /// Size of the I/Os in bytes; `None` for any.
     pub bytes: Option<u32>,
     /// Share of these I/Os in percent.
     pub share: u8,
@@ -221,13 +221,13 @@ pub struct Options {
     pub files: u32,
     /// `file_service_type`, and how many I/Os one file gets in a row.
     pub file_service: (FileService, u32),
-    /// `filename`, apart.
+    /// `filename`, split.
     pub file_names: Arc<[String]>,
-    /// `directory`, apart.
+    /// `directory`, split.
     pub directories: Arc<[String]>,
     /// `filename_format`.
     pub file_name_format: Arc<str>,
-    /// `fill_device`: the file takes all the room that is left.
+    /// `fill_device`: the file takes all remaining space.
     pub fill_device: bool,
     /// `numjobs`.
     pub clones: u32,
@@ -243,15 +243,15 @@ pub struct Options {
     pub depth_low: u32,
     /// `ioengine`.
     pub engine: Engine,
-    /// `io_submit_mode=offload`: other threads make the calls, so that the job itself waits for none.
+    /// `io_submit_mode=offload`: other threads make the calls, so the job itself does not block.
     pub offload: bool,
     /// `direct`.
     pub direct: bool,
     /// `fadvise_hint`: advice to the kernel on its reads; `None`: by `rw`.
     pub fadvise_hint: Option<Advice>,
-    /// `overwrite`: a job that writes finds its files filled.
+    /// `overwrite`: files of a job that writes exist already and are filled.
     pub overwrite: bool,
-    /// `invalidate`: the job's parts of its files leave the page cache when it starts.
+    /// `invalidate`: the job's parts of its files are dropped from the page cache at its start.
     pub invalidate: bool,
     /// `sync`.
     pub sync: SyncMode,
@@ -315,7 +315,7 @@ pub struct Options {
     pub steady_seconds: u32,
     /// `steadystate_ramp_time`.
     pub steady_ramp: Nanos,
-    /// `verify` and its like.
+    /// `verify` and related options.
     pub verify: Verify,
     /// `new_group`.
     pub new_group: bool,
@@ -460,7 +460,7 @@ impl Options {
         }
     }
 
-    /// Whether the job issues reads, writes and trims.
+    /// Whether the job issues I/O in this direction: reads, writes or trims.
     pub(super) fn issues(&self, direction: usize) -> bool {
         match self.pattern.kind {
             Kind::Read => direction == 0,
@@ -477,7 +477,7 @@ impl Options {
         bounds.fold((u32::MAX, 0), |(low, high), (least, most)| (low.min(least), high.max(most)))
     }
 
-    /// The strides of the zones, if there are any.
+    /// The zones; `None` without `zonemode=strided`.
     pub(super) fn zones(&self) -> Option<Zones> {
         let range = if self.zone_range == 0 { self.zone_size } else { self.zone_range };
         self.strided.then_some(Zones { size: self.zone_size, range, skip: self.zone_skip })

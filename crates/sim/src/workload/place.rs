@@ -85,7 +85,7 @@ impl PlacedWorkload {
     /// The same jobs with other random numbers.
     #[must_use]
     pub fn redrawn(mut self) -> PlacedWorkload {
-        // Of splitmix64.
+        // The increment of splitmix64.
         self.plans.iter_mut().for_each(|plan| plan.seed = plan.seed.wrapping_add(0x9e37_79b9_7f4a_7c15));
         self
     }
@@ -131,11 +131,11 @@ enum Kind {
     Regular,
     /// The device.
     Device,
-    /// Nothing: the null engine moves no data, and /dev/null and its like are no disks. I/O there is done at once.
+    /// No device: the null engine moves no data, and /dev/null and its like are not disks. I/O completes at once.
     Nothing,
 }
 
-/// Devices of Linux that hold no data.
+/// Linux's devices without data.
 const NULL_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 impl Kind {
@@ -152,9 +152,9 @@ impl Kind {
 struct Register {
     requested: Vec<RequestedFile>,
     by_name: BTreeMap<(String, Kind), FileId>,
-    /// How often a job uses one.
+    /// Number of uses of files by jobs.
     uses: usize,
-    /// Bytes of the device, and those of it that are free for files.
+    /// Capacity of the device in bytes, and the bytes free for files.
     capacity: u64,
     free: u64,
 }
@@ -177,12 +177,12 @@ impl Register {
         Ok(id)
     }
 
-    /// The size of a file that an earlier job uses.
+    /// The size of a file that an earlier job uses; `None` if there is none.
     fn size(&self, name: &str, kind: Kind) -> Option<u64> {
         self.by_name.get(&(name.to_owned(), kind)).map(|&id| self.requested[id as usize].bytes)
     }
 
-    /// Bytes that a new file can take.
+    /// Bytes available for a new file.
     fn room(&self) -> u64 {
         let taken = self.requested.iter().filter(|file| file.kind == Kind::Regular).map(|file| file.bytes.next_multiple_of(4096));
         taken.fold(self.free, u64::saturating_sub)
@@ -274,7 +274,7 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
                 part_of_file(job, if low == high { bytes } else { (bytes - bytes % least).max(low) })?
             }
             (_, None) => match (options.size, register.size(&name, kind)) {
-                // Without a size it is that of an earlier job.
+                // Without a size, that of an earlier job applies.
                 (None, Some(bytes)) => part_of_file(job, bytes)?,
                 _ => part_by_size(job, number as u64)?,
             },
@@ -291,14 +291,14 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
     Ok(Plan { targets, limit, seed, late: Nanos::ZERO })
 }
 
-/// Whether fio creates the files of such a job without filling them (`extend_file` in filesetup.c, fio 3.33): it only writes, and not with
-/// `overwrite`. What it then finds is a hole, or space that `fallocate` has set aside; neither is read from the device. Direct I/O reads
-/// no pages, so that nothing needs to be known of it.
+/// Whether fio creates the files of such a job without filling them (`extend_file` in filesetup.c, fio 3.33): jobs that only write,
+/// without `overwrite`. They then consist of holes or of space allocated by `fallocate`; neither is read from the device. Irrelevant for
+/// direct I/O, which reads no pages.
 fn is_new(options: &Options) -> bool {
     options.pattern.kind == Pattern::Write && !options.overwrite && !options.direct
 }
 
-/// A job's seed: each has its own; `randseed` changes all of them, and without `randrepeat` the run's seed does.
+/// A job's seed: differs between jobs. `randseed` changes all of them, and so does the run's seed without `randrepeat`.
 fn seed(job: &Job, run_seed: u64) -> u64 {
     let options = job.options();
     // fio's default seed.
@@ -329,7 +329,7 @@ fn name(job: &Job, index: usize) -> (String, String) {
     (path, directory)
 }
 
-/// A share of `whole`, if given.
+/// The bytes of `amount`, if given; percentages are of `whole`.
 fn amount(amount: Option<Amount>, whole: u64) -> Option<u64> {
     amount.map(|amount| match amount {
         Amount::Bytes(bytes) => bytes,
@@ -351,11 +351,11 @@ fn start(job: &Job, whole: u64) -> Result<u64, String> {
     sum.ok_or_else(|| "offset: with offset_increment it is beyond 2^64 bytes".to_owned())
 }
 
-/// Size of the whole, offset and length of the part, for a device.
+/// For a device: its size, and offset and length of the job's part, in bytes.
 fn part_of_device(job: &Job, capacity: u64) -> Result<(u64, u64, u64), String> {
     let start = start(job, capacity)?;
     let bytes = amount(job.options().size, capacity).unwrap_or_else(|| capacity.saturating_sub(start));
-    // A percentage is of the whole device, but the offset reduces what is left.
+    // A percentage is of the whole device, but no more than what the offset leaves.
     let bytes =
         if matches!(job.options().size, Some(Amount::Percent(_))) { bytes.min(capacity.saturating_sub(start)) } else { bytes };
     match start.checked_add(bytes) {
@@ -366,7 +366,7 @@ fn part_of_device(job: &Job, capacity: u64) -> Result<(u64, u64, u64), String> {
     }
 }
 
-/// The same for a file whose size is given.
+/// Like [`part_of_device`], for a file whose size is given.
 fn part_of_file(job: &Job, whole: u64) -> Result<(u64, u64, u64), String> {
     let start = start(job, whole)?;
     match whole.checked_sub(start).filter(|bytes| *bytes > 0) {
@@ -377,7 +377,7 @@ fn part_of_file(job: &Job, whole: u64) -> Result<(u64, u64, u64), String> {
     }
 }
 
-/// The same for one of `files` files that share `size`.
+/// Like [`part_of_device`], for one of `files` files that share `size`.
 fn part_by_size(job: &Job, files: u64) -> Result<(u64, u64, u64), String> {
     let bytes = match job.options().size {
         Some(Amount::Bytes(bytes)) => bytes / files,

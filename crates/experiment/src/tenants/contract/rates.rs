@@ -1,4 +1,4 @@
-//! The keys of a tenant's rates.
+//! The keys of a tenant's reservation and limits.
 
 use std::num::NonZeroU64;
 
@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::whole;
 
-/// The keys.
+/// All keys of rates.
 pub(super) const KEYS: [&str; 10] = [
     "reservation_iops",
     "reservation_mb_s",
@@ -21,12 +21,12 @@ pub(super) const KEYS: [&str; 10] = [
     "limit_burst_s",
     "io_unit_kib",
 ];
-/// The longest burst: a limit that is saved up for a day is none.
+/// Maximum burst: a limit that accumulates for a day is ineffective.
 const MAX_BURST_S: f64 = 86_400.0;
-/// The largest unit: 1 GiB.
+/// Maximum unit: 1 GiB.
 const MAX_UNIT_KIB: i64 = 1 << 20;
 
-/// Sets one of them. Whether the key is one.
+/// Sets a key; returns `false` if it is not one of [`KEYS`].
 pub(super) fn set(rates: &mut Rates, key: &str, value: &Value) -> anyhow::Result<bool> {
     match key {
         "reservation_iops" => rates.reservation.iops = Some(iops(value)?),
@@ -52,7 +52,7 @@ pub(super) fn set(rates: &mut Rates, key: &str, value: &Value) -> anyhow::Result
     Ok(true)
 }
 
-/// Refuses what is right by itself and makes no sense together.
+/// Checks combinations of keys that are valid one by one.
 pub(super) fn check(rates: &Rates) -> anyhow::Result<()> {
     ensure!(
         rates.burst.is_none() || rates.is_limited(),
@@ -65,7 +65,8 @@ pub(super) fn check(rates: &Rates) -> anyhow::Result<()> {
     not_above("mb_s", 1_000_000, bytes(reservation), [bytes(limit), bytes(read_limit), bytes(write_limit)])
 }
 
-/// Checks a reservation against the limits of all requests, of reads and of writes, of the same kind; `unit` is that of the keys.
+/// Checks a reservation against the limits of all requests, of reads and of writes of the same kind; `unit` is the divisor for
+/// the keys.
 fn not_above(kind: &str, unit: u64, reserved: Option<u64>, [all, reads, writes]: [Option<u64>; 3]) -> anyhow::Result<()> {
     let Some(reserved) = reserved else { return Ok(()) };
     let text = |rate: u64| rate as f64 / unit as f64;

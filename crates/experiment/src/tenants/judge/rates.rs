@@ -1,4 +1,4 @@
-//! Reservations and limits: in requests as they count by size, and in bytes; of reads, of writes and of both.
+//! Evaluates reservations and limits: in requests counted by size, and in bytes; for reads, writes and both.
 
 use block::{Nanos, Rate, Rates};
 use report::record::GuaranteeFigures;
@@ -8,23 +8,23 @@ use super::{SECOND, VIOLATED};
 use crate::tenants::contract::TenantGuarantee;
 use crate::tenants::service_comparison::LEAST;
 
-/// A limit is kept if a second has at most this many times as much, beside the burst and one request.
+/// A limit is kept if a second has at most this multiple of it, after the burst and one request are subtracted.
 const LIMIT: f64 = 1.05;
 
-/// An amount per second, and what a tenant got of it.
+/// A rate that bounds a tenant's service from below or above.
 struct Bound {
-    /// What it bounds: "requests", "MB of reads".
+    /// The bounded quantity: "requests", "MB of reads".
     what: &'static str,
     per_second: f64,
-    /// The unit of figures in sentences: 1 for requests, 10^6 for bytes.
+    /// Divisor for figures in sentences: 1 for requests, 10^6 for bytes.
     scale: f64,
-    /// Amount of the largest request, and how much of it is saved up at most.
+    /// Amount of the largest request, and the largest burst.
     request: f64,
     burst: f64,
     count: fn(&Served) -> u64,
 }
 
-/// The bounds of a rate; `what` and `count` are for requests and for bytes; `all`: all requests of the tenant.
+/// The bounds of a rate. `what` and `count` are for requests and for bytes; `all` is the total of the tenant's requests.
 fn bounds(rates: &Rates, rate: &Rate, all: &Served, what: [&'static str; 2], count: [fn(&Served) -> u64; 2]) -> Vec<Bound> {
     let unit = rates.unit_bytes.get() as f64;
     let largest = [rates.units(all.largest) as f64, (all.largest as f64).max(unit)];
@@ -38,7 +38,7 @@ fn bounds(rates: &Rates, rate: &Rate, all: &Served, what: [&'static str; 2], cou
     bounds.collect()
 }
 
-/// All limits; `total`: all requests of the tenant.
+/// All limits; `total` is the total of the tenant's requests.
 fn limits(rates: &Rates, total: &Served) -> Vec<Bound> {
     let all = bounds(rates, &rates.limit, total, ["requests", "MB"], [|served| served.units, |served| served.bytes]);
     let reads = bounds(
@@ -58,32 +58,33 @@ fn limits(rates: &Rates, total: &Served) -> Vec<Bound> {
     all.into_iter().chain(reads).chain(writes).collect()
 }
 
-/// Whether a tenant used one of its limits up, so that it could have had no larger share.
+/// Whether a tenant used up one of its limits, so that a larger share of the device would not have helped.
 pub(super) fn is_at_limit(rates: &Rates, here: &TenantMeasure) -> bool {
     let seconds = here.wanted.as_secs_f64();
     limits(rates, &here.served).iter().any(|bound| (bound.count)(&here.served) as f64 >= LEAST * bound.per_second * seconds)
 }
 
-/// How one reservation or one limit was kept.
+/// Compliance with one reservation or limit.
 #[derive(Clone, Debug)]
 pub struct RateFigures {
-    /// What it bounds: "requests", "MB of reads".
+    /// The bounded quantity: "requests", "MB of reads".
     pub what: &'static str,
     /// The amount per second.
     pub per_second: f64,
-    /// A limit, else a reservation.
+    /// Whether it is a limit; otherwise a reservation.
     pub is_limit: bool,
-    /// Length of the windows: a second, unless the run is long.
+    /// Length of the windows: a second, unless the run is so long that its timeline is coarser.
     pub window: Nanos,
-    /// Windows that count: of a reservation those in which the tenant had something outstanding all the time.
+    /// Number of windows that count: for a reservation those in which the tenant always had a request outstanding.
     pub windows: usize,
-    /// Those in which it was not kept.
+    /// Number of windows in which it was not kept.
     pub missed: usize,
-    /// What the worst of them got, as a part of the rate, after what is allowed beside it was added or taken off.
+    /// The worst window's amount relative to the rate, after the allowance for bursts and single requests.
     pub worst: f64,
 }
 
-/// How the reservations and limits of a tenant were kept: reservations by completions, limits by what was `sent` to the device.
+/// Compliance with the reservations and limits of a tenant: reservations by completions, limits by what was `sent` to the
+/// device.
 pub fn rate_figures(rates: &Rates, here: &TenantMeasure, sent: &Timeline<Served>) -> Vec<RateFigures> {
     let (mut served, mut wanting, mut sent) = (here.timeline.clone(), here.wanting.clone(), sent.clone());
     let width = [served.width(), wanting.width(), sent.width()].into_iter().fold(SECOND, Nanos::max);
@@ -100,18 +101,18 @@ pub fn rate_figures(rates: &Rates, here: &TenantMeasure, sent: &Timeline<Served>
     reservations.chain(limits(rates, &all_sent).iter().map(|bound| limit_figures(bound, &sent))).collect()
 }
 
-/// Which rates were broken: sentences.
+/// Broken rates, as sentences.
 pub(super) fn broken(promise: &TenantGuarantee, here: &TenantMeasure, sent: &Timeline<Served>) -> Vec<String> {
     let all = rate_figures(&promise.rates, here, sent).into_iter();
     all.filter(|figures| figures.missed as f64 > VIOLATED * figures.windows as f64).map(|figures| sentence(&figures)).collect()
 }
 
-/// Of a reservation.
+/// Compliance with a reservation.
 fn reservation_figures(bound: &Bound, served: &Timeline<Served>, wanting: &Timeline<u64>) -> RateFigures {
     let width = served.width();
     let per_window = bound.per_second * width.as_secs_f64();
     let asked: Vec<usize> = (0..wanting.bins().len()).filter(|&bin| wanting.bins()[bin] == width.0).collect();
-    // A request that is done a moment later counts in the next second.
+    // The request in progress at the end of a window counts in the next one.
     let got = |bin: usize| served.bins().get(bin).map_or(0, |served| (bound.count)(served)) as f64 + bound.request;
     let missed = asked.iter().filter(|&&bin| got(bin) < LEAST * per_window).count();
     let worst = asked.iter().map(|&bin| got(bin) / per_window).fold(f64::INFINITY, f64::min);
@@ -119,7 +120,7 @@ fn reservation_figures(bound: &Bound, served: &Timeline<Served>, wanting: &Timel
     RateFigures { what, per_second: per_second / bound.scale, is_limit: false, window: width, windows: asked.len(), missed, worst }
 }
 
-/// Of a limit.
+/// Compliance with a limit.
 fn limit_figures(bound: &Bound, sent: &Timeline<Served>) -> RateFigures {
     let width = sent.width();
     let per_window = bound.per_second * width.as_secs_f64();
@@ -151,7 +152,7 @@ fn windows(width: Nanos) -> String {
     if width == SECOND { "seconds".to_owned() } else { format!("windows of {} s", width.as_secs_f64()) }
 }
 
-/// Whether the 99th percentile of response times is above its bound, as a sentence.
+/// A sentence if the 99th percentile of response times is above its bound, else `None`.
 pub(super) fn too_late(promise: &TenantGuarantee, here: &TenantMeasure) -> Option<String> {
     let (bound, p99) = (promise.latency_p99?, here.p99());
     let (bound_ms, p99_ms) = (bound.as_millis_f64(), p99.as_millis_f64());

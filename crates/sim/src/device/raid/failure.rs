@@ -8,7 +8,7 @@ use super::operation::Operation;
 use super::rebuild::Rebuild;
 use super::{NEVER, Raid};
 
-/// The stream in whose name a rebuild reads and writes its members.
+/// The stream of a rebuild's reads and writes at members.
 pub const REBUILD_STREAM: StreamId = crate::streams::REBUILD;
 
 /// A failure of one member.
@@ -16,23 +16,23 @@ pub const REBUILD_STREAM: StreamId = crate::streams::REBUILD;
 pub struct MemberFailure {
     /// The member that fails, from 0.
     pub member: usize,
-    /// When it fails; 0: before the first request.
+    /// Time of the failure; 0: before the first request.
     pub at: Nanos,
 }
 
 impl Raid {
-    /// The member that cannot be read up to sector `end`.
+    /// The member that cannot be read up to sector `end`; `None` if all can.
     pub(super) fn unreadable(&self, end: u64) -> Option<usize> {
         self.failed.filter(|_| end > self.whole())
     }
 
-    /// The member that need not be written from sector `first` on. Where a spare is filled in part, it takes all of a write: the rest is
-    /// rebuilt later all the same.
+    /// The member that need not be written from sector `first` on; `None` if all must. A partly rebuilt spare receives the whole of a
+    /// write: the rest will be rebuilt later anyway.
     pub(super) fn unwritten(&self, first: u64) -> Option<usize> {
         self.failed.filter(|_| first >= self.whole())
     }
 
-    /// Fails the member; its accesses under way are lost.
+    /// Fails the member; its accesses in flight are lost.
     pub(super) fn fail(&mut self, now: u64) {
         let Some(MemberFailure { member: failed, .. }) = self.failure.take() else { return };
         self.failed = Some(failed);
@@ -65,7 +65,7 @@ impl Raid {
         }
     }
 
-    /// Rebuilds the next piece if it is time.
+    /// Starts rebuilding the next piece if it is due.
     pub(super) fn begin_piece(&mut self, now: u64) {
         let Some(rebuild) = &mut self.rebuild else { return };
         if rebuild.due(self.outstanding > 0) > now {
@@ -79,7 +79,7 @@ impl Raid {
         self.proceed(now, index);
     }
 
-    /// A piece is on the spare: it and the finished pieces behind it are unlocked.
+    /// Handles a piece that was written to the spare: unlocks it and the finished pieces that follow it.
     pub(super) fn piece_done(&mut self, now: u64, index: u32) {
         let Some(rebuild) = &mut self.rebuild else { return };
         rebuild.finish(index);

@@ -1,4 +1,4 @@
-//! Flushes: all members empty their write caches, and the slowest of them counts.
+//! Flushes: all members empty their write caches; the slowest determines the time.
 
 use block::{Nanos, RequestId};
 
@@ -11,12 +11,13 @@ pub(super) struct ArrayFlush {
     members: u64,
 }
 
-/// Marks the ids of flushes at members; below it the flush's place and, in the last bits, the member.
+/// Marks the ids of flushes at members; the lower bits are the index of the flush and, last, the
+/// member.
 pub(super) const FLUSH: RequestId = 1 << 31;
 const FLUSH_MEMBER_BITS: u32 = 6;
 
 impl Raid {
-    /// Has all members empty their write caches; false if none has one.
+    /// Requests that all members empty their write caches; returns `false` if none has one.
     pub(super) fn flush_members(&mut self, now: Nanos, id: RequestId) -> bool {
         let index = self.flushes.insert(ArrayFlush { id, members: 0 }) as u32;
         let gone = self.failed.filter(|_| self.rebuild.is_none());
@@ -36,13 +37,13 @@ impl Raid {
         waits
     }
 
-    /// A member has done the flush that it knows by this id.
+    /// Handles the completion of a member's flush with this id.
     pub(super) fn flush_done(&mut self, now: u64, id: RequestId) {
         let key = id & !FLUSH;
         self.member_flushed(now, key >> FLUSH_MEMBER_BITS, 1 << (key & ((1 << FLUSH_MEMBER_BITS) - 1)));
     }
 
-    /// A member, by its bit, has done a flush, or is gone.
+    /// Handles the flush of a member, given by its bit, that completed it or failed.
     pub(super) fn member_flushed(&mut self, now: u64, index: u32, member: u64) {
         let flush = &mut self.flushes[index as usize];
         if flush.members & member == 0 {

@@ -7,7 +7,7 @@
 //! 8  9 10 11    2  2  2    10  11  P   8   9          4  4  5  5      3  3  4
 //! ```
 //! A column is a member, a row a stripe; a number is a stripe unit of the array (md: a chunk), P the parity of its stripe. All levels
-//! are laid out as Linux's md driver does.
+//! have the layout of Linux's md driver.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub const MAX_MEMBERS: usize = 64;
 
 /// A RAID level: the members and sectors that reads, writes and rebuilds access.
 ///
-/// The methods that take a [`Raid`] call [`Raid::add`] for each stretch of a member, and return these members, a bit each.
+/// Methods that take a [`Raid`] call [`Raid::add`] for each extent of a member, and return these members, one bit each.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -35,7 +35,7 @@ pub const MAX_MEMBERS: usize = 64;
 /// # }
 /// ```
 pub trait Level: fmt::Debug + Sync {
-    /// Its number: 5 for RAID 5.
+    /// The number of the level: 5 for RAID 5.
     fn number(&self) -> u32;
 
     /// Minimum number of members.
@@ -98,19 +98,19 @@ impl PartialEq for dyn Level {
     }
 }
 
-/// The level of that number, if there is one.
+/// The level with this number; `None` if there is none.
 pub fn level(number: u32) -> Option<&'static dyn Level> {
     LEVELS.iter().copied().find(|level| level.number() == number)
 }
 
-/// A checked layout.
+/// A validated layout.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrayLayout {
     /// The level.
     pub level: &'static dyn Level,
-    /// How many members.
+    /// Number of members.
     pub members: usize,
-    /// Sectors of a stripe unit; 1 for a level that has none.
+    /// Sectors of a stripe unit; 1 for a level without them.
     pub unit: u64,
     /// Stripe units of a member.
     pub rows: u64,
@@ -121,7 +121,7 @@ impl ArrayLayout {
     /// units ignores the unit.
     ///
     /// # Errors
-    /// Too few or too many members, a unit of nothing or larger than a member: what is wrong and what would be right.
+    /// Too few or too many members, or a unit that is empty or larger than a member. The message names the problem and the remedy.
     pub fn new(level: &'static dyn Level, members: usize, unit: u64, smallest: u64) -> Result<ArrayLayout, String> {
         let least = level.min_members();
         if !(least..=MAX_MEMBERS).contains(&members) {
@@ -133,7 +133,7 @@ impl ArrayLayout {
             let (kib, most) = (unit as f64 / 2.0, smallest as f64 / 2.0);
             return Err(format!("a stripe unit of {kib} KiB: 0.5 to {most} KiB is right, the size of the smallest disk"));
         }
-        // No sum over the members may leave the range of sector numbers.
+        // Sums over the members must stay in the range of sector numbers.
         let rows = (smallest / unit).min(u64::MAX / 512 / MAX_MEMBERS as u64 / unit);
         Ok(ArrayLayout { level, members, unit, rows })
     }
@@ -148,13 +148,13 @@ impl ArrayLayout {
         u64::MAX >> (64 - self.members)
     }
 
-    /// Member and row of a stripe unit, if units go to the members in turn.
+    /// Member and row of a stripe unit, if units are assigned to members in turn.
     pub fn striped(&self, unit: u64) -> (usize, u64) {
         let members = self.members as u64;
         ((unit % members) as usize, unit / members)
     }
 
-    /// The stripe units in which sectors `at` to `until` of the array lie: each one's number, and the part of it, from and to.
+    /// The stripe units of sectors `at` to `until` of the array: the number of each, and the start and end of the part in it.
     pub fn units_of(&self, at: u64, until: u64) -> impl Iterator<Item = (u64, u64, u64)> + use<> {
         let unit = self.unit;
         (at / unit..until.div_ceil(unit))

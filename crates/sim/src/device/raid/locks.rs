@@ -1,9 +1,9 @@
-//! Locks on ranges of sectors: first come, first served, and never two that overlap.
+//! Locks on ranges of sectors: in order of arrival, never two that overlap.
 //!
-//! Parity and mirrors are right only if a write that computes or copies them has their sectors to itself from its first read to its
-//! last write. md locks stripes a page deep (`struct stripe_head`); here the sectors themselves are locked, neither more nor less.
+//! Parity and mirrors stay correct only if a write that computes or copies them has exclusive access to its sectors from its first
+//! read to its last write. md locks stripes a page deep (`struct stripe_head`); here exactly these sectors are locked.
 
-/// Ranges of sectors and the operations that hold or await them, in the order of arrival.
+/// Ranges of sectors with the operations that hold or await them, in order of arrival.
 #[derive(Debug, Default)]
 pub struct Locks {
     holds: Vec<Hold>,
@@ -25,7 +25,7 @@ impl Hold {
 }
 
 impl Locks {
-    /// Queues `owner` for a range; returns whether it holds it now. An owner has one range at most.
+    /// Queues `owner` for a range; returns whether it holds it now. An owner has at most one range.
     pub fn acquire(&mut self, (first, end): (u64, u64), owner: u32) -> bool {
         let mut hold = Hold { first, end, owner, granted: false };
         hold.granted = !self.holds.iter().any(|earlier| earlier.overlaps(&hold));
@@ -34,7 +34,7 @@ impl Locks {
         hold.granted
     }
 
-    /// Releases the range of `owner`, and appends the owners that get theirs now to `granted`.
+    /// Releases the range of `owner`, and appends the owners that now get theirs to `granted`.
     pub fn release(&mut self, owner: u32, granted: &mut impl Extend<u32>) {
         let Some(index) = self.holds.iter().position(|hold| hold.owner == owner) else { return };
         let released = self.holds.remove(index);

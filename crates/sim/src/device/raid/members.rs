@@ -12,7 +12,7 @@ use super::{Completion, Device, NEVER, Raid};
 pub(super) struct Access {
     pub(super) operation: u32,
     pub(super) member: u32,
-    /// Its neighbours in its member's queue.
+    /// Links in its member's queue.
     links: Links,
     sectors: u32,
     pub(super) op: Op,
@@ -34,13 +34,13 @@ pub(super) struct Member {
     pub(super) device: Box<dyn Device>,
     depth: u32,
     pub(super) at_device: u32,
-    /// At the device or waiting for it.
+    /// Number of accesses at the device or waiting for it.
     pub(super) pending: u32,
     pub(super) waiting: List,
-    /// Behind the last sector it was sent to, and behind the last it was to read.
+    /// End of the last access sent to it, and of the last read.
     head: u64,
     read_end: u64,
-    /// The stretch that is being put together, empty if its end is its beginning.
+    /// The extent being assembled; empty if its end equals its start.
     stretch: (u64, u64),
 }
 
@@ -76,7 +76,7 @@ impl Raid {
         }
     }
 
-    /// Gives an access to its member's device, which has room for it.
+    /// Submits an access to its member's device, which has room for it.
     fn start(&mut self, now: u64, index: u32) {
         let access = self.accesses[index as usize];
         let Operation { stream, priority, sync, .. } = self.operations[access.operation as usize];
@@ -87,7 +87,7 @@ impl Raid {
         self.wakes[access.member as usize] = member.device.wake_at().map_or(NEVER, |at| at.0);
     }
 
-    /// Gives an access of an operation to its member.
+    /// Queues an access of an operation at its member.
     fn enqueue(&mut self, work: &Work, number: usize, op: Op, (lba, end): (u64, u64)) {
         let Work { now, operation, .. } = *work;
         let access = Access { operation, member: number as u32, links: Links::default(), sectors: (end - lba) as u32, op, lba };
@@ -101,7 +101,7 @@ impl Raid {
         member.waiting.push_back(&mut self.accesses, index);
     }
 
-    /// Adds sectors of a member to an operation. Sectors adjacent to those added last are merged into one access.
+    /// Adds sectors of a member to an operation. Adjacent sectors are merged into one access.
     pub(super) fn add(&mut self, work: &Work, member: usize, op: Op, (first, end): (u64, u64)) {
         let stretch = &mut self.members[member].stretch;
         // A request's length has 32 bits.
@@ -120,7 +120,7 @@ impl Raid {
         }
     }
 
-    /// Submits the accesses added last, by bits of members.
+    /// Submits the assembled accesses of the members given by bits.
     pub(super) fn submit_pending(&mut self, work: &Work, mut members: u64, op: Op) {
         while members != 0 {
             let member = members.trailing_zeros() as usize;
@@ -140,9 +140,9 @@ impl Raid {
         }
     }
 
-    /// Which of several copies to read, as md does (`choose_best_rdev` in `drivers/md/raid1.c`; its RAID 10 does nearly so): a reader in
-    /// sequence stays where it is; else one that is idle; else, on disks with arms, the nearest arm, with flash the shortest queue.
-    /// Of several idle ones md takes the first, this the nearest. `sectors` are to be read; a copy that is not whole is passed over.
+    /// Chooses one of several copies to read, like md (`choose_best_rdev` in `drivers/md/raid1.c`; its RAID 10 is similar): a sequential
+    /// reader stays on its member; otherwise an idle member; otherwise, on disks with arms, the nearest arm, with flash the shortest
+    /// queue. Of several idle members md takes the first, this the nearest. `sectors` are to be read; incomplete copies are skipped.
     pub(super) fn choose(&self, copies: impl Iterator<Item = (usize, u64)> + Clone, sectors: u64) -> Option<(usize, u64)> {
         let there = copies.filter(|&(member, first)| self.unreadable(first + sectors) != Some(member));
         let in_sequence = |&(member, first): &(usize, u64)| {

@@ -16,17 +16,17 @@
 //!
 //! `operation.rs` carries a request from stage to stage, `members.rs` queues its accesses, `failure.rs` loses a member and rebuilds it.
 //!
-//! A discard goes to the members as a write does, but RAID 5 passes on only whole stripes, as md does: discarded sectors read as zeros,
-//! and the parity of zeros is zero.
+//! A discard goes to the members like a write, but RAID 5 passes on only whole stripes, like md: discarded sectors read as zeros, and
+//! the parity of zeros is zero.
 //!
-//! A flush goes to all members and is done when all have done it, as md does (`submit_flushes` in `drivers/md/md.c`).
+//! A flush goes to all members and completes when all have completed it, as in md (`submit_flushes` in `drivers/md/md.c`).
 //!
-//! Two unequal members count as two of the smaller one. One member may fail, from the start or at a time. Its accesses under way
-//! are repeated on the others; from then on its data are reconstructed, until a spare holds everything.
+//! Of two unequal members both count as the smaller one. One member may fail, at the start or at a given time. Its accesses in flight
+//! are repeated on the others; from then on its data are reconstructed, until a spare is complete.
 //!
-//! A request's arm movements in [`Completion`] are those of the member access that ended last, the one it waited for: summed up, they
-//! would not fit into its response time. It is a cache hit if all its accesses were. [`Device::busy`] is the time during which at
-//! least one member had work, for the host, for the rebuild or to empty its write cache.
+//! A request's arm movements in [`Completion`] are those of the member access that ended last, on which it waited: their sum could
+//! exceed the response time. It is a cache hit if all its accesses were. [`Device::busy`] is the time during which at least one member
+//! had work, for the host, for the rebuild or to empty its write cache.
 
 mod failure;
 mod flush;
@@ -64,27 +64,27 @@ pub static LEVELS: &[&dyn Level] = &[&raid0::Raid0, &raid1::Raid1, &raid5::Raid5
 
 const NEVER: u64 = u64::MAX;
 
-/// An array at work.
+/// The state of an array.
 pub struct Raid {
     layout: ArrayLayout,
     depth: usize,
     members: Vec<Member>,
-    /// When each member wants to be called, [`NEVER`] if not; together, because all are looked at each time.
+    /// Wake-up time of each member, [`NEVER`] if it has none; in one vector, because all are checked each time.
     wakes: Vec<u64>,
-    /// The earliest of them, and that or something of the array's own.
+    /// The earliest of them, and the earliest including the array's own events.
     next_wake: u64,
     next_event: u64,
-    /// Reads go where the queue is shortest, not where the arm is nearest.
+    /// Whether reads go to the shortest queue; otherwise to the nearest arm.
     by_queue: bool,
     operations: Slab<Operation>,
     accesses: Slab<Access>,
     flushes: Slab<ArrayFlush>,
     locks: Locks,
-    /// Operations that got their lock.
+    /// Operations that have received their lock.
     granted: VecDeque<u32>,
-    /// Requests of the host that are not done.
+    /// Number of host requests that are not completed.
     outstanding: usize,
-    /// Completions of members; completions not yet reported to the host.
+    /// Completions of members, and completions not yet reported to the host.
     arrived: Vec<Completion>,
     ready: Vec<Completion>,
     failure: Option<MemberFailure>,
@@ -97,9 +97,9 @@ pub struct Raid {
 }
 
 impl Raid {
-    /// An array at rest, whole unless `failure` says that a member is gone from the start. `members` must be as many as the layout
-    /// says, and none smaller, nor the spare; a failure needs a level that survives it. `depth` is the number of requests the host may
-    /// give it at once; if not said, what the members take together.
+    /// An array at rest, complete unless `failure` removes a member from the start. `members` must match the layout; no member, nor the
+    /// spare, may be smaller than it requires. A failure needs a level that survives it. `depth` is the maximum number of host requests
+    /// at once; by default the sum of the members' depths.
     pub fn new(
         layout: ArrayLayout,
         members: Vec<Box<dyn Device>>,
@@ -146,7 +146,7 @@ impl Raid {
         self.members.iter().map(|member| member.device.busy())
     }
 
-    /// The sector up to which all members hold valid data: the end, or as far as the spare is rebuilt.
+    /// The sector up to which all members hold valid data: the end, or the progress of the rebuild.
     pub fn whole(&self) -> u64 {
         let whole = if self.failed.is_some() { 0 } else { self.layout.rows * self.layout.unit };
         self.rebuild.as_ref().map_or(whole, Rebuild::whole)
@@ -170,7 +170,7 @@ impl Raid {
         self.next_event = self.next_wake.min(failure).min(rebuild);
     }
 
-    /// Lets everything happen up to `now`.
+    /// Processes all events up to `now`.
     fn catch_up(&mut self, now: u64) {
         while self.next_event <= now && self.next_event != NEVER {
             self.step(self.next_event);
@@ -181,7 +181,7 @@ impl Raid {
     fn step(&mut self, now: u64) {
         self.account(now);
         let mut arrived = std::mem::take(&mut self.arrived);
-        // All members reach this instant before any of them is given more.
+        // All members reach this time before any of them gets further accesses.
         if self.next_wake <= now {
             for (member, wake) in self.members.iter_mut().zip(&mut self.wakes).filter(|(_, wake)| **wake <= now) {
                 member.device.advance(Nanos(now), &mut arrived);
@@ -231,7 +231,7 @@ impl Device for Raid {
         // A rebuild does not set the wake-up time while the array has no host request.
         self.catch_up(now.0);
         self.account(now.0);
-        // Sectors beyond the end are the caller's mistake, and are cut off.
+        // Sectors beyond the end are a caller's error, and are cut off.
         let capacity = self.layout.capacity();
         let at = request.lba.min(capacity - 1);
         let end = request.end().clamp(at + 1, capacity);
@@ -239,7 +239,7 @@ impl Device for Raid {
         self.settle();
     }
 
-    /// Considers only the first stripe unit: the soonest of its copies for a read, the last for a write. Data to be reconstructed
+    /// Considers only the first stripe unit: the earliest of its copies for a read, the latest for a write. Data to be reconstructed
     /// count as zero, and so do requests waiting in the array.
     fn time_to_reach(&mut self, now: Nanos, request: &Request) -> Option<Nanos> {
         let (layout, failed) = (self.layout, self.failed);
@@ -271,7 +271,7 @@ impl Device for Raid {
             return Some(completion.at);
         }
         let at = match (self.outstanding, &self.rebuild) {
-            // Members may still be emptying their write caches. A rebuild or a failure need not be announced: no request waits for it.
+            // Members may still be emptying their write caches. A rebuild or a failure needs no wake-up: no request waits for it.
             (0, None) => self.next_wake,
             (0, Some(_)) => NEVER,
             _ => self.next_event,
@@ -289,7 +289,7 @@ impl Device for Raid {
         Nanos(self.busy)
     }
 
-    /// All members' together; none if pages of different sizes would be added up.
+    /// The sum over all members; `None` if their page sizes differ.
     fn flash(&self) -> Option<FlashTally> {
         FlashTally::sum(self.members.iter().filter_map(|member| member.device.flash()))
     }

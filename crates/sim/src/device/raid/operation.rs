@@ -1,4 +1,4 @@
-//! Operations of an array, a request of the host or a piece of the rebuild, run from access to access.
+//! Operations of an array, each a host request or a piece of the rebuild, executed access by access.
 //!
 //! ```text
 //! admit: choose stripes, lock them ──▶ read ──▶ write ──▶ end ──▶ the next stripes, or over
@@ -8,7 +8,7 @@ use block::{Nanos, Op, Priority, Request, RequestId, StreamId};
 
 use super::{Completion, Raid};
 
-/// Stripes that an operation works on at once; it bounds the memory that a huge request takes.
+/// Maximum number of stripes that an operation works on at once; bounds the memory of a huge request.
 const STRIPES_AT_ONCE: u64 = 256;
 
 /// The stage of an operation.
@@ -16,15 +16,15 @@ const STRIPES_AT_ONCE: u64 = 256;
 pub(super) enum OperationStage {
     /// Choosing and locking its next stripes.
     Admit,
-    /// It may read.
+    /// Ready to read.
     Read,
-    /// It may write.
+    /// Ready to write.
     Write,
     /// All accesses are done.
     End,
 }
 
-/// A request of the host, or a piece of the rebuild.
+/// A host request, or a piece of the rebuild.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operation {
     pub(super) id: RequestId,
@@ -34,13 +34,13 @@ pub(super) struct Operation {
     pub(super) op: Op,
     pub(super) rebuild: bool,
     pub(super) stage: OperationStage,
-    /// It holds its lock.
+    /// Whether it holds its lock.
     pub(super) locked: bool,
-    /// A read was lost with a failed member.
+    /// Whether a read was lost with a failed member.
     pub(super) lost: bool,
-    /// Accesses that are not done.
+    /// Number of accesses that are not completed.
     pub(super) open: u32,
-    /// Current range and final end, in sectors of the array, for a rebuild in those of a member.
+    /// Current range and final end, in sectors of the array, or of a member for a rebuild.
     pub(super) at: u64,
     pub(super) until: u64,
     pub(super) end: u64,
@@ -52,7 +52,7 @@ pub(super) struct Operation {
     pub(super) disk_time: Option<Nanos>,
 }
 
-/// The current range of an operation: sectors of the array, for a rebuild those of a member.
+/// The current range of an operation: sectors of the array, or of a member for a rebuild.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     pub(super) now: u64,
@@ -88,14 +88,14 @@ impl Operation {
 }
 
 impl Raid {
-    /// Begins a request of the host for these sectors.
+    /// Starts a host request for these sectors.
     pub(super) fn begin_request(&mut self, now: u64, request: &Request, at: u64, end: u64) {
         self.outstanding += 1;
         let index = self.operations.insert(Operation::new(request, at, end)) as u32;
         self.proceed(now, index);
     }
 
-    /// Continues an operation that waits for no access, and those that get its lock.
+    /// Continues an operation that waits for no access, and operations that get its lock.
     pub(super) fn proceed(&mut self, now: u64, operation: u32) {
         self.run_operation(now, operation);
         while let Some(granted) = self.granted.pop_front() {
@@ -109,7 +109,8 @@ impl Raid {
         loop {
             let operation = self.operations[index as usize];
             if operation.lost {
-                // The other reads are useless without the lost one; the lock is kept.
+                // The other reads are useless without the lost one, so all are repeated; the lock is
+                // kept.
                 let begin = if operation.locked { OperationStage::Read } else { OperationStage::Admit };
                 (self.operations[index as usize].lost, self.operations[index as usize].stage) = (false, begin);
                 continue;
@@ -141,7 +142,7 @@ impl Raid {
         }
     }
 
-    /// Chooses the next range of an operation. Returns whether it may begin at once.
+    /// Chooses the next range of an operation. Returns whether it can start at once.
     fn admit(&mut self, index: u32) -> bool {
         let layout = self.layout;
         let operation = &mut self.operations[index as usize];
@@ -161,7 +162,7 @@ impl Raid {
         operation.locked
     }
 
-    /// Ends the current range of an operation. Returns whether the operation is over.
+    /// Ends the current range of an operation. Returns whether the operation is complete.
     fn end(&mut self, now: u64, index: u32) -> bool {
         let operation = &mut self.operations[index as usize];
         if operation.rebuild {

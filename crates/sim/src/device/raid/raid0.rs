@@ -1,4 +1,4 @@
-//! RAID 0: striped, nothing kept twice.
+//! RAID 0: striped, without redundancy.
 
 use block::Op;
 
@@ -49,7 +49,7 @@ impl Level for Raid0 {
     }
 }
 
-/// Goes through the stripe units.
+/// Issues accesses for all stripe units.
 fn access(raid: &mut Raid, work: &Work) -> u64 {
     let layout = raid.layout;
     let mut used = 0;

@@ -1,4 +1,4 @@
-//! RAID 1: the same on every member.
+//! RAID 1: every member has the same data.
 
 use block::Op;
 

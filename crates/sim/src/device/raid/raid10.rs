@@ -1,4 +1,5 @@
-//! RAID 10: striped, every stripe unit on two members. The near layout of `__raid10_find_phys` in `drivers/md/raid10.c`.
+//! RAID 10: striped, with every stripe unit on two members. The near layout of `__raid10_find_phys` in
+//! `drivers/md/raid10.c`.
 
 use block::Op;
 
@@ -15,7 +16,7 @@ impl Level for Raid10 {
         10
     }
 
-    /// md takes two as well, which is RAID 1 in stripe units.
+    /// md accepts two as well, which is RAID 1 in stripe units.
     fn min_members(&self) -> usize {
         3
     }
@@ -83,7 +84,7 @@ pub(super) fn copies(layout: &ArrayLayout, unit: u64) -> [(usize, u64); 2] {
     [layout.striped(2 * unit), layout.striped(2 * unit + 1)]
 }
 
-/// The stripe unit that a member holds in a row; none in the corner that an odd number may leave.
+/// The stripe unit that a member holds in a row; `None` in the corner that an odd number of members may leave.
 fn unit_at(layout: &ArrayLayout, member: usize, row: u64) -> Option<u64> {
     let unit = (row * layout.members as u64 + member as u64) / 2;
     (unit < layout.rows * layout.members as u64 / 2).then_some(unit)

@@ -1,5 +1,5 @@
-//! RAID 5: striped, with a parity for each stripe, on another member from stripe to stripe. The left-symmetric layout of
-//! `raid5_compute_sector` in `drivers/md/raid5.c` (`ALGORITHM_LEFT_SYMMETRIC`).
+//! RAID 5: striped, with parity that rotates over the members. The left-symmetric layout of `raid5_compute_sector` in
+//! `drivers/md/raid5.c` (`ALGORITHM_LEFT_SYMMETRIC`).
 
 use block::Op;
 
@@ -68,7 +68,7 @@ impl Level for Raid5 {
     }
 }
 
-/// Goes through the stripes, and reads or writes (`op`) the members that `members_of` chooses for those touched.
+/// For each stripe touched, reads or writes (`op`) the members that `members_of` chooses.
 fn access(raid: &mut Raid, work: &Work, op: Op, members_of: fn(&Stripe, u64) -> u64) -> u64 {
     let (layout, whole) = (raid.layout, raid.whole());
     let (unit, sectors) = (layout.unit, layout.level.stripe_sectors(&layout));
@@ -76,13 +76,13 @@ fn access(raid: &mut Raid, work: &Work, op: Op, members_of: fn(&Stripe, u64) -> 
     let mut used = 0;
     for row in work.at / sectors..work.until.div_ceil(sectors) {
         let (at, end) = (work.at.max(row * sectors), work.until.min((row + 1) * sectors));
-        // The parity of a stripe discarded in part would no longer be right.
+        // The parity of a partly discarded stripe would no longer be correct.
         if work.op == Op::Discard && end - at < sectors {
             continue;
         }
         let (all, parity) = (layout.all(), 1 << parity(&layout, row));
         for band in bands(&layout, at, end).into_iter().filter(|band| band.touched != 0) {
-            // A spare may be filled up to somewhere in the midst.
+            // The rebuilt part of a spare may end within the stripe.
             let (first, last) = (row * unit + band.first, row * unit + band.end);
             let cut = whole.clamp(first, last);
             for (missing, first, end) in [(0, first, cut), (failed, cut, last)] {
@@ -107,11 +107,11 @@ fn parity(layout: &ArrayLayout, row: u64) -> usize {
 /// The members of a stripe as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stripe {
-    /// All of them.
+    /// All members.
     all: u64,
-    /// The one with the parity.
+    /// The parity member.
     parity: u64,
-    /// The one that cannot be read or written; 0 if all can.
+    /// The member that cannot be accessed; 0 if there is none.
     missing: u64,
 }
 
@@ -122,8 +122,8 @@ impl Stripe {
     }
 
     /// The members to read before a write to compute the parity: old data and old parity (read-modify-write), or the data that are
-    /// not written (reconstruct-write), whichever are fewer; ties go to the second, as in md's `handle_stripe_dirtying`. None if
-    /// the parity is missing, where md reads all the same.
+    /// not written (reconstruct-write), whichever are fewer; ties go to the latter, as in md's `handle_stripe_dirtying`. None if
+    /// the parity is missing, though md reads even then.
     fn reads_of_write(&self, touched: u64) -> u64 {
         let untouched = self.all & !self.parity & !touched;
         let modify = touched | self.parity;
@@ -138,7 +138,7 @@ impl Stripe {
         }
     }
 
-    /// The members that a write writes.
+    /// The members to write for a write.
     fn writes(&self, touched: u64) -> u64 {
         (touched | self.parity) & !self.missing
     }
@@ -147,11 +147,11 @@ impl Stripe {
 /// The part of a stripe, by offset in the stripe unit, in which a request touches the same members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Band {
-    /// First sector, counted within the stripe unit.
+    /// First sector within the stripe unit.
     pub(super) first: u64,
-    /// Sector behind the last.
+    /// End within the stripe unit (exclusive).
     pub(super) end: u64,
-    /// The members whose data the request touches, a bit each.
+    /// The members whose data the request touches, one bit each.
     pub(super) touched: u64,
 }
 

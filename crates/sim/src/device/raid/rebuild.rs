@@ -1,33 +1,33 @@
-//! A spare takes the place of a failed member, piece by piece, from its first sector to its last.
+//! Rebuild: a spare takes the place of a failed member, piece by piece, from its first sector to its last.
 //!
-//! The rate follows `md_do_sync` in `drivers/md/md.c` with its `speed_limit_min` and `speed_limit_max`: never faster than the second,
-//! and while requests of the host are in the array no faster than the first.
+//! The rate follows `md_do_sync` in `drivers/md/md.c` with its `speed_limit_min` and `speed_limit_max`: never faster than the latter,
+//! and while host requests are in the array no faster than the former.
 
 use std::collections::VecDeque;
 
-/// Sectors of a member rebuilt in one piece: large enough to stream, small enough that a request need not wait long behind it.
+/// Sectors of a member rebuilt in one piece: large enough to stream, small enough that requests do not wait long behind it.
 const PIECE: u64 = 512;
 
-/// Pieces under way at once: one is read while the one before it is written.
+/// Maximum number of pieces in progress: one is read while the previous one is written.
 const PIECES_AT_ONCE: usize = 2;
 
-/// How fast a spare is filled.
+/// Limits of the rebuild rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RebuildRate {
     /// KiB of the spare per second while the host is idle; at least 1.
     pub idle_kib_s: u64,
-    /// The same while it is not.
+    /// KiB of the spare per second while the host is active; at least 1.
     pub busy_kib_s: u64,
 }
 
 impl Default for RebuildRate {
-    /// md's: 200,000 and 1,000.
+    /// md's defaults: 200,000 and 1,000.
     fn default() -> RebuildRate {
         RebuildRate { idle_kib_s: 200_000, busy_kib_s: 1_000 }
     }
 }
 
-/// Some sectors of the spare that are being rebuilt.
+/// A range of the spare that is being rebuilt.
 #[derive(Clone, Copy, Debug)]
 struct RebuildPiece {
     owner: u32,
@@ -35,58 +35,58 @@ struct RebuildPiece {
     done: bool,
 }
 
-/// A rebuild under way.
+/// A rebuild in progress.
 #[derive(Debug)]
 pub struct Rebuild {
     rate: RebuildRate,
     /// Sectors of the spare that the array uses.
     sectors: u64,
-    /// The sector up to which the spare holds everything.
+    /// The sector up to which the spare is complete.
     whole: u64,
-    /// Where the next piece begins.
+    /// Start of the next piece.
     next: u64,
     pieces: VecDeque<RebuildPiece>,
-    /// When the last piece began, and its sectors.
+    /// Start time of the last piece, and its sectors.
     began: (u64, u64),
-    /// Since when only the rate delays the next piece.
+    /// Time since which only the rate delays the next piece.
     ready: u64,
 }
 
 impl Rebuild {
-    /// One that may begin at `now`.
+    /// A rebuild that may start at `now`.
     pub fn new(now: u64, rate: RebuildRate, sectors: u64) -> Rebuild {
         let pieces = VecDeque::with_capacity(PIECES_AT_ONCE);
         Rebuild { rate, sectors, whole: 0, next: 0, pieces, began: (now, 0), ready: now }
     }
 
-    /// The sector up to which the spare holds everything.
+    /// The sector up to which the spare is complete.
     pub fn whole(&self) -> u64 {
         self.whole
     }
 
-    /// Everything is done.
+    /// Whether the rebuild is complete.
     pub fn ended(&self) -> bool {
         self.whole == self.sectors
     }
 
-    /// When the next piece may begin; `u64::MAX` if there is none or it has to wait for another.
+    /// Time at which the next piece may start; `u64::MAX` if there is none or it has to wait for another.
     pub fn due(&self, busy: bool) -> u64 {
         if self.next == self.sectors || self.pieces.len() == PIECES_AT_ONCE {
             return u64::MAX;
         }
         let rate = if busy { self.rate.busy_kib_s.min(self.rate.idle_kib_s) } else { self.rate.idle_kib_s };
         let (began, sectors) = self.began;
-        // Half a KiB a sector.
+        // A sector is half a KiB.
         let takes = u128::from(sectors) * 500_000_000 / u128::from(rate.max(1));
         self.ready.max(began.saturating_add(u64::try_from(takes).unwrap_or(u64::MAX)))
     }
 
-    /// The host has no request left in the array.
+    /// Notes that the host has no request left in the array.
     pub fn host_idle(&mut self, now: u64) {
         self.ready = now;
     }
 
-    /// Begins the next piece on behalf of `owner`. Returns its sectors: first, and end.
+    /// Starts the next piece for `owner`. Returns its sectors: first, and end.
     pub fn begin(&mut self, now: u64, owner: u32) -> (u64, u64) {
         let (first, end) = (self.next, self.sectors.min(self.next + PIECE));
         self.next = end;
@@ -95,14 +95,14 @@ impl Rebuild {
         (first, end)
     }
 
-    /// `owner`'s piece is on the spare. Pieces count in their order: a piece is complete only when all before it are.
+    /// Marks `owner`'s piece as written to the spare. A piece counts only when all previous ones are written.
     pub fn finish(&mut self, owner: u32) {
         if let Some(piece) = self.pieces.iter_mut().find(|piece| piece.owner == owner) {
             piece.done = true;
         }
     }
 
-    /// The next piece that counts from now on, by its owner.
+    /// The owner of the next piece that now counts; `None` if there is none.
     pub fn take_finished(&mut self, now: u64) -> Option<u32> {
         let piece = *self.pieces.front().filter(|piece| piece.done)?;
         self.pieces.pop_front();

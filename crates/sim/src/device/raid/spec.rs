@@ -8,10 +8,10 @@ use super::layout::{ArrayLayout, Level, MAX_MEMBERS, level};
 use super::{LEVELS, MemberFailure, RebuildRate};
 use crate::device::limited::spec::LimitsSpecification;
 
-/// KiB of a stripe unit if the profile says none.
+/// Default stripe unit in KiB.
 const STRIPE_UNIT_KIB: f64 = 4.0;
 
-/// The largest stripe unit: more than any disk holds.
+/// Maximum stripe unit: larger than any disk.
 const MAX_STRIPE_UNIT_KIB: f64 = (1u64 << 49) as f64;
 
 /// Latest failure time: 100 years.
@@ -62,27 +62,27 @@ pub struct ArraySpecification {
     pub limits: Option<LimitsSpecification>,
 }
 
-/// A specification, checked as far as possible without its disks.
+/// A specification that was validated as far as possible without its disks.
 #[derive(Clone, Copy, Debug)]
 pub struct ArraySettings {
     /// The level.
     pub level: &'static dyn Level,
-    /// How many members.
+    /// Number of members.
     pub members: usize,
     /// Sectors of a stripe unit.
     pub unit: u64,
     /// Failure of a member.
     pub failure: Option<MemberFailure>,
-    /// How fast it is rebuilt.
+    /// Limits of the rebuild rate.
     pub rate: RebuildRate,
 }
 
-/// Keys whose values are words even where they look like numbers.
+/// Keys whose values are text even if they look like numbers.
 const WORDS: &[&str] = &["name", "description", "disk", "member", "spare"];
 
 impl ArraySpecification {
-    /// Reads `raid5:key=value,…`: the keys of the file, but for `kind`, `level` and `members`. A value in brackets, `(…)`, may hold
-    /// commas: so an array's disk is an array.
+    /// Parses `raid5:key=value,…`: the keys of the file, except `kind`, `level` and `members`. A value in parentheses, `(…)`, may
+    /// contain commas, so that an array's disk can be an array.
     ///
     /// # Errors
     /// Invalid values; the message names key, value and remedy.
@@ -115,7 +115,7 @@ impl ArraySpecification {
         ArraySpecification::deserialize(table).map_err(|error| error.to_string().trim().replace('\n', " "))
     }
 
-    /// Writes it as the text of a profile.
+    /// Formats it as the text of a profile.
     ///
     /// # Errors
     /// None that its types could cause.
@@ -123,15 +123,15 @@ impl ArraySpecification {
         toml::to_string(self).map_err(|error| error.to_string())
     }
 
-    /// The disks by name, in order.
+    /// The names of the disks, in order.
     ///
     /// # Errors
-    /// None named, named twice, or too many.
+    /// There are none, they are given twice, or too many.
     pub fn member_names(&self) -> Result<Vec<&str>, String> {
         let names = match (&self.members, &self.disk, self.disks) {
             (Some(members), None, None) => members.iter().map(String::as_str).collect(),
             (None, Some(disk), Some(count)) => {
-                // The range of `disks` was checked when it was read.
+                // The range of `disks` was checked on reading.
                 vec![disk.as_str(); usize::try_from(count).map_or(MAX_MEMBERS, |count| count.min(MAX_MEMBERS))]
             }
             (None, Some(_), None) => return Err("disks is missing: how many of `disk` there are".to_owned()),
@@ -144,7 +144,7 @@ impl ArraySpecification {
         Ok(names)
     }
 
-    /// Checks all that can be checked without knowing the disks, of values that are within the ranges of their keys.
+    /// Validates everything that does not depend on the disks; values must be within the ranges of their keys.
     ///
     /// # Errors
     /// Invalid values; the message names key, value and remedy.
@@ -152,7 +152,7 @@ impl ArraySpecification {
         let level = level(self.level).ok_or_else(|| format!("level: {} is none of {}", self.level, numbers()))?;
         let members = self.member_names()?.len();
         let kib = self.stripe_unit_kib.unwrap_or(STRIPE_UNIT_KIB);
-        // Too few or too many members are worth knowing before their files are read.
+        // Report too few or too many members before their files are read.
         ArrayLayout::new(level, members, 1, u64::MAX)?;
         Ok(ArraySettings { level, members, unit: (kib * 2.0) as u64, failure: self.failure(level, members)?, rate: self.rate()? })
     }
@@ -195,7 +195,7 @@ fn numbers() -> String {
     }
 }
 
-/// Splits at the commas that stand in no brackets.
+/// Splits at the commas outside parentheses.
 fn split(settings: &str) -> Result<Vec<&str>, String> {
     let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0usize);
     for (at, character) in settings.char_indices() {

@@ -10,8 +10,8 @@ use block::{Op, Priority, StreamId};
 use super::*;
 use crate::cases::cases;
 
-/// What all devices of an array hold and did. A sector holds a number that tells who wrote it last; a parity the exclusive or of its
-/// stripe's.
+/// Contents and log of all devices of an array. A sector holds a number that identifies its last writer; a parity sector the
+/// exclusive or of its stripe.
 struct Ledger {
     level: u32,
     members: u64,
@@ -20,11 +20,11 @@ struct Ledger {
     held: Vec<Vec<u64>>,
     /// Data read by a stream, by member and sector, its only source for what it writes.
     known: BTreeMap<(StreamId, usize, u64), u64>,
-    /// Device, operation, first sector, sectors, in the order of their completion.
+    /// Device, operation, first sector, sectors, in order of completion.
     log: Vec<(usize, Op, u64, u32)>,
 }
 
-/// What write `stream` puts into sector `lba` of the array.
+/// The content that write `stream` puts into sector `lba` of the array.
 fn written(stream: StreamId, lba: u64) -> u64 {
     (u64::from(stream) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ lba.wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
@@ -34,7 +34,7 @@ impl Ledger {
         (self.members - 1 - row % self.members) as usize
     }
 
-    /// The members and sectors that hold `lba`, worked out the long way.
+    /// The members and sectors that hold `lba`, computed independently.
     fn places(&self, lba: u64) -> Vec<(usize, u64)> {
         let (unit, offset) = (lba / self.unit, lba % self.unit);
         match self.level {
@@ -51,7 +51,7 @@ impl Ledger {
         }
     }
 
-    /// The array's sector that a member's sector holds; `None`: parity, or nothing.
+    /// The array's sector held by a member's sector; `None`: parity, or nothing.
     fn content(&self, member: usize, sector: u64) -> Option<u64> {
         let (row, offset) = (sector / self.unit, sector % self.unit);
         let unit = match self.level {
@@ -67,7 +67,7 @@ impl Ledger {
         Some(unit * self.unit + offset)
     }
 
-    /// What one who knows what `stream` has read can tell of a member's sector without it.
+    /// The content of a member's sector, reconstructed from what `stream` has read of other members; `None` if that is not enough.
     fn reconstructed(&self, stream: StreamId, member: usize, sector: u64) -> Option<u64> {
         let known = |member: usize, sector| self.known.get(&(stream, member, sector)).copied();
         if self.level == 5 {
@@ -78,7 +78,7 @@ impl Ledger {
         self.places(lba).into_iter().find_map(|(other, sector)| known(other, sector))
     }
 
-    /// The parity that a write of `lba` to `end` must put there: from what it writes and what it has read.
+    /// The parity that a write of `lba` to `end` must produce, from what it writes and has read.
     fn parity(&self, stream: StreamId, (lba, end): (u64, u64), parity: usize, sector: u64) -> Option<u64> {
         let (mut modified, mut constructed) = (self.known.get(&(stream, parity, sector)).copied(), Some(0));
         for member in (0..self.members as usize).filter(|&member| member != parity) {
@@ -95,7 +95,7 @@ impl Ledger {
     }
 }
 
-/// A device that takes its time, several requests at once, in any order.
+/// A device that completes several requests at once, in any order.
 struct Shadow {
     device: usize,
     depth: usize,
@@ -108,7 +108,7 @@ struct Shadow {
 impl Shadow {
     fn perform(&self, request: &Request) {
         let mut ledger = self.ledger.lock().unwrap();
-        // The spare has the last number, and the failed member's place.
+        // The spare has the last number, but the failed member's place.
         let member = if self.device as u64 == ledger.members { ledger.failed } else { self.device };
         ledger.log.push((self.device, request.op, request.lba, request.sectors));
         let stream = request.stream;
@@ -124,7 +124,7 @@ impl Shadow {
                 continue;
             }
             let value = if stream == REBUILD_STREAM {
-                // An odd RAID 10 has a corner with nothing in it.
+                // An odd RAID 10 has an unused corner.
                 ledger.reconstructed(stream, member, sector).or((ledger.level == 10).then_some(0))
             } else {
                 let asked = self.requests[stream as usize];
@@ -201,7 +201,7 @@ fn layout_of(number: u32, members: usize, unit: u64, smallest: u64) -> Result<Ar
     ArrayLayout::new(layout::level(number).unwrap(), members, unit, smallest)
 }
 
-/// LBA, sectors, what to do, and µs since the one before it.
+/// LBA, sectors, operation, and µs since the previous request.
 type Load = (u64, u32, Op, u64);
 
 fn array(case: &Case, loads: &[Load]) -> (Raid, Arc<Mutex<Ledger>>, Vec<Request>) {
@@ -237,10 +237,10 @@ fn array(case: &Case, loads: &[Load]) -> (Raid, Arc<Mutex<Ledger>>, Vec<Request>
     (raid, ledger, requests)
 }
 
-/// An array that worked, what its devices hold, what it was asked and what it completed.
+/// An array after a load, the contents of its devices, its requests and its completions.
 type Worked = (Raid, Arc<Mutex<Ledger>>, Vec<Request>, Vec<Completion>);
 
-/// Serves a load, then lets an hour pass. `looks`: the host also calls when the array did not ask for it.
+/// Serves a load, then lets an hour pass. `looks`: the host also calls at times that the array did not request.
 fn work(case: &Case, loads: &[Load], looks: bool) -> Worked {
     let (mut raid, ledger, requests) = array(case, loads);
     let (mut now, mut next, mut done) = (Nanos::ZERO, 0, Vec::new());
@@ -283,11 +283,11 @@ prop_compose! {
 }
 
 fn loads() -> impl Strategy<Value = Vec<Load>> {
-    // Close together, so that they meet, and about where a rebuild's first piece ends; some long enough for several stripes.
+    // Close together, so that they conflict, and near the end of a rebuild's first piece; some long enough for several stripes.
     let lba = prop_oneof![
         0u64..64,
         (1u64..6, 480u64..560).prop_map(|(data, sector)| data * sector),
-        // Stripes of 100 sectors are cut by the end of a piece.
+        // Stripes of 100 sectors are split by the end of a piece.
         (2u64..6, 0u64..5, 0u64..20).prop_map(|(data, column, sector)| data * 500 + column * 100 + sector),
         0u64..8000
     ];
@@ -324,7 +324,7 @@ proptest! {
     }
 }
 
-/// Every sector read was zero or something that was written there.
+/// Checks that every sector read was zero or a value written there.
 fn check_reads((_, ledger, requests, _): &Worked) {
     let ledger = ledger.lock().unwrap();
     let sectors = |request: &Request| request.lba..request.end();
@@ -340,7 +340,7 @@ fn check_reads((_, ledger, requests, _): &Worked) {
     }
 }
 
-/// What should be in each sector: what was written last, by the order of completion, which is that of the locks.
+/// The expected content of each sector: the last write by order of completion, which is that of the locks.
 fn expected(case: &Case, ledger: &Ledger, requests: &[Request], done: &[Completion]) -> BTreeMap<u64, u64> {
     let mut last = BTreeMap::new();
     for request in done.iter().map(|completion| &requests[completion.id as usize]) {
@@ -413,7 +413,7 @@ fn whole(level: u32, members: usize, unit: u64) -> Case {
     Case { level, members, unit, sectors: 3000, depth: 4, failure: None, spare: false, rate: RebuildRate::default() }
 }
 
-/// The accesses of a request to members: reads and writes.
+/// Numbers of a request's accesses to members: reads and writes.
 fn accesses(case: &Case, load: Load) -> (usize, usize) {
     let (_, ledger, ..) = work(case, &[load], false);
     let log = &ledger.lock().unwrap().log;
@@ -473,9 +473,9 @@ fn a_small_write_costs_two_reads_and_two_writes_and_a_full_stripe_no_read() {
     assert_eq!(accesses(&five, (0, 8, Op::Write, 0)), (2, 2), "old data and old parity, new data and new parity");
     assert_eq!(accesses(&five, (0, 64, Op::Write, 0)), (0, 5), "four data and their parity");
     assert_eq!(accesses(&five, (0, 48, Op::Write, 0)), (1, 4), "three of four: the fourth is read, the parity written once");
-    // Of three disks the other one's data are enough.
+    // Of three disks the data of one other are enough.
     assert_eq!(accesses(&whole(5, 3, 16), (0, 8, Op::Write, 0)), (1, 2));
-    // Many stripes are one access to each member, since they follow each other there.
+    // Many stripes are one access to each member, since they are adjacent there.
     assert_eq!(accesses(&five, (0, 64 * 5, Op::Write, 0)), (0, 5));
 }
 
@@ -517,7 +517,7 @@ fn a_rebuild_writes_every_sector_of_the_spare_once_at_its_rate_and_the_array_is_
         case.rate = RebuildRate { idle_kib_s: 1000, busy_kib_s: 1000 };
         let (mut raid, ledger, _) = array(&case, &[]);
         let mut done = Vec::new();
-        // Six pieces: five of 256 KiB must have had their time before the last begins.
+        // Six pieces: five of 256 KiB must have had their time before the last starts.
         raid.advance(Nanos::from_millis(1279), &mut done);
         assert!(raid.whole() < 3000, "RAID {level} is faster than its rate");
         raid.advance(Nanos::from_millis(1290), &mut done);
@@ -556,7 +556,7 @@ fn a_rebuild_yields_to_the_host() {
     assert!(whole_at_end[0] <= 512 && whole_at_end[1] > 512, "{whole_at_end:?}");
 }
 
-/// A device that takes a millisecond for each request, one at a time.
+/// A device with a constant service time of one millisecond, one request at a time.
 #[derive(Default)]
 struct Constant {
     serving: Option<(Nanos, u32)>,
@@ -598,7 +598,7 @@ fn plain(members: usize) -> Vec<Box<dyn Device>> {
     (0..members).map(|_| Box::new(Constant::default()) as Box<dyn Device>).collect()
 }
 
-/// Requests a second that an array serves of `count`, `depth` at a time.
+/// Requests per second of an array for `count` requests with `depth` outstanding.
 fn throughput(device: &mut dyn Device, depth: usize, count: u32, mut request: impl FnMut(u32) -> (Op, u64, u32)) -> f64 {
     let (mut next, mut now, mut done) = (0, Nanos::ZERO, Vec::new());
     while done.len() < count as usize {
@@ -676,7 +676,7 @@ fn the_largest_request_and_one_beyond_the_end_do_not_overflow() {
     assert!(raid.accesses.capacity() < 10_000, "{}", raid.accesses.capacity());
 }
 
-/// A device whose flushes take their time, and nothing else does.
+/// A device that takes time only for flushes.
 struct Flushes {
     takes: Nanos,
     under_way: Vec<(Nanos, u32)>,

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use super::model::Parameters;
 use super::table::Table;
 
-/// Collections of a plane between two searches for an underworn block.
+/// Number of a plane's collections between two searches for an underworn block.
 const WEAR_CHECK_PERIOD: u64 = 16;
 
 /// Content of pages.
@@ -27,12 +27,12 @@ pub(super) enum Content {
 pub(super) enum State {
     #[default]
     Free,
-    /// Being written or being emptied: no candidate for collection.
+    /// Being written or emptied: not a candidate for collection.
     Busy,
     Closed,
 }
 
-/// A block. Links are numbers of blocks in the same plane and one, or 0.
+/// A block. Links are block numbers in the same plane plus one, or 0 for none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     erases: u32,
@@ -43,7 +43,7 @@ struct Block {
     content: Content,
 }
 
-/// First and last of a bucket, and one; 0 if it is empty.
+/// First and last block of a bucket, plus one; 0 if it is empty.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     first: u32,
@@ -52,19 +52,19 @@ struct Bucket {
 
 #[derive(Clone, Debug, Default)]
 struct Plane {
-    /// Erase count and block, least worn first.
+    /// Erase count and block number, least worn first.
     free: BinaryHeap<Reverse<(u32, u32)>>,
-    /// This block and those behind it are free and have never been erased.
+    /// This block and all following ones are free and were never erased.
     unused: u32,
     collections: u64,
     most_worn: u32,
-    /// No block is worn less.
+    /// Lower bound of the erase counts.
     least_worn: u32,
-    /// The buckets below are empty.
+    /// All lower buckets are empty.
     lowest: u32,
 }
 
-/// All blocks. Each is named by its plane and its number there.
+/// All blocks, identified by plane and number in the plane.
 #[derive(Debug)]
 pub(super) struct Blocks {
     table: Table<Block>,
@@ -76,7 +76,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// All of them free.
+    /// All blocks are free.
     pub fn new(model: &Parameters) -> Blocks {
         let planes = model.planes as usize;
         Blocks {
@@ -93,7 +93,7 @@ impl Blocks {
         self.buckets.freeze();
     }
 
-    /// A copy for another device; these must be frozen.
+    /// A copy for another device that shares the tables; they must be frozen.
     pub fn share(&self) -> Blocks {
         Blocks { table: self.table.share(), buckets: self.buckets.share(), planes: self.planes.clone(), ..*self }
     }
@@ -119,7 +119,7 @@ impl Blocks {
         self.buckets.get_mut(plane as usize * (self.pages as usize + 1) + valid as usize)
     }
 
-    /// How many blocks of a plane are free.
+    /// Number of free blocks in a plane.
     #[inline]
     pub fn free(&self, plane: u32) -> u32 {
         let state = &self.planes[plane as usize];
@@ -143,7 +143,7 @@ impl Blocks {
     /// Opens the most worn free block.
     pub fn take_most_worn(&mut self, plane: u32, content: Content) -> u32 {
         let free = &mut self.planes[plane as usize].free;
-        // The order is reversed: the least entry is the most worn. Blocks that were never erased are not among them.
+        // The order is reversed: the minimum is the most worn. Blocks that were never erased are not among them.
         let Some(&most) = free.iter().min() else { return self.take_least_worn(plane, content) };
         free.retain(|entry| *entry != most);
         self.open(plane, most.0.1, content)
@@ -187,7 +187,7 @@ impl Blocks {
         self.get_mut(plane, block).state = State::Busy;
     }
 
-    /// A block has been erased, and is free.
+    /// Marks a block as erased and free.
     pub fn erased(&mut self, plane: u32, block: u32) {
         let entry = self.get_mut(plane, block);
         let erases = entry.erases.saturating_add(1);
@@ -203,7 +203,7 @@ impl Blocks {
         self.get(plane, block).content
     }
 
-    /// The closed block with the fewest valid pages (greedy collection), of equal ones the oldest such.
+    /// The closed block with the fewest valid pages (greedy collection); among equals the one in that state for longest.
     pub fn fewest_valid(&mut self, plane: u32) -> Option<u32> {
         let mut lowest = self.planes[plane as usize].lowest;
         let from = plane as usize * (self.pages as usize + 1);
@@ -214,7 +214,7 @@ impl Blocks {
         (lowest <= self.pages).then(|| self.buckets.get(from + lowest as usize).first - 1)
     }
 
-    /// A closed block erased over `spread` times less often than the most worn one, if a search is due; otherwise `None`.
+    /// A closed block with over `spread` fewer erasures than the most worn one, if a search is due; otherwise `None`.
     pub fn underworn(&mut self, plane: u32, spread: u32) -> Option<u32> {
         let state = &self.planes[plane as usize];
         if !state.collections.is_multiple_of(WEAR_CHECK_PERIOD) || state.most_worn - state.least_worn <= spread {
@@ -229,12 +229,12 @@ impl Blocks {
         spared
     }
 
-    /// The fewest and the most erasures of any block.
+    /// The lowest and the highest erase count of any block.
     pub fn wear(&self) -> (u32, u32) {
         let all = || self.planes.iter().enumerate();
         let most = all().map(|(_, state)| state.most_worn).max().unwrap_or(0);
         let blocks = |plane: usize| (0..self.per_plane).map(move |block| self.get(plane as u32, block).erases);
-        // Without unused blocks the least may be anywhere.
+        // Without never-used blocks, every block has to be checked.
         let least = if all().any(|(_, state)| state.unused < self.per_plane) {
             0
         } else {
@@ -243,7 +243,7 @@ impl Blocks {
         (least, most)
     }
 
-    /// Puts a block at the end of its bucket.
+    /// Appends a block to its bucket.
     #[inline]
     fn link(&mut self, plane: u32, block: u32) {
         let valid = u32::from(self.get(plane, block).valid);
@@ -288,7 +288,8 @@ impl Blocks {
         self.get(plane, block).valid.into()
     }
 
-    /// Checks that each closed block is in the bucket of its valid pages and no other is in any, and that each free one can be had.
+    /// Checks that each closed block is in the bucket of its valid pages, that no other block is in a bucket, and that each free
+    /// one can be taken.
     #[cfg(test)]
     pub fn assert_consistent(&self) {
         for plane in 0..self.planes.len() as u32 {

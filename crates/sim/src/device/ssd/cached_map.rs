@@ -12,18 +12,18 @@ use block::list::{Linked, Links, List};
 
 const NONE: u32 = u32::MAX;
 
-/// End of a list of dirty slots; it tells the last of them from those that are clean.
+/// End of a list of dirty slots; distinguishes the last dirty slot from clean ones.
 const LAST: u32 = u32::MAX - 1;
 
-/// An index of this size is the first.
+/// Initial size of the index.
 const FIRST_INDEX: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     group: u32,
-    /// Its neighbours by age.
+    /// Links of the list by age.
     links: Links,
-    /// The next dirty one of the same translation page, or [`LAST`]; [`NONE`] if this is clean.
+    /// The next dirty slot of the same translation page, or [`LAST`]; [`NONE`] if this one is clean.
     next_dirty: u32,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct CachedMap {
 }
 
 impl CachedMap {
-    /// Room for `capacity` (at least 1) of `groups` groups, which lie in `map_pages` translation pages.
+    /// A cache of `capacity` (at least 1) of `groups` groups, which lie in `map_pages` translation pages.
     pub fn new(capacity: u32, groups: usize, map_pages: usize) -> CachedMap {
         CachedMap {
             slots: Vec::new(),
@@ -71,11 +71,11 @@ impl CachedMap {
     }
 
     fn home(&self, group: u32) -> usize {
-        // Fibonacci hashing by the product's high bits: neighbours lie apart, and it is the same on every machine.
+        // Fibonacci hashing by the product's high bits: spreads neighbours, and is the same on every machine.
         (group.wrapping_mul(0x9e37_79b9) >> (32 - self.index.len().ilog2())) as usize
     }
 
-    /// Where in the index a group stands, or the free place where it would.
+    /// The position of a group in the index, or the free position for it.
     #[inline]
     fn position(&self, group: u32) -> usize {
         let mut at = self.home(group);
@@ -91,7 +91,7 @@ impl CachedMap {
         (slot != NONE).then_some(slot)
     }
 
-    /// Makes a group the most recently used; false if it is not there.
+    /// Makes a group the most recently used; returns `false` if it is not cached.
     pub fn touch(&mut self, group: u32) -> bool {
         let Some(slot) = self.find(group) else { return false };
         if self.ages.last() != Some(slot) {
@@ -101,7 +101,7 @@ impl CachedMap {
         true
     }
 
-    /// Marks a group, which lies in `map_page`, as differing from the flash; false if it is not there.
+    /// Marks a group, which lies in `map_page`, as differing from the flash; returns `false` if it is not cached.
     #[inline]
     pub fn set_dirty(&mut self, group: u32, map_page: usize) -> bool {
         let Some(slot) = self.find(group) else { return false };
@@ -112,7 +112,7 @@ impl CachedMap {
         true
     }
 
-    /// Marks all groups of a translation page as being on the flash.
+    /// Marks all groups of a translation page as equal to the flash.
     pub fn set_clean(&mut self, map_page: usize) {
         // A dirty group never leaves the cache before its page is clean, so the list holds no slot of another page.
         let mut slot = std::mem::replace(&mut self.first_dirty[map_page], LAST);
@@ -121,7 +121,7 @@ impl CachedMap {
         }
     }
 
-    /// The next victim and whether it is dirty; `None` while there is room.
+    /// The next victim and whether it is dirty; `None` while there is free space.
     pub fn next_out(&self) -> Option<(u32, bool)> {
         if self.slots.len() < self.capacity {
             return None;
@@ -130,7 +130,7 @@ impl CachedMap {
         Some((slot.group, slot.next_dirty != NONE))
     }
 
-    /// Inserts a group that is not in memory, evicting the victim if need be.
+    /// Inserts a group that is not cached, evicting the victim if necessary.
     pub fn insert(&mut self, group: u32) {
         let entry = Slot { group, links: Links::default(), next_dirty: NONE };
         let slot = match self.make_room() {
@@ -151,7 +151,7 @@ impl CachedMap {
         self.ages.push_back(&mut self.slots, slot);
     }
 
-    /// Evicts the victim, if one must be. Returns its slot.
+    /// Evicts the victim if the cache is full. Returns its slot.
     fn make_room(&mut self) -> Option<u32> {
         if self.slots.len() < self.capacity {
             return None;

@@ -1,11 +1,11 @@
-//! The timing of the chips. Each unit (a die, or a plane that works by itself) does one thing at a time and each channel carries one
-//! page at a time, both in the order of the requests.
+//! The timing of the chips. Each unit (a die, or a plane that operates independently) does one thing at a time and each channel
+//! carries one page at a time, both in the order of the requests.
 //!
 //! ```text
 //! read     [unit: cells to register | waits for channel | transfer]
 //! program  [unit: collection, if due | waits for channel | transfer | register to cells]
 //! ```
-//! A unit holds its one register from beginning to end: there is no cache register, and no suspending of programs or erasures.
+//! A unit's single register is occupied from start to end: there is no cache register, and programs and erasures are not suspended.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,9 +24,9 @@ pub(super) enum Owner {
     Request(u32),
     /// The buffered page in this slot.
     Buffered(u32),
-    /// The buffered page in this slot, to be completed by what the flash has of it.
+    /// The buffered page in this slot, whose missing sectors are read from the flash.
     Completed(u32),
-    /// The buffered pages that share a flash page, of which this slot is the first.
+    /// The buffered pages that share a flash page, starting with this slot.
     Packed(u32),
 }
 
@@ -38,7 +38,7 @@ enum Phase {
     Programmed,
 }
 
-/// Steps one after another.
+/// A sequence of steps.
 #[derive(Clone, Copy, Debug)]
 struct Chain {
     owner: Owner,
@@ -46,7 +46,7 @@ struct Chain {
     at: u8,
     step: Step,
     phase: Phase,
-    /// Its neighbours in the queue of a unit or a channel.
+    /// Links in the queue of a unit or a channel.
     links: Links,
 }
 
@@ -60,7 +60,7 @@ impl Linked for Chain {
     }
 }
 
-/// Something that serves one chain at a time.
+/// A unit or channel, which serves one chain at a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Server {
     busy: bool,
@@ -68,14 +68,14 @@ struct Server {
     queue: List,
 }
 
-/// Units and channels at work.
+/// The state of units and channels.
 #[derive(Debug)]
 pub(super) struct Chips {
     model: Arc<SsdModel>,
     units: Vec<Server>,
     channels: Vec<Server>,
     chains: Slab<Chain>,
-    /// Time, order, chain.
+    /// Time, sequence number, chain.
     events: BinaryHeap<Reverse<(u64, u64, u32)>>,
     order: u64,
 }
@@ -92,7 +92,7 @@ impl Chips {
         }
     }
 
-    /// Chains that are not done.
+    /// Number of chains that are not done.
     pub fn live(&self) -> usize {
         self.chains.len()
     }
@@ -102,7 +102,7 @@ impl Chips {
         self.events.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Work of units and channels for a chain, without its waits.
+    /// Work of units and channels for a chain, without waiting times.
     pub fn work(&self, steps: &Steps) -> u64 {
         let transfer = |step: &Step| u64::from(step.sectors) * self.model.channel_sector_ps / 1000;
         let time = |step: Step| {
@@ -112,7 +112,7 @@ impl Chips {
         (0..).map_while(|index| steps.get(index)).map(time).sum()
     }
 
-    /// Starts a chain; false if it has no steps, and so is done.
+    /// Starts a chain; returns `false` if it has no steps and so is done.
     pub fn start(&mut self, now: u64, owner: Owner, steps: Steps) -> bool {
         let Some(step) = steps.get(0) else { return false };
         let chain = Chain { owner, steps, at: 0, step, phase: Phase::Prepared, links: Links::default() };
@@ -121,7 +121,7 @@ impl Chips {
         true
     }
 
-    /// Processes the next event, which is at `now`. Returns the owner of the chain that ended with it, if one did.
+    /// Processes the next event, which is at `now`. Returns the owner of a chain that ended with it, if any.
     pub fn step(&mut self, now: u64) -> Option<Owner> {
         let Reverse((_, _, id)) = self.events.pop()?;
         let chain = self.chains[id as usize];
@@ -171,7 +171,7 @@ impl Chips {
         }
     }
 
-    /// A unit has turned to a chain.
+    /// Starts a chain's step on its unit.
     fn begin(&mut self, now: u64, id: u32) {
         let step = self.chains[id as usize].step;
         match (step.program, step.collection) {
@@ -207,7 +207,7 @@ impl Chips {
     }
 }
 
-/// Takes a server, or the last place in its queue. Returns whether it was free.
+/// Occupies a server, or queues for it. Returns whether it was free.
 fn occupy(server: &mut Server, chains: &mut Slab<Chain>, id: u32) -> bool {
     if server.busy {
         server.queue.push_back(chains, id);
@@ -217,7 +217,7 @@ fn occupy(server: &mut Server, chains: &mut Slab<Chain>, id: u32) -> bool {
     true
 }
 
-/// Gives a server to the first in its queue; without one it is free.
+/// Passes a server to the first chain in its queue; frees it if there is none.
 fn take_next(server: &mut Server, chains: &mut Slab<Chain>) -> Option<u32> {
     let next = server.queue.pop_front(chains);
     server.busy = next.is_some();

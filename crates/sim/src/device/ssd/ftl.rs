@@ -24,10 +24,10 @@
 //!
 //! What differs: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
 //! pages move by copy-back within the plane and occupy no channel. A map that is wholly in memory is never written to the flash.
-//! The paper knows no discards: entries of discarded pages change as those of moved pages do, and a translation page of which
-//! every entry is discarded is given up.
+//! The paper does not cover discards: entries of discarded pages change like those of moved pages, and a translation page with only
+//! discarded entries is dropped.
 //!
-//! The devices of a profile share the initial state, and each stores only where it differs (`table.rs`).
+//! The devices of a profile share the initial state, and each stores only the differences (`table.rs`).
 
 use std::sync::Arc;
 
@@ -44,18 +44,18 @@ const DISCARDED: u32 = u32::MAX;
 /// A flash operation of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Die or plane, whichever works by itself.
+    /// Die or plane, whichever operates independently.
     pub unit: u32,
-    /// Sectors that cross the channel.
+    /// Sectors transferred over the channel.
     pub sectors: u32,
-    /// A page is programmed, not read.
+    /// Whether a page is programmed; otherwise read.
     pub program: bool,
-    /// Nanoseconds of collection that the unit must do before it.
+    /// Nanoseconds of collection that the unit must do first.
     pub collection: u64,
 }
 
-/// A sequence of steps, at most five: a dirty victim read and written, the entry's translation page read, the old page read for the
-/// sectors that stay, the page written.
+/// A sequence of steps, at most five: a dirty victim read and written, the entry's translation page read, the old page read for the sectors
+/// that are kept, the page written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Steps {
     list: [Step; 5],
@@ -96,7 +96,7 @@ struct PendingCollection {
     programs: u32,
 }
 
-/// The block that is being written, and its next page; beyond the last if it is full.
+/// The block being written, and its next page; beyond the last if it is full.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     block: Option<u32>,
@@ -107,21 +107,21 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct Ftl {
     pub(super) model: Arc<Parameters>,
-    /// By plane and local page: the page and one; 0 as at the beginning, which is in order or nowhere; or [`DISCARDED`].
+    /// By plane and local page: the page plus one; 0 for the initial state, which is in order or unmapped; or [`DISCARDED`].
     page_of: Table<u32>,
-    /// By plane and page: what was written there (local or translation page) and one; 0 as at the beginning, in order.
+    /// By plane and page: its content (local or translation page) plus one; 0 for the initial state, in order.
     owner_of: Table<u32>,
-    /// By plane and page, a bit each.
+    /// By plane and page, one bit each.
     valid: Table<u64>,
-    /// DFTL's global translation directory. By plane and translation page: the page and one, or 0.
+    /// DFTL's global translation directory. By plane and translation page: the page plus one, or 0.
     directory: Table<u32>,
     pub(super) blocks: Blocks,
     /// By plane and [`Stream`].
     open: Vec<[Open; 3]>,
-    /// By plane, where pages share flash pages: collection still to be done.
+    /// By plane, if pages share flash pages: collection still to be done.
     owed: Vec<PendingCollection>,
     cache: Option<CachedMap>,
-    /// Translation pages of a plane to be rewritten, and a bit for each of them; empty between collections.
+    /// Translation pages of a plane to be rewritten, and one bit for each; empty between collections.
     stale: Vec<u32>,
     /// Pages moved by the current collection; empty between collections.
     moving: Vec<u32>,
@@ -130,7 +130,7 @@ pub(super) struct Ftl {
 }
 
 impl Ftl {
-    /// A device in the initial state of its profile, which is computed for the first such device.
+    /// A device in the initial state of its profile, which is computed once per profile.
     pub fn new(model: &SsdModel) -> Ftl {
         model.initial.get_or_init(|| Ftl::initial(&model.parameters)).share()
     }
@@ -157,7 +157,7 @@ impl Ftl {
         }
     }
 
-    /// The state in which the devices of a profile begin.
+    /// Computes the initial state of a profile's devices.
     fn initial(model: &Arc<Parameters>) -> Ftl {
         let mut ftl = Ftl::fresh(model);
         match model.initial_state {
@@ -174,7 +174,7 @@ impl Ftl {
         ftl
     }
 
-    /// Another device in this initial state.
+    /// Another device with this initial state.
     fn share(&self) -> Ftl {
         Ftl {
             model: self.model.clone(),
@@ -208,7 +208,7 @@ impl Ftl {
                 } else {
                     self.blocks.close(plane, block);
                 }
-                // Data are where an entry of 0 says.
+                // Data are where an entry of 0 implies.
                 for number in done..done + if content == Content::Map { here } else { 0 } {
                     self.point(plane, Content::Map, number, block * pages + (number - done));
                 }
@@ -217,7 +217,7 @@ impl Ftl {
         }
     }
 
-    /// Logical pages that a host can reach.
+    /// Number of logical pages visible to the host.
     pub fn logical_pages(&self) -> u64 {
         self.model.capacity_sectors.div_ceil(u64::from(self.model.page_sectors))
     }
@@ -301,7 +301,7 @@ impl Ftl {
         steps
     }
 
-    /// How many pages are in a plane's open flash page.
+    /// Number of pages in a plane's open flash page.
     fn packed(&self, plane: u32, stream: Stream) -> u32 {
         self.open[plane as usize][stream as usize].next & ((1 << self.model.packed_bits) - 1)
     }
@@ -320,7 +320,7 @@ impl Ftl {
         at(one).is_some_and(|place| at(other) == Some(place))
     }
 
-    /// Number of pieces of a discard of logical pages `first` to before `end`, one for each call of [`Ftl::discard`].
+    /// Number of pieces of a discard of logical pages `first` to `end` (exclusive), one for each call of [`Ftl::discard`].
     pub fn pieces(&self, first: u32, end: u32) -> u32 {
         if first >= end {
             return 0;
@@ -329,13 +329,13 @@ impl Ftl {
         (number(end - 1) - number(first) + 1) * self.model.planes
     }
 
-    /// Discards the logical pages from `first` to before `end` whose entries are in one translation page. Returns the steps.
+    /// Discards the logical pages from `first` to `end` (exclusive) whose entries are in one translation page. Returns the steps.
     pub fn discard(&mut self, first: u32, end: u32, piece: u32) -> Steps {
         let mut steps = Steps::default();
         let (planes, bits) = (self.model.planes, self.model.entries_bits);
         let (plane, number) = (piece % planes, (self.split(first).1 >> bits) + piece / planes);
         let whole = number << bits..((number + 1) << bits).min(self.model.logical);
-        // The first local page of this plane that is not before a logical one.
+        // The first local page of this plane at or after a logical one.
         let local = |logical: u32| {
             let (chunk, within) = (logical >> self.model.packed_bits, logical & ((1 << self.model.packed_bits) - 1));
             let before = chunk.saturating_sub(plane).div_ceil(planes) << self.model.packed_bits;
@@ -367,7 +367,7 @@ impl Ftl {
         steps
     }
 
-    /// Brings the entry of a local page into memory.
+    /// Loads the entry of a local page into memory.
     fn translate(&mut self, plane: u32, local: u32, dirty: bool, steps: &mut Steps) {
         let group = self.group_index(plane, local);
         let Some(cache) = &mut self.cache else { return };
@@ -394,7 +394,7 @@ impl Ftl {
         }
     }
 
-    /// Writes the translation page of the cache's victim if that is dirty.
+    /// Writes the translation page of the cache's victim if it is dirty.
     fn make_room(&mut self, steps: &mut Steps) {
         if let Some((victim, true)) = self.cache.as_ref().and_then(CachedMap::next_out) {
             let of_plane = groups_of_plane(&self.model) as u32;
@@ -403,7 +403,7 @@ impl Ftl {
         }
     }
 
-    /// Rewrites a translation page, after a collection if there is no room for it.
+    /// Rewrites a translation page, after a collection if there is no free space.
     fn renew(&mut self, plane: u32, number: u32, steps: &mut Steps) {
         let collection = self.collect_if_needed(plane);
         let (unit, sectors) = (self.model.unit_of(plane), self.model.page_sectors);
@@ -413,7 +413,7 @@ impl Ftl {
         steps.push(Step { unit, sectors, program: true, collection });
     }
 
-    /// Gives a translation page a new place and marks its cached entries as clean. Returns whether there was an old one to read.
+    /// Moves a translation page and marks its cached entries as clean. Returns whether there was an old one to read.
     fn write_map_page(&mut self, plane: u32, number: u32) -> bool {
         let existed = self.retire_map_page(plane, number);
         self.program(plane, Stream::Map, &[number]);
@@ -442,7 +442,7 @@ impl Ftl {
         self.blocks.remove_valid(plane, self.model.by_pages.quotient(page));
     }
 
-    /// Writes these to the next pages of the open block, and of those that follow it.
+    /// Writes pages to the open block, and to its successors when it is full.
     fn program(&mut self, plane: u32, stream: Stream, mut numbers: &[u32]) {
         while !numbers.is_empty() {
             let (block, next) = self.open_block(plane, stream);
@@ -474,7 +474,7 @@ impl Ftl {
         }
     }
 
-    /// The open block and its next page; a full one is closed and the least worn free block opened.
+    /// The open block and its next page; if it is full, closes it and opens the least worn free block.
     fn open_block(&mut self, plane: u32, stream: Stream) -> (u32, u32) {
         let open = self.open[plane as usize][stream as usize];
         match open.block {
@@ -490,7 +490,7 @@ impl Ftl {
         }
     }
 
-    /// Collects if a plane has too few free blocks. Returns the time its unit needs.
+    /// Collects if a plane has too few free blocks. Returns the time that its unit needs.
     fn collect_if_needed(&mut self, plane: u32) -> u64 {
         if self.blocks.free(plane) >= self.model.low_free {
             return 0;
@@ -507,7 +507,7 @@ impl Ftl {
     #[expect(clippy::expect_used, reason = "few blocks are free and two are open: all others are closed")]
     fn collect(&mut self, plane: u32) -> u64 {
         match self.model.wear_spread.and_then(|spread| self.blocks.underworn(plane, spread)) {
-            // Cold data go to the most worn block.
+            // Cold data are moved to the most worn block.
             Some(spared) => {
                 let content = self.blocks.content(plane, spared);
                 let stream = self.stream_of_moved(content);
@@ -515,7 +515,7 @@ impl Ftl {
                 let rest = Open { block: Some(worn), next: 0 };
                 let open = std::mem::replace(&mut self.open[plane as usize][stream as usize], rest);
                 let mut time = self.empty(plane, spared);
-                // The block is closed: its last flash page must be programmed, too.
+                // The block is closed: its last flash page must be programmed as well.
                 time += if self.packed(plane, stream) > 0 { self.model.program } else { 0 };
                 self.open[plane as usize][stream as usize] = open;
                 self.blocks.close(plane, worn);
@@ -548,7 +548,7 @@ impl Ftl {
         let moved = moving.len() as u64;
         self.tally.pages_moved += moved;
         let mut programs = (begun + moved) >> self.model.packed_bits;
-        // Repacked pages cross the channel twice; whole flash pages stay in their plane.
+        // Repacked pages cross the channel twice; whole flash pages stay within their plane.
         let crossings = if self.model.packed_bits > 0 { 2 * moved * u64::from(self.model.page_sectors) } else { 0 };
         if content == Content::Data {
             self.record_moves(plane, &moving);
@@ -610,7 +610,7 @@ impl Ftl {
         }
     }
 
-    /// The place of a local page; `None` if it was never written.
+    /// The physical page of a local page; `None` if it was never written.
     #[inline]
     fn lookup(&self, plane: u32, local: u32) -> Option<u32> {
         match self.page_of.get(self.local_index(plane, local)) {
@@ -658,7 +658,7 @@ impl Ftl {
         plane * groups_of_plane(&self.model) as u32 + (local >> self.model.fetch_bits)
     }
 
-    /// The fewest and the most erasures of any block.
+    /// The lowest and the highest erase count of any block.
     pub fn wear(&self) -> (u32, u32) {
         self.blocks.wear()
     }
@@ -679,8 +679,8 @@ impl Ftl {
         numbers.iter().map(|table| table.own_bytes()).sum::<usize>() + self.valid.own_bytes() + self.blocks.own_bytes()
     }
 
-    /// Checks that every written logical and translation page has one valid page, that no other page is valid, that blocks count
-    /// theirs, and that no block is lost.
+    /// Checks that every written logical and translation page has one valid page, that no other page is valid, that blocks have the right
+    /// counts, and that no block is lost.
     pub fn assert_consistent(&self) {
         use super::blocks::State;
         let model = &self.model;

@@ -6,9 +6,9 @@
 //!       ◀── advance ── [link out for reads] ◀────────────────────┴──────────────────────────────────────────────┘
 //! ```
 //!
-//! A request is split into pages, which lie on different dies and are worked on at the same time. The translation layer decides at
-//! once, in the order in which pages are let in; the chips then take their time. There is no faster mode of the cells for writes that
-//! come in bursts, and no work in idle time.
+//! A request is split into pages, which lie on different dies and are processed concurrently. The translation layer maps pages
+//! immediately, in the order of admission; the chips then take their time. There is no faster cell mode for bursts of writes, and no
+//! background work in idle time.
 //!
 //! Where the unit of the map is smaller than a flash page, buffered pages are packed: they stay in the buffer until there are
 //! enough for a flash page of their plane, or a flush cannot wait.
@@ -16,15 +16,14 @@
 //! The write buffer is volatile, as in client drives: a flush writes all of it to the flash. Changes of the map in memory, which
 //! real drives also persist then, cost nothing here.
 //!
-//! A discard unmaps the pages that lie in it wholly; as on real drives, parts of pages stay. Its cost is that of the map: none if
-//! all of that is in memory. Discarded pages are read without the flash.
+//! A discard unmaps the pages that it covers completely; as on real drives, partial pages are kept. Its cost is that of the map: none
+//! if the whole map is in memory. Discarded pages are read without flash access.
 //!
-//! Under collection the mean response time depends on what is blocked by it. Here that is the plane or die at work, and response
-//! times are those of a FIFO queue for each. In MQSim (Tavakkol and others, FAST 2018; GC_and_WL_Unit_Page_Level.cpp,
-//! TSU_OutofOrder.cpp) it is the whole chip, unless collection may be preempted: as long as any of its planes has pages to move or
-//! a block to erase, host reads of the chip wait, and host writes go only with a plane that happens to be at the same page. There,
-//! moved pages cross the channel twice by default. A chip that collects in one plane and serves others, as dies can, is nearer to
-//! this one.
+//! Under collection the mean response time depends on what it blocks. Here that is the active plane or die, with a FIFO queue for
+//! each. In MQSim (Tavakkol and others, FAST 2018; GC_and_WL_Unit_Page_Level.cpp, TSU_OutofOrder.cpp) it is the whole chip, unless
+//! collection may be preempted: as long as any of its planes has pages to move or a block to erase, host reads of the chip wait, and
+//! host writes proceed only together with a plane that is at the same page. There, moved pages cross the channel twice by default. A
+//! chip that collects in one plane and serves others, as dies can, is closer to this model.
 
 mod blocks;
 mod cached_map;
@@ -64,18 +63,18 @@ struct Ticket {
     op: Op,
     lba: u64,
     end: u64,
-    /// The next logical page to be let in, and the one behind the last; of a discard pieces ([`Ftl::pieces`]).
+    /// The next logical page to admit, and the end (exclusive); for a discard, pieces ([`Ftl::pieces`]).
     next: u32,
     pages_end: u32,
     /// Pages on the chips.
     open: u32,
-    /// Whether it waited for the flash.
+    /// Whether it needed the flash.
     flash: bool,
     /// Actual or expected work of the chips for it.
     work: u64,
 }
 
-/// The buffered pages that wait for a flash page of a plane, oldest first; slots and one, 0 for none.
+/// The buffered pages that wait for a flash page of a plane, oldest first; slot numbers plus one, 0 for none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Packing {
     first: u32,
@@ -87,17 +86,17 @@ struct Packing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// The request in this slot is in the controller, with its data if it writes.
+    /// The request in this slot has reached the controller, with its data if it writes.
     Arrived(u32),
     /// The completion of the request in this slot is reported to the host.
     Done(u32),
-    /// A flush of this id is in the controller.
+    /// A flush with this id has reached the controller.
     FlushArrived(RequestId),
     /// The completion of a flush is reported to the host.
     Flushed(RequestId),
 }
 
-/// A flash device at work.
+/// The state of a flash device.
 #[derive(Debug)]
 pub struct Ssd {
     model: Arc<SsdModel>,
@@ -108,29 +107,29 @@ pub struct Ssd {
     tickets: Slab<Ticket>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     order: u64,
-    /// Requests with pages that must still go to the chips.
+    /// Requests with pages to admit to the chips.
     to_chips: VecDeque<u32>,
-    /// Requests with pages that must still go to the buffer.
+    /// Requests with pages to admit to the buffer.
     to_buffer: VecDeque<u32>,
-    /// Programs and reads under way for buffered pages.
+    /// Number of programs and reads in progress for buffered pages.
     leaving: usize,
-    /// Of these, reads that complete pages.
+    /// Number of these that are reads to complete pages.
     completing: usize,
-    /// By plane, where several pages share a flash page.
+    /// By plane, if several pages share a flash page.
     packing: Vec<Packing>,
     /// Flushes not yet reported to the host.
     flushes: usize,
     /// Accounting of buffered pages, and the recent mean cost of one.
     deferred: Deferred,
     page_work: u64,
-    /// When each way of the link is free again: that of writes, and the other one if there is another.
+    /// Time at which each direction of the link is free: that of writes, and the other one if they differ.
     link_free: [u64; 2],
     busy: u64,
     busy_until: u64,
 }
 
 impl Ssd {
-    /// A device in the initial state of its profile. `depth` overrides that of the profile.
+    /// A device in the initial state of its profile. `depth` overrides the profile's queue depth.
     pub fn new(model: Arc<SsdModel>, depth: Option<u32>) -> Ssd {
         let depth = depth.unwrap_or(model.depth).max(1) as usize;
         Ssd {
@@ -240,7 +239,7 @@ impl Ssd {
         if write && self.model.buffer_pages > 0 { self.to_buffer.push_back(slot) } else { self.to_chips.push_back(slot) }
     }
 
-    /// Admits pages to the buffer and to the chips as far as there is room.
+    /// Admits pages to the buffer and to the chips as long as there is room.
     fn admit_pages(&mut self, now: u64) {
         while let Some(&slot) = self.to_buffer.front() {
             if !self.fill_buffer(slot) {
@@ -249,7 +248,7 @@ impl Ssd {
             self.to_buffer.pop_front();
             self.finish_if_complete(now, slot);
         }
-        // One page for each unit keeps them all at work; more would only make reads wait. Packed pages wait by plane.
+        // One page per unit keeps all units busy; more would only delay reads. Packed pages wait by plane.
         while self.model.packed_bits > 0 || self.leaving < self.model.units as usize {
             let Some((slot, page)) = self.buffer.leave(self.page_mask()) else { break };
             let whole = page.sectors == self.page_mask();
@@ -291,7 +290,7 @@ impl Ssd {
         }
     }
 
-    /// Puts a buffered page behind those that wait for a flash page of its plane.
+    /// Queues a buffered page for a flash page of its plane.
     fn pack(&mut self, now: u64, slot: u32) {
         let plane = self.ftl.plane_of(self.buffer.page(slot));
         let packing = &mut self.packing[plane as usize];
@@ -304,7 +303,7 @@ impl Ssd {
         self.program_packed(now, plane);
     }
 
-    /// Programs the flash pages of a plane that can be filled. The one behind that under way is ready when its turn comes.
+    /// Programs the flash pages of a plane that can be filled. Up to two are in progress, so that the second is ready in time.
     fn program_packed(&mut self, now: u64, plane: u32) {
         let all = 1 << self.model.packed_bits;
         while self.packing[plane as usize].waiting >= all && self.packing[plane as usize].under_way < 2 {
@@ -312,7 +311,7 @@ impl Ssd {
         }
     }
 
-    /// Programs a flash page with the first `count` pages that wait for one, at least one and at most what it holds.
+    /// Programs a flash page with the first `count` waiting pages, at least one and at most a flash page.
     fn program_first(&mut self, now: u64, plane: u32, count: u32) {
         let Some(first) = self.packing[plane as usize].first.checked_sub(1) else { return };
         let (mut last, mut full) = (first, self.ftl.place(self.buffer.page(first)));
@@ -333,7 +332,7 @@ impl Ssd {
         self.leaving += usize::from(self.chips.start(now, Owner::Packed(first), steps));
     }
 
-    /// Programs flash pages as full as they get: a flush waits for pages numbered below `before`, and cannot wait for more to come.
+    /// Programs partly filled flash pages: a flush waits for pages numbered below `before`, and cannot wait for further ones.
     fn pad(&mut self, now: u64, before: u64) {
         for plane in 0..self.packing.len() {
             let Packing { first, waiting, under_way, .. } = self.packing[plane];
@@ -343,7 +342,7 @@ impl Ssd {
         }
     }
 
-    /// Moves pages of a write into the buffer. Returns whether all are there.
+    /// Moves pages of a write into the buffer. Returns whether all are in it.
     fn fill_buffer(&mut self, slot: u32) -> bool {
         loop {
             let ticket = self.tickets[slot as usize];
@@ -363,7 +362,7 @@ impl Ssd {
         }
     }
 
-    /// Settles the accounts of `pages` buffered pages with this expected cost when the chips begin them.
+    /// Charges the actual work of `pages` buffered pages against this expected cost when the chips start them.
     fn charge_pages(&mut self, steps: &Steps, expected: u64, pages: u32) {
         let took = self.chips.work(steps);
         update_mean(&mut self.page_work, took / u64::from(pages.max(1)));
@@ -392,13 +391,13 @@ impl Ssd {
         ticket.flash |= started;
     }
 
-    /// Starts steps for a request; false if there are none.
+    /// Starts steps for a request; returns `false` if there are none.
     fn start_for(&mut self, now: u64, slot: u32, steps: Steps) -> bool {
         self.tickets[slot as usize].work += self.chips.work(&steps);
         self.chips.start(now, Owner::Request(slot), steps)
     }
 
-    /// Pages of a request, from its next one on, in one flash page, and their sectors.
+    /// Number of pages of a request, from its next one on, that are in one flash page, and of their sectors.
     fn read_at_once(&self, mut ticket: Ticket, sectors: u64) -> (u32, u32) {
         let (first, mut all) = (ticket.next, sectors.count_ones());
         loop {
@@ -414,7 +413,7 @@ impl Ssd {
         }
     }
 
-    /// Logical pages that lie in a discard wholly: the first, and the one behind the last.
+    /// Logical pages that a discard covers completely: the first, and the end (exclusive).
     fn whole_pages(&self, ticket: &Ticket) -> (u32, u32) {
         let width = u64::from(self.model.page_sectors);
         (ticket.lba.div_ceil(width) as u32, (ticket.end / width) as u32)
@@ -428,7 +427,7 @@ impl Ssd {
         (ticket.next, ticket.pages_end) = (0, self.ftl.pieces(first, end));
     }
 
-    /// Starts the next piece of a discard on the chips, if there is one and it needs them.
+    /// Starts the next piece of a discard on the chips, if any.
     fn start_piece(&mut self, now: u64, slot: u32) {
         let ticket = self.tickets[slot as usize];
         if ticket.next == ticket.pages_end {
@@ -456,7 +455,7 @@ impl Ssd {
         u64::MAX >> (64 - self.model.page_sectors)
     }
 
-    /// Reports a request whose pages are all done; data read cross the link first.
+    /// Reports a request whose pages are all done; data that were read cross the link first.
     fn finish_if_complete(&mut self, now: u64, slot: u32) {
         let ticket = self.tickets[slot as usize];
         if ticket.open > 0 || ticket.next < ticket.pages_end {
@@ -466,7 +465,7 @@ impl Ssd {
         self.schedule(at, Event::Done(slot));
     }
 
-    /// When a request's data that are ready to cross the link one way have crossed it.
+    /// The time at which a request's data, ready at `ready`, have crossed the link in one direction.
     fn cross_link(&mut self, way: usize, ready: u64, ticket: &Ticket) -> u64 {
         let done = ready.max(self.link_free[way]).saturating_add(self.link_time(ticket));
         self.link_free[way] = done;
@@ -478,7 +477,7 @@ impl Ssd {
     }
 }
 
-/// No flash device has an arm.
+/// A completion without arm movement.
 fn completion(id: RequestId, at: u64, cache_hit: bool) -> Completion {
     Completion { id, at: Nanos(at), seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit, work: None }
 }
@@ -498,7 +497,7 @@ impl Device for Ssd {
 
     fn submit(&mut self, now: Nanos, request: &Request) {
         self.account(now.0);
-        // Sectors beyond the end are the caller's mistake, and are cut off.
+        // Sectors beyond the end are a caller's error, and are cut off.
         let lba = request.lba.min(self.model.capacity_sectors - 1);
         let end = request.end().clamp(lba + 1, self.model.capacity_sectors);
         let width = u64::from(self.model.page_sectors);

@@ -1,4 +1,4 @@
-//! A checked profile of a flash device, in units of the simulation.
+//! A validated profile of a flash device, in units of the simulation.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -7,10 +7,10 @@ use super::ftl::Ftl;
 use super::spec::{InitialState, SsdSpecification};
 use crate::device::reciprocal::Reciprocal32;
 
-/// Bytes of an entry of the map: four, as DFTL has it (Gupta, Kim, Urgaonkar: ASPLOS 2009, section 3).
+/// Size of a map entry in bytes: four, as in DFTL (Gupta, Kim, Urgaonkar: ASPLOS 2009, section 3).
 const ENTRY_BYTES: u32 = 4;
 
-/// More physical pages would take more than 1 GiB of maps.
+/// Maximum number of physical pages: more would take more than 1 GiB of maps.
 const MAX_PAGES: u64 = 1 << 27;
 
 /// Blocks of a plane beyond data, map and free blocks: one open for data, one for the map, and room for garbage.
@@ -52,15 +52,15 @@ pub struct Parameters {
     pub pages: u32,
     /// 512-byte sectors of a page.
     pub page_sectors: u32,
-    /// Of the number of pages in a flash page the binary logarithm.
+    /// Binary logarithm of the number of pages in a flash page.
     pub packed_bits: u32,
     /// Logical pages that live on a plane.
     pub logical: u32,
     /// Translation pages that live on a plane; none if the whole map is in memory.
     pub translation: u32,
-    /// Of the number of entries in a translation page the binary logarithm.
+    /// Binary logarithm of the number of entries in a translation page.
     pub entries_bits: u32,
-    /// Of the number of entries that come and go together the binary logarithm.
+    /// Binary logarithm of the number of entries that are loaded and evicted together.
     pub fetch_bits: u32,
     /// Divides by [`Parameters::planes`].
     pub by_planes: Reciprocal32,
@@ -70,34 +70,34 @@ pub struct Parameters {
     pub by_pages: Reciprocal32,
     /// Number of groups of entries that fit in memory; `None`: all do.
     pub cached_groups: Option<u32>,
-    /// From the cells to the register.
+    /// Time from the cells to the register.
     pub read: u64,
-    /// From the register to the cells.
+    /// Time from the register to the cells.
     pub program: u64,
-    /// Erasing a block.
+    /// Time to erase a block.
     pub erase: u64,
-    /// A sector over a channel, in picoseconds.
+    /// Time of a sector on a channel, in picoseconds.
     pub channel_sector_ps: u64,
-    /// A sector to or from the host, in picoseconds.
+    /// Time of a sector on the link to the host, in picoseconds.
     pub link_sector_ps: u64,
     /// The direction of the link that reads use: other than writes, or the same.
     pub link_out: usize,
     /// Controller overhead of a request.
     pub overhead: u64,
-    /// A plane with fewer free blocks collects.
+    /// Number of free blocks below which a plane collects.
     pub low_free: u32,
-    /// Free blocks at which collection stops.
+    /// Number of free blocks at which collection stops.
     pub high_free: u32,
     /// See [`super::spec::GarbageCollection::wear_spread`].
     pub wear_spread: Option<u32>,
     /// Pages of the write buffer.
     pub buffer_pages: u32,
-    /// Requests held at once.
+    /// Maximum number of requests in the device.
     pub depth: u32,
 }
 
 impl SsdModel {
-    /// Checks a profile whose values are within the ranges of their keys. Errors name the key, its value and what would be right.
+    /// Checks a profile whose values are within the ranges of their keys. Errors name the key, its value and a correct value.
     pub fn new(spec: &SsdSpecification) -> Result<SsdModel, String> {
         let flash = &spec.flash;
         check_counts(spec)?;
@@ -157,7 +157,7 @@ impl SsdModel {
 }
 
 impl Parameters {
-    /// The unit to which a plane belongs: channels change fastest, then dies, then planes, so units are the remainder.
+    /// The unit of a plane: channels change fastest, then dies, then planes, so it is the remainder.
     #[inline]
     pub fn unit_of(&self, plane: u32) -> u32 {
         plane - self.by_units.quotient(plane) * self.units
@@ -172,14 +172,14 @@ fn check(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
 fn check_counts(spec: &SsdSpecification) -> Result<(), String> {
     let (flash, map, collection) = (&spec.flash, &spec.mapping, &spec.garbage_collection);
     if let Some(entries) = map.cached_entries {
-        // With less room than one request to each plane may need, no entry would ever be found again.
+        // With less capacity than one request to each plane may need, no entry would ever be found again.
         check("mapping.cached_entries", entries, map.entries_per_fetch, 1 << 30)?;
     }
     check("garbage_collection.low_free_blocks", collection.low_free_blocks, 4, flash.blocks_per_plane)?;
     check("garbage_collection.high_free_blocks", collection.high_free_blocks, collection.low_free_blocks, flash.blocks_per_plane)
 }
 
-/// Bytes of a unit of the map, and how many share a flash page.
+/// Size of a map unit in bytes, and the number of units per flash page.
 fn check_unit(spec: &SsdSpecification, planes: u32) -> Result<(u32, u32), String> {
     let page_bytes = spec.flash.page_bytes;
     let unit_bytes = spec.mapping.unit_bytes.unwrap_or(page_bytes);
@@ -202,7 +202,7 @@ fn check_unit(spec: &SsdSpecification, planes: u32) -> Result<(u32, u32), String
     Ok((unit_bytes, packed))
 }
 
-/// Logical and translation pages of a plane, if all of them and the spare blocks fit.
+/// Logical and translation pages of a plane, provided that all of them and the spare blocks fit.
 fn check_capacity(
     spec: &SsdSpecification,
     planes: u32,

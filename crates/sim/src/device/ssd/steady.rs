@@ -1,4 +1,4 @@
-//! The steady state of a device that has been overwritten at random for long, laid out directly rather than written there.
+//! The steady state of a device after many random overwrites, constructed directly instead of simulated.
 //!
 //! Under uniform random writes every valid page is as likely to die next. So blocks with k valid pages fall to k - 1 at a rate
 //! proportional to k times their number, and in the steady state that rate is the same for every k between a full block and the one
@@ -13,11 +13,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::blocks::Content;
 use super::ftl::Ftl;
 
-/// Random writes at the end: the logical pages divided by this, plus the capacity of the cached map.
+/// Number of random writes at the end: the logical pages divided by this, plus the capacity of the cached map.
 const SETTLING: u64 = 32;
 
 impl Ftl {
-    /// Lays out all planes as random writes leave them.
+    /// Lays out all planes in their state after random writes.
     pub(super) fn lay_out_at_random(&mut self) {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
         for plane in 0..self.model.planes {
@@ -35,7 +35,7 @@ impl Ftl {
         }
     }
 
-    /// Gives every logical and translation page of a plane a place among the closed blocks.
+    /// Assigns every logical and translation page of a plane to a place in the closed blocks.
     fn scatter_plane(&mut self, plane: u32, random: &mut Xoshiro256PlusPlus) {
         let model = self.model.clone();
         let closed = model.blocks - model.low_free - 2;
@@ -53,7 +53,7 @@ impl Ftl {
         }
     }
 
-    /// Closes a block with `valid` of its pages valid, any of them as likely.
+    /// Closes a block with `valid` of its pages valid, chosen at random.
     fn fill(
         &mut self,
         plane: u32,
@@ -79,8 +79,9 @@ impl Ftl {
     }
 }
 
-/// How many pages are valid in each of `blocks` blocks of `pages` pages, of which `count` are valid in all: as many blocks with k
-/// as go with 1/k, from full ones down to where the sum is right. Only sums and quotients: the same on every machine.
+/// The number of valid pages of each of `blocks` blocks of `pages` pages, with `count` valid pages in total: the number of blocks
+/// with k valid pages is proportional to 1/k, from full ones down to where the sum is right. Only sums and quotients: the same on
+/// every machine.
 fn valid_pages(blocks: u32, pages: u32, count: u32) -> Vec<u32> {
     if blocks == 0 {
         return Vec::new();

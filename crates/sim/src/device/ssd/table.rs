@@ -4,23 +4,24 @@
 //!  own    place |  0 |  2 |  0 |  1 |    0: as in the base         entries |DDDD|BBBB|
 //!  base   place |  1 |  0 |  0 |  2 |    0: zeroes                 entries |aaaa|dddd|
 //! ```
-//! Chunks lie one after the other, in the order in which they were first written.
+//! Chunks are stored in the order in which they were first written.
 
 use std::sync::Arc;
 
-/// Bytes of a chunk: small, since requests are scattered, and large compared with the four bytes of its index.
+/// Size of a chunk in bytes: small, since requests are scattered, and large compared with the four bytes of its
+/// index.
 const CHUNK_BYTES: usize = 4096;
 
 /// The chunks of a table that differ from its base.
 #[derive(Debug)]
 struct Chunks<T> {
-    /// By chunk: its place among the entries and one, or 0.
+    /// By chunk: its place among the entries plus one, or 0.
     place: Vec<u32>,
     entries: Vec<T>,
 }
 
 impl<T: Copy + Default> Chunks<T> {
-    /// The entries of a chunk are a power of two.
+    /// Binary logarithm of the entries per chunk.
     const BITS: u32 = (CHUNK_BYTES / size_of::<T>()).ilog2();
     const SIZE: usize = 1 << Self::BITS;
 
@@ -40,7 +41,7 @@ impl<T: Copy + Default> Chunks<T> {
     }
 }
 
-/// A table of entries that begin as zeroes.
+/// A table of entries that are initially zero.
 #[derive(Debug)]
 pub(super) struct Table<T> {
     base: Arc<Chunks<T>>,
@@ -87,7 +88,7 @@ impl<T: Copy + Default> Table<T> {
         from + (index & (Chunks::<T>::SIZE - 1))
     }
 
-    /// Makes the current content the base that others share.
+    /// Makes the current content the base that is shared.
     pub fn freeze(&mut self) {
         let chunks = self.own.place.len();
         let mut base = std::mem::replace(&mut self.own, Chunks::new(chunks));
@@ -95,7 +96,7 @@ impl<T: Copy + Default> Table<T> {
         self.base = Arc::new(base);
     }
 
-    /// A copy of this table, which must be frozen.
+    /// A copy that shares this table, which must be frozen.
     pub fn share(&self) -> Table<T> {
         debug_assert!(self.own.entries.is_empty(), "what is not frozen would be lost");
         Table { base: self.base.clone(), own: Chunks::new(self.own.place.len()) }

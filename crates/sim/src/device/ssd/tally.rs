@@ -9,25 +9,25 @@ pub struct FlashTally {
     pub host_sectors_written: u64,
     /// 512-byte sectors of a page, the unit of the map.
     pub page_sectors: u32,
-    /// Pages read for the host, or to be completed by it.
+    /// Pages read for the host, or to complete partly written ones.
     pub data_reads: u64,
-    /// Pages programmed for the host; of flash pages that several share, those left empty are counted, too.
+    /// Pages programmed for the host, including pages left empty in shared flash pages.
     pub data_programs: u64,
-    /// Translation pages read, collection's included.
+    /// Translation pages read, including those for collection.
     pub map_reads: u64,
-    /// Translation pages programmed because an entry changed, collection's included.
+    /// Translation pages programmed because an entry changed, including those for collection.
     pub map_programs: u64,
-    /// Pages of data and of the map that collection moved.
+    /// Pages of data and of the map moved by collection.
     pub pages_moved: u64,
-    /// Logical pages whose content the host discarded: whole ones that held something.
+    /// Logical pages with content that the host discarded completely.
     pub pages_discarded: u64,
     /// Blocks erased.
     pub erases: u64,
     /// Time that dies or planes spent on collection.
     pub collection: Nanos,
-    /// Entries of the map that were looked for in the part held in memory; 0 if all of it is.
+    /// Lookups in the part of the map held in memory; 0 if all of it is.
     pub map_lookups: u64,
-    /// Of these, found.
+    /// Number of these that were found.
     pub map_hits: u64,
     /// Erasures of the least worn block.
     pub least_erases: u32,
@@ -57,14 +57,14 @@ impl FlashTally {
         })
     }
 
-    /// Bytes programmed for each byte the host wrote; none if it wrote none.
+    /// Bytes programmed for each byte written by the host; `None` if it wrote none.
     pub fn write_amplification(&self) -> Option<f64> {
         let programs = self.data_programs + self.map_programs + self.pages_moved;
         let programmed = programs as f64 * f64::from(self.page_sectors);
         (self.host_sectors_written > 0).then(|| programmed / self.host_sectors_written as f64)
     }
 
-    /// The share of look-ups in the map that needed no flash; none if the whole map is in memory.
+    /// The share of map lookups that needed no flash access; `None` if the whole map is in memory.
     pub fn map_hit_ratio(&self) -> Option<f64> {
         (self.map_lookups > 0).then(|| self.map_hits as f64 / self.map_lookups as f64)
     }

@@ -58,7 +58,7 @@ fn micros(micros: u64) -> Nanos {
     Nanos::from_micros(micros)
 }
 
-/// Runs until nothing is left to do.
+/// Runs until all work is done.
 fn finish(device: &mut Ssd) -> Vec<Completion> {
     let mut done = Vec::new();
     while let Some(at) = device.wake_at() {
@@ -79,7 +79,7 @@ fn serve(device: &mut Ssd, requests: &[(Op, u64, u32)]) -> Vec<u64> {
     times
 }
 
-/// A generator of the tests' own (xorshift).
+/// A random generator for the tests (xorshift).
 fn randoms(mut state: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         state ^= state << 13;
@@ -92,7 +92,7 @@ fn randoms(mut state: u64) -> impl FnMut(u64) -> u64 {
 #[test]
 fn a_page_read_alone_takes_overhead_cells_channel_and_link() {
     assert_eq!(serve(&mut ssd(&tiny()), &[(Op::Read, 0, 4)]), [10 + 32 + 4 + 4]);
-    // Of a part of a page only that crosses channel and link.
+    // Of a partly read page only the requested sectors cross channel and link.
     assert_eq!(serve(&mut ssd(&tiny()), &[(Op::Read, 1, 2)]), [10 + 32 + 2 + 2]);
 }
 
@@ -145,7 +145,7 @@ fn unwritten_pages_are_read_without_the_flash() {
     device.submit(Nanos::ZERO, &request(7, Op::Read, 0, 4));
     let done = finish(&mut device);
     assert_eq!((done.len(), done[0].at, done[0].cache_hit), (1, micros(14), true));
-    // Once written it is there.
+    // Once written it has content.
     serve(&mut device, &[(Op::Write, 0, 4)]);
     device.submit(micros(1000), &request(8, Op::Read, 0, 4));
     let done = finish(&mut device);
@@ -194,7 +194,7 @@ fn a_page_written_again_while_it_leaves_the_buffer_is_written_back_again() {
 fn writes_wait_for_room_in_a_full_buffer() {
     let mut spec = tiny();
     spec.write_buffer.pages = 1;
-    // All on one die: each waits until the one before is on the flash.
+    // All on one die: each waits until the previous one is programmed.
     let times = serve(&mut ssd(&spec), &[(Op::Write, 0, 4), (Op::Write, 8, 4), (Op::Write, 16, 4)]);
     assert_eq!(times, [14, 14 + 105, 14 + 210]);
 }
@@ -223,7 +223,7 @@ fn units_of_the_map_share_a_program_and_wait_in_the_buffer_for_each_other() {
     alone(&mut device, Op::Write, 3, 1);
     assert_eq!((device.ftl.tally.data_programs, device.ftl.tally.data_reads), (4, 0));
     device.ftl.assert_consistent();
-    // 17 lies on the flash page of 2 and 3 now, not on that of 16: one read brings the two, another one each of the others.
+    // 17 is now in the flash page of 2 and 3, not in that of 16: one read fetches both, and each of the others needs another.
     assert_eq!(alone(&mut device, Op::Read, 2, 2), 10 + 32 + 2 + 2);
     assert_eq!(device.ftl.tally.data_reads, 1);
     alone(&mut device, Op::Read, 16, 2);
@@ -258,7 +258,7 @@ fn settings_that_leave_no_place_for_units_to_wait_are_refused() {
     refused(|spec| spec.write_buffer.pages = 1, "write_buffer.pages: 1 is not within 2 to 65536: a page for each plane");
 }
 
-/// Pages are packed four to a flash page; what collection moves goes to blocks of its own, which changes nothing here.
+/// Pages are packed four to a flash page; moved pages go to separate blocks, which does not change the result here.
 #[test]
 fn write_amplification_of_packed_units_follows_the_closed_form_and_each_flash_page_is_read_once() {
     for spare in [32, 96] {
@@ -283,7 +283,7 @@ fn write_amplification_of_packed_units_follows_the_closed_form_and_each_flash_pa
         let expected = greedy_write_amplification((256.0 + f64::from(spare) - 4.5) / 256.0, 64.0);
         println!("spare {spare}, packed: {measured:.3}, closed form {expected:.3}");
         assert!((measured / expected - 1.0).abs() < 0.03, "spare {spare}: {measured}, closed form {expected}");
-        // Of what is moved four are programmed at once; at most 16 flash pages of a block are read.
+        // Moved pages are programmed four at a time; at most 16 flash pages of a block are read.
         let (moved, erases) = (tally.pages_moved as f64, tally.erases as f64);
         let busy = tally.collection.0 as f64 / 1e3;
         let (program, erase, crossing) = (101.0 * moved / 4.0, 2000.0 * erases, 2.0 * moved);
@@ -298,10 +298,10 @@ fn a_missing_entry_costs_a_translation_page_and_a_dirty_victim_two_more() {
     spec.mapping.cached_entries = Some(1);
     let mut device = ssd(&spec);
     assert_eq!(serve(&mut device, &[(Op::Write, 0, 4)]), [10 + 4 + (32 + 4) + (4 + 101)]);
-    // Its entry is dirty: out with it, which reads and writes its translation page, and in with page 2's.
+    // Its dirty entry is evicted, which reads and writes its translation page; then page 2's entry is loaded.
     device.submit(micros(1000), &request(1, Op::Read, 8, 4));
     assert_eq!(finish(&mut device)[0].at, micros(1000 + 10 + (32 + 4) + (4 + 101) + (32 + 4) + (32 + 4) + 4));
-    // The same page again: its entry is there.
+    // The same page again: its entry is cached.
     device.submit(micros(2000), &request(2, Op::Read, 8, 4));
     assert_eq!(finish(&mut device)[0].at, micros(2050));
     let tally = device.tally();
@@ -313,7 +313,7 @@ fn a_translation_page_is_written_once_for_all_of_its_dirty_entries() {
     let mut spec = tiny();
     spec.mapping.cached_entries = Some(4);
     let mut device = ssd(&spec);
-    // Four dirty entries of one translation page (plane 0), then four entries that push them out one by one.
+    // Four dirty entries of one translation page (plane 0), then four entries that evict them one by one.
     serve(&mut device, &[0, 2, 4, 6].map(|page| (Op::Write, page * 4, 4)));
     serve(&mut device, &[8, 10, 12, 14].map(|page| (Op::Read, page * 4, 4)));
     assert_eq!(device.tally().map_programs, 1);
@@ -323,21 +323,21 @@ fn a_translation_page_is_written_once_for_all_of_its_dirty_entries() {
 fn collection_moves_valid_pages_erases_and_takes_that_time() {
     let spec = tiny();
     let mut ftl = Ftl::new(&model(&spec));
-    // Plane 0 has 8 blocks in use and 16 free. Overwriting local page 0 again and again fills blocks with nothing valid in them;
-    // the 13th open block leaves 3 free.
+    // Plane 0 has 8 blocks in use and 16 free. Overwriting local page 0 repeatedly fills blocks without valid pages; the 13th open
+    // block leaves 3 free.
     let mut steps = Vec::new();
     for _ in 0..12 * 8 + 2 {
         steps.push(ftl.write(0, true).get(0).unwrap());
     }
     let collections: Vec<(usize, u64)> =
         steps.iter().enumerate().filter(|(_, step)| step.collection > 0).map(|(index, step)| (index, step.collection)).collect();
-    // The first write opens a block, 15 are free; after 12 × 8 writes more, 3. The next write finds too few, and an empty victim.
+    // The first write opens a block, leaving 15 free; 12 × 8 further writes leave 3. The next write finds too few, and an empty victim.
     assert_eq!(collections, [(97, 2_000_000)]);
     assert_eq!((ftl.tally.erases, ftl.tally.pages_moved, ftl.tally.collection), (1, 0, micros(2000)));
     ftl.assert_consistent();
 }
 
-/// A device of one plane with `spare` blocks beyond its 256 blocks of data, in which a page is a sector.
+/// A device of one plane with `spare` blocks beyond its 256 blocks of data, and pages of one sector.
 fn one_plane(spare: u32, cached: Option<u32>) -> SsdSpecification {
     let mut spec = tiny();
     (spec.flash.channels, spec.flash.pages_per_block, spec.flash.page_bytes) = (1, 64, 512);
@@ -420,7 +420,7 @@ fn random_reads_find_the_cached_share_of_the_map_and_sequential_ones_nearly_all(
     });
     let ratio = ftl.tally.map_hit_ratio().unwrap();
     assert!((ratio - 0.125).abs() < 0.01, "{ratio}");
-    // DFTL as published brings one entry at a time, so that only repetition hits; groups of 32 hit 31 times of 32.
+    // DFTL as published loads one entry at a time, so that only repeated access hits; groups of 32 hit 31 times of 32.
     spec.mapping.entries_per_fetch = 32;
     let mut ftl = Ftl::new(&model(&spec));
     (0..pages).for_each(|page| {
@@ -461,7 +461,7 @@ fn wear_stays_within_the_spread_even_when_most_data_never_change() {
         most - least
     };
     assert!(wear(None) > 100, "cold blocks are never erased: {}", wear(None));
-    // The look comes every 16 collections, and raises one block a time.
+    // The search runs every 16 collections, and moves one block at a time.
     let spread = wear(Some(20));
     assert!(spread <= 20 + 16, "{spread}");
 }
@@ -483,7 +483,7 @@ fn a_device_preconditioned_at_random_collects_from_the_first_request_on() {
 #[test]
 fn a_discarded_page_is_read_without_the_flash_until_it_is_written_again() {
     let mut device = ssd(&tiny());
-    // Of sectors 2 to 11 only page 1, sectors 4 to 7, is discarded wholly; parts of pages stay.
+    // Of sectors 2 to 11 only page 1, sectors 4 to 7, is discarded completely; partial pages are kept.
     assert_eq!(serve(&mut device, &[(Op::Discard, 2, 9)]), [10]);
     assert_eq!(device.tally().pages_discarded, 1);
     let mut at = 0;
@@ -496,7 +496,7 @@ fn a_discarded_page_is_read_without_the_flash_until_it_is_written_again() {
     assert_eq!(alone(Op::Read, 4, 4), (10 + 4, true));
     assert_eq!(alone(Op::Read, 0, 4), (50, false));
     assert_eq!(alone(Op::Read, 8, 4), (50, false));
-    // A part of it is written without reading the rest, which is nothing.
+    // Writing a part of it does not read the rest, which has no content.
     assert_eq!(alone(Op::Write, 4, 2), (10 + 2 + 4 + 101, false));
     assert_eq!(alone(Op::Read, 4, 4), (50, false));
     assert_eq!(alone(Op::Discard, 4, 3), (10, true));
@@ -509,7 +509,7 @@ fn discarded_buffered_pages_never_reach_the_flash() {
     let mut spec = tiny();
     spec.write_buffer.pages = 8;
     let mut device = ssd(&spec);
-    // Half a page waits for its other half.
+    // A half-written page waits for its other half.
     assert_eq!(serve(&mut device, &[(Op::Write, 0, 2)]), [12]);
     device.submit(micros(100), &request(0, Op::Discard, 0, 8));
     device.submit(micros(200), &request(1, Op::Read, 0, 4));
@@ -529,7 +529,7 @@ fn a_discard_renews_the_translation_page_of_entries_not_in_memory_once_and_gives
     assert_eq!((tally.pages_discarded, tally.map_reads, tally.map_programs), (200, 2, 2));
     // Both on the one die: read, over the channel; over the channel, written.
     assert_eq!(at, [10 + 2 * (32 + 1 + 1 + 101)]);
-    // Of the page given up nothing needs to be read.
+    // The dropped translation page need not be read.
     device.submit(micros(1000), &request(0, Op::Read, 200, 1));
     assert_eq!(finish(&mut device)[0].at, micros(1000 + 10 + 1));
     device.ftl.assert_consistent();
@@ -613,7 +613,7 @@ fn a_full_device_with_the_least_spare_flash_goes_on_working() {
     }
 }
 
-/// The mean response time in us of 4,000 writes one after the other, all to the first `hot` pages of a device after as many others.
+/// The mean response time in us of 4,000 consecutive writes to the first `hot` pages of a device, after as many others.
 fn mean_response(initial_state: InitialState, cached: Option<u32>, hot: u64) -> f64 {
     let mut device = ssd(&SsdSpecification { initial_state, ..one_plane(64, cached) });
     let (mut random, mut sum) = (randoms(17), 0);
@@ -633,7 +633,7 @@ fn a_cached_map_costs_little_where_requests_stay_in_one_place_and_much_where_the
     let (whole, cached) = (mean(None), mean(Some(2048)));
     println!("hot: {whole:.0} us with the whole map, {cached:.0} us with a cached one");
     assert!(cached < 1.05 * whole, "{whole} {cached}");
-    // WindowLimits of the 64 pages that a collection moves lie in translation pages of their own, each rewritten.
+    // Most of the 64 pages that a collection moves have different translation pages, each of which is rewritten.
     let mean = |cached| mean_response(InitialState::Random, cached, 16_384);
     let (whole, cached) = (mean(None), mean(Some(2048)));
     println!("scattered: {whole:.0} us with the whole map, {cached:.0} us with a cached one");
@@ -673,8 +673,8 @@ fn idle_time_is_not_busy_time() {
     assert_eq!(device.busy(), micros(100));
 }
 
-/// The mean response, in us, of 60,000 random writes of a page that come at random, `gap_us` apart on average, to four planes of a die,
-/// each 8/9 full; the write amplification; and the mean that queueing for one server a plane, in order of arrival, gives.
+/// The mean response time in us of 60,000 random writes of a page with random arrivals, `gap_us` apart on average, to four planes of a
+/// die, each 8/9 full; the write amplification; and the mean computed for FIFO queueing with one server per plane.
 fn open_loop(planes_in_parallel: bool, gap_us: f64) -> (f64, f64, f64) {
     let mut spec = one_plane(0, None);
     (spec.flash.planes_per_die, spec.flash.planes_in_parallel) = (4, planes_in_parallel);
@@ -689,8 +689,7 @@ fn open_loop(planes_in_parallel: bool, gap_us: f64) -> (f64, f64, f64) {
         device.advance(at, &mut pending);
         device.submit(at, &request(id, Op::Write, page.into(), 1));
         sum += at.0;
-        // The cost of a write to its plane: the same translation, and arithmetic. A microsecond on the channel is too little to
-        // wait for.
+        // The cost of a write to its plane: the same translation, and arithmetic. A microsecond on the channel is too short to matter.
         let step = reference.write(page, true).get(0).unwrap();
         let server = if planes_in_parallel { page as usize % 4 } else { 0 };
         let arrived = at.0 + 11_000;
@@ -704,7 +703,7 @@ fn open_loop(planes_in_parallel: bool, gap_us: f64) -> (f64, f64, f64) {
 
 #[test]
 fn under_collection_responses_are_those_of_a_queue_and_long_where_planes_wait_for_each_other() {
-    // At the same load, the same translation, the same amplification: only the planes wait for each other, or not.
+    // Same load, translation and amplification: the only difference is whether the planes wait for each other.
     let (apart, amplification, apart_by_hand) = open_loop(true, 1400.0);
     let (together, same, together_by_hand) = open_loop(false, 1400.0);
     println!(
@@ -740,7 +739,7 @@ prop_compose! {
         spec.initial_state = initial_state;
         spec.flash = Flash {
             channels, dies_per_channel: dies, planes_per_die: planes, planes_in_parallel,
-            // A translation page has at least 128 entries: no plane here needs more than three blocks of them.
+            // A translation page has at least 128 entries: no plane here needs more than three blocks for them.
             blocks_per_plane: data_blocks + 3 + high + spare, pages_per_block: pages, page_bytes, ..spec.flash
         };
         spec.capacity_sectors = u64::from(channels * dies * planes * pages * data_blocks * (page_bytes / 512));
@@ -771,7 +770,7 @@ proptest! {
         ftl.assert_consistent();
         let (pages, mut random) = (ftl.logical_pages(), randoms(seed));
         for count in 0..4000 {
-            // Every other page from a small part, so that blocks differ in what is left in them.
+            // Every other page is from a small range, so that blocks differ in their number of valid pages.
             let page = random(if count % 2 == 0 { hot.min(pages) } else { pages }) as u32;
             match random(8) {
                 0 | 1 => { ftl.read(page, 1); }
@@ -835,7 +834,7 @@ proptest! {
     }
 }
 
-/// Flushes at `now`. Returns when that is done.
+/// Flushes at `now`. Returns the completion time.
 fn flush(device: &mut Ssd, now: Nanos) -> Nanos {
     assert!(device.flush(now, u32::MAX));
     let done = finish(device);
@@ -853,7 +852,7 @@ fn a_flush_is_done_when_all_that_was_in_the_buffer_is_on_the_flash() {
     let mut device = ssd(&spec);
     assert_eq!(serve(&mut device, &[(Op::Write, 0, 2)]), [12]);
     assert_eq!(device.tally().data_programs, 0, "half a page waits for the rest");
-    // As long as the same write without a buffer takes, less 2 µs on the link.
+    // As long as the same write without a buffer, less 2 µs on the link.
     assert_eq!(flush(&mut device, micros(100)), micros(100 + written - 2));
     assert_eq!(device.tally().data_programs, 1);
     assert_eq!(flush(&mut device, micros(1000)), micros(1010), "then there is nothing left but the command");

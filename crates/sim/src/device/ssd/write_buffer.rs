@@ -1,7 +1,7 @@
 //! The write buffer, which also gathers the sectors of a page.
 //!
-//! Pages leave oldest first: at once if all their sectors are there, otherwise when more than half of the buffer is taken, or when
-//! a flush waits for them. The rest stays: the device has no idle-time policy.
+//! Pages leave oldest first: immediately if all their sectors are present, otherwise when more than half of the buffer is used, or
+//! when a flush waits for them. The rest stays: the device has no idle-time policy.
 
 use std::collections::VecDeque;
 
@@ -18,13 +18,13 @@ pub(super) struct Buffered {
     /// Its sectors that were written, one bit each.
     pub sectors: u64,
     leaving: bool,
-    /// The slot behind it in its flash page, or among those that wait for one, and one; 0: none.
+    /// The slot that follows in its flash page, or among those that wait for one, plus one; 0: none.
     packed_behind: u32,
-    /// How many pages came before it.
+    /// Number of pages inserted before it.
     number: u64,
     /// Expected cost when it was inserted.
     pub expected: u64,
-    /// Its neighbours in the order of arrival, until it leaves.
+    /// Links in the order of arrival, until it leaves.
     links: Links,
 }
 
@@ -42,7 +42,7 @@ impl Linked for Buffered {
 #[derive(Clone, Copy, Debug)]
 struct BufferFlush {
     id: RequestId,
-    /// It waits for the pages numbered below this.
+    /// It waits for pages numbered below this.
     before: u64,
     /// Number of such pages in the buffer.
     left: usize,
@@ -54,7 +54,7 @@ pub(super) struct WriteBuffer {
     capacity: usize,
     slots: Slab<Buffered>,
     by_page: HashIndex,
-    /// Pages that have not left, oldest first.
+    /// Pages that are not leaving, oldest first.
     staying: List,
     entered: u64,
     /// Oldest first.
@@ -79,7 +79,7 @@ impl WriteBuffer {
         self.by_page.get(u64::from(page)).next()
     }
 
-    /// Whether all these sectors of a page can be read here.
+    /// Whether the buffer has all these sectors of a page.
     pub fn holds(&self, page: u32, sectors: u64) -> bool {
         self.find(page).is_some_and(|slot| self.slots[slot as usize].sectors & sectors == sectors)
     }
@@ -89,7 +89,7 @@ impl WriteBuffer {
         self.entered
     }
 
-    /// Inserts sectors of a page; false if there is no room. `expected` is the cost of a page that is not in the buffer.
+    /// Inserts sectors of a page; returns `false` if there is no room. `expected` is the cost of a page that is not in the buffer.
     pub fn write(&mut self, page: u32, sectors: u64, expected: u64) -> bool {
         if let Some(slot) = self.find(page)
             && !self.slots[slot as usize].leaving
@@ -109,7 +109,7 @@ impl WriteBuffer {
         true
     }
 
-    /// Discards pages from `first` to before `end`, unless they are leaving.
+    /// Discards pages from `first` to `end` (exclusive), unless they are leaving.
     pub fn discard(&mut self, first: u32, end: u32) {
         let mut at = self.staying.first();
         while let Some(slot) = at {
@@ -122,17 +122,17 @@ impl WriteBuffer {
         }
     }
 
-    /// Pages that are here, leaving ones among them.
+    /// Number of pages in the buffer, including leaving ones.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Makes all that is here leave.
+    /// Makes all pages in the buffer leave.
     pub fn flush(&mut self, id: RequestId) {
         self.flushes.push_back(BufferFlush { id, before: self.entered, left: self.len() });
     }
 
-    /// The next flush whose pages have all gone.
+    /// The next flush whose pages are all gone; `None` if there is none.
     pub fn flushed(&mut self) -> Option<RequestId> {
         if self.flushes.front()?.left > 0 {
             return None;
@@ -144,7 +144,7 @@ impl WriteBuffer {
     pub fn leave(&mut self, all_sectors: u64) -> Option<(u32, Buffered)> {
         let slot = self.staying.first()?;
         let crowded = self.len() * 2 > self.capacity;
-        // Flushes grow: the last one waits for the pages of all.
+        // Flush bounds ascend: the last flush waits for the pages of all.
         let flushed = self.flushes.back().map_or(0, |flush| flush.before);
         let buffered = &mut self.slots[slot as usize];
         if !crowded && buffered.number >= flushed && buffered.sectors != all_sectors {
@@ -155,17 +155,17 @@ impl WriteBuffer {
         Some((slot, self.slots[slot as usize]))
     }
 
-    /// Notes which page, a slot and one, or 0, waits for a flash page behind a leaving one.
+    /// Links `next` (slot plus one, or 0) behind a leaving page in its flash page.
     pub fn pack_behind(&mut self, slot: u32, next: u32) {
         self.slots[slot as usize].packed_behind = next;
     }
 
-    /// The page that waits behind a leaving one, a slot and one, or 0.
+    /// The page that follows a leaving one, as slot plus one, or 0.
     pub fn packed_behind(&self, slot: u32) -> u32 {
         self.slots[slot as usize].packed_behind
     }
 
-    /// Frees the slots of pages that share a flash page, which is on the flash now, from the first one on.
+    /// Frees the slots of pages in a flash page that was programmed, starting with the first.
     pub fn remove_packed(&mut self, first: u32) {
         let mut next = first + 1;
         while let Some(slot) = next.checked_sub(1) {
@@ -174,29 +174,29 @@ impl WriteBuffer {
         }
     }
 
-    /// If the last flush waits only for pages that have begun to leave: those numbered below this.
+    /// The bound of the last flush, if all pages that it waits for have begun to leave: those numbered below it.
     pub fn flush_waits_for_leaving(&self) -> Option<u64> {
         let flush = self.flushes.back()?;
         let staying = self.staying.first().map(|slot| self.slots[slot as usize].number);
         staying.is_none_or(|number| number >= flush.before).then_some(flush.before)
     }
 
-    /// How many pages came before the one in a slot.
+    /// The number of pages inserted before the one in a slot.
     pub fn number(&self, slot: u32) -> u64 {
         self.slots[slot as usize].number
     }
 
-    /// The expected cost of the page in a slot.
+    /// The expected cost of the page in this slot.
     pub fn expected(&self, slot: u32) -> u64 {
         self.slots[slot as usize].expected
     }
 
-    /// The logical page in a slot.
+    /// The logical page in this slot.
     pub fn page(&self, slot: u32) -> u32 {
         self.slots[slot as usize].page
     }
 
-    /// Frees the slot of a page that is on the flash, or discarded.
+    /// Frees the slot of a page that was programmed or discarded.
     pub fn remove(&mut self, slot: u32) {
         let Buffered { page, number, .. } = self.slots.remove(slot as usize);
         for flush in self.flushes.iter_mut().filter(|flush| number < flush.before) {

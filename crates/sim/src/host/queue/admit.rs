@@ -1,7 +1,7 @@
 //! Admission: an issue gets a tag or a place, is split into parts, and each part is inserted into the scheduler.
 //!
-//! How requests share the `nr_requests` is up to the scheduler ([`Scheduler::tags`](block::Scheduler::tags)). Write-back is held back as
-//! well where it slows readers down.
+//! The scheduler determines how requests share the `nr_requests` ([`Scheduler::tags`](block::Scheduler::tags)). Write-back that slows
+//! down readers is throttled as well.
 
 use block::{Insertion, Nanos, Op, Request, RequestId, Room, StreamId};
 
@@ -15,7 +15,7 @@ use crate::run::Issue;
 const MAX_DISCARD_SECTORS: u32 = u32::MAX >> 9;
 
 impl Queue {
-    /// Throttles write-back as the settings say or, if they do not, as Linux does for this device and scheduler
+    /// Configures write-back throttling from the settings or, without one, with Linux's default for this device and scheduler
     /// (`wbt_default_latency_nsec`). SCSI disks report their queue depth; for others nr_requests counts (`blk_queue_depth`).
     pub(super) fn set_throttle(&mut self) {
         let by_device = Nanos::from_millis(if self.device.is_rotational() { 75 } else { 2 });
@@ -42,8 +42,8 @@ impl Queue {
         }
     }
 
-    /// Whether a further issue of this stream, synchronous or not, would have to wait. With tags only a try shows that; a stream is full
-    /// then if it waits already.
+    /// Whether a further issue of this stream, synchronous or not, would have to wait. With tags that is known only for a stream that
+    /// already waits.
     pub fn is_full(&self, stream: StreamId, sync: bool) -> bool {
         match self.tags {
             Some(_) => self.waiters.has_stream(stream),
@@ -108,7 +108,7 @@ impl Queue {
 
     /// Admits as many waiting issues as there is room for.
     pub(super) fn admit_waiters(&mut self, now: Nanos) {
-        // Apart from the rest of the queue, which decides whether there is room.
+        // Taken out of the queue, which determines whether there is room.
         let mut waiters = std::mem::take(&mut self.waiters);
         self.throttle.catch_up(now);
         if self.tags.is_some() {
@@ -125,7 +125,7 @@ impl Queue {
         self.waiters = waiters;
     }
 
-    /// Lets the streams that are awake try, one request each in turn, until they are admitted or asleep. An empty queue wakes sleepers.
+    /// Lets the awake streams try in turn, one request each, until they are admitted or asleep. An empty queue wakes sleepers.
     fn admit_awake(&mut self, now: Nanos, waiters: &mut TagWaiters) {
         loop {
             let Some(stream) = waiters.next_awake() else {
@@ -140,7 +140,7 @@ impl Queue {
                 waiters.hold_back(stream);
                 continue;
             }
-            // The scheduler decides only once for a stream that sleeps.
+            // The scheduler decides only once for a sleeping stream.
             let open = open_tags.unwrap_or_else(|| self.open_tags(now, &issue));
             if let Some(tag) = self.take_tag(open) {
                 let admitted = self.admit_part(now, &issue, admitted, tag);
@@ -151,8 +151,8 @@ impl Queue {
         }
     }
 
-    /// Inserts the next part of an issue, at most a request's size, into the scheduler. Returns what has been admitted of the issue if it
-    /// has a rest, otherwise `None`. The first part's slot stands for the whole issue.
+    /// Inserts the next part of an issue, at most one request in size, into the scheduler. Returns the admitted part of the issue if
+    /// something remains, otherwise `None`. The first part's slot stands for the whole issue.
     fn admit_part(&mut self, now: Nanos, issue: &Issue, admitted: Option<Admitted>, tag: u32) -> Option<Admitted> {
         let offset = admitted.map_or(0, |admitted| admitted.sectors);
         let max_sectors = if issue.op.transfers() { self.settings.max_sectors } else { MAX_DISCARD_SECTORS };
@@ -182,7 +182,7 @@ impl Queue {
         (sectors < issue.sectors).then_some(Admitted { first_part, sectors })
     }
 
-    /// Chains the parts of merged requests. Returns whether `id` was merged, so that it is no longer a request of its own.
+    /// Chains the parts of merged requests. Returns whether `id` was merged, so that it is no longer a separate request.
     pub(super) fn record_merge(&mut self, now: Nanos, id: RequestId, insertion: Insertion) -> bool {
         let Insertion::Merged { into, absorbed } = insertion else { return false };
         self.append_parts(into, id);
@@ -201,7 +201,7 @@ impl Queue {
         self.parts[into as usize].last_part = self.parts[chain as usize].last_part;
     }
 
-    /// Frees the tag of a part that is no longer a request of its own.
+    /// Frees the tag of a part that is no longer a separate request.
     #[inline]
     pub(super) fn release_tag(&mut self, id: RequestId) {
         let tag = std::mem::replace(&mut self.parts[id as usize].tag, NO_TAG);
@@ -212,14 +212,14 @@ impl Queue {
         }
     }
 
-    /// Write-back throttling no longer counts this part.
+    /// Releases a part from write-back throttling.
     pub(super) fn release_throttled(&mut self, now: Nanos, id: RequestId) {
         if let Some(class) = self.parts[id as usize].throttled.take() {
             self.throttle.released(now, class);
         }
     }
 
-    /// Whether write-back throttling admits it now.
+    /// Whether write-back throttling admits an issue now.
     #[inline]
     fn is_unthrottled(&self, now: Nanos, issue: &Issue) -> bool {
         let class = if self.throttle.is_on() { class(issue.op, issue.is_sync(), issue.stream) } else { None };
@@ -237,7 +237,7 @@ fn request(now: Nanos, id: RequestId, issue: &Issue, offset: u32, sectors: u32) 
         priority: issue.priority,
         sectors,
         lba: issue.lba + u64::from(offset),
-        // Expiry times count from here, as in Linux, however long the issuer had to wait for room.
+        // Expiry times count from admission, as in Linux, however long the issuer had to wait for room.
         arrival: now,
     }
 }

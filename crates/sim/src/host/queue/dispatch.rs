@@ -8,7 +8,7 @@ use crate::run::{Finished, Issue, ServerEvent, Transferred};
 use crate::streams::is_switch_read;
 
 impl Queue {
-    /// The issues that a request at the device holds: several if it was merged. An issue of more than one part is named for each of its parts.
+    /// The issues in a request at the device: several if it was merged. An issue with several parts is listed once for each.
     pub fn issues_of(&self, id: RequestId) -> impl Iterator<Item = &Issue> {
         let next = |part: &u32| Some(self.parts[*part as usize].next_part).filter(|next| *next != NO_PART);
         std::iter::successors(Some(id), next).map(|part| {
@@ -17,7 +17,7 @@ impl Queue {
         })
     }
 
-    /// Dispatches requests until the device is full, the scheduler has none, or it waits.
+    /// Dispatches requests until the device is full, the scheduler is empty, or it waits.
     #[inline]
     pub(super) fn dispatch_requests(&mut self, now: Nanos) {
         self.wait_until = None;
@@ -58,7 +58,7 @@ impl Queue {
         }
     }
 
-    /// Accounts for a request that the device has done, and reports the issues whose last part it held.
+    /// Accounts for a request completed by the device, and reports the issues whose last part it contains.
     pub(super) fn complete(&mut self, completion: &Completion, finished: &mut Vec<Finished>) {
         let head = &self.parts[completion.id as usize];
         let dispatched = head.dispatched;

@@ -11,7 +11,7 @@ use crate::run::{Finished, Flushed, ServerEvent};
 /// The id of a flush at the device, which no part's slot has.
 pub(super) const FLUSH: RequestId = RequestId::MAX;
 
-/// A flush that was asked for and is not done.
+/// A flush that was requested and is not completed.
 #[derive(Clone, Copy)]
 pub(super) struct Flush {
     arrival: Nanos,
@@ -27,8 +27,8 @@ impl Flush {
 }
 
 impl Queue {
-    /// Empties the device's volatile write cache on behalf of `stream` (`blkdev_issue_flush`): all that has completed by now is on
-    /// the media when [`Finished::Flush`] hands back `token`. False if the device has no such cache: nothing is handed back then.
+    /// Empties the device's volatile write cache on behalf of `stream` (`blkdev_issue_flush`): all that has completed by now is on the
+    /// media when [`Finished::Flush`] returns `token`. Returns `false` if the device has no such cache; nothing is reported then.
     pub fn flush(&mut self, now: Nanos, stream: StreamId, token: u64) -> bool {
         let flush = Flush { arrival: now, stream, token };
         if !self.active_flushes.is_empty() || self.is_frozen(now) {
@@ -41,7 +41,7 @@ impl Queue {
         true
     }
 
-    /// The device has completed a flush, which ends all that share it.
+    /// Handles the device's completion of a flush, which completes all that share it.
     pub(super) fn complete_flush(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
         report(&mut self.active_flushes, at, &mut self.notes, finished);
         self.dispatch_flush(at, finished);

@@ -1,8 +1,8 @@
 //! Limits of tenants in front of the queue, as `io.max` limits cgroups: [`Throttle`].
 //!
-//! An issue is charged to the tenant of its sectors, or else of its stream ([`Roster::owner_at`](block::Roster::owner_at)): write-back to
-//! the tenant in whose volume the pages are, as cgroup write-back charges it to the cgroup that made them dirty. Swapping and flushes
-//! pass.
+//! An issue is charged to the tenant of its sectors, or else of its stream ([`Roster::owner_at`](block::Roster::owner_at)). So write-back
+//! is charged to the tenant with the volume of the pages, as cgroup write-back charges the cgroup that dirtied them. Swapping and flushes
+//! are not limited.
 
 use block::rates::Rate;
 use block::throttle::{Charge, Throttle};
@@ -11,11 +11,11 @@ use block::{Nanos, Roster};
 use super::Queue;
 use crate::run::Issue;
 
-/// What a discard is charged, in bytes (`throtl_bio_data_size`).
+/// Bytes charged for a discard (`throtl_bio_data_size`).
 const DISCARD_BYTES: u64 = 512;
 
 impl Queue {
-    /// Makes the tenants cgroups, whose write-back the host counts each for itself, and none of which is limited yet.
+    /// Makes the tenants cgroups, without limits; the host then accounts write-back for each.
     #[must_use]
     pub fn with_cgroups(mut self) -> Queue {
         let tenants = self.roster().map_or(0, |roster| roster.tenants().len());
@@ -23,7 +23,7 @@ impl Queue {
         self
     }
 
-    /// The tenants, if they are cgroups.
+    /// The tenants; `None` if they are not cgroups.
     pub(in crate::host) fn cgroups(&self) -> Option<&Roster> {
         self.io_max.as_ref().and(self.roster())
     }
@@ -41,7 +41,7 @@ impl Queue {
         self.io_max.as_ref().map_or(0, |io_max| io_max.len())
     }
 
-    /// Admits an issue if its tenant's limits let it pass now.
+    /// Admits an issue if its tenant's limits allow it now; otherwise it waits.
     pub(super) fn admit_within_limits(&mut self, now: Nanos, issue: Issue) {
         let owner = self.roster().and_then(|roster| roster.owner_at(issue.lba, issue.stream));
         let passes = match (&mut self.io_max, owner) {
@@ -58,7 +58,7 @@ impl Queue {
         }
     }
 
-    /// Admits what the limits let pass by now. To observers it arrives now, as a bio that was throttled does at the kernel's tracepoints.
+    /// Admits the issues that the limits allow by now. Observers see them arrive now, like a throttled bio at the kernel's tracepoints.
     pub(super) fn release_held_back(&mut self, now: Nanos) {
         while let Some(issue) = self.io_max.as_mut().and_then(|io_max| io_max.release(now)) {
             self.record_event(crate::run::ServerEvent::Issued(Issue { arrival: now, ..issue }));

@@ -5,9 +5,9 @@
 //!                  until there                                       |                     |
 //!                  is room                                           |<---- complete ------|--> Finished
 //! ```
-//! * An *issue* is what the issuer asked for; a *waiter* is an issue that is not wholly admitted.
-//! * A *part* is as much of it as fits a request; most issues have one. Its slot's number is the id of its request.
-//! * A *request* is what the scheduler sorts and the device serves; a merged one holds several parts.
+//! * An *issue* is a request by an issuer; a *waiter* is an issue that is not completely admitted.
+//! * A *part* of an issue fits into a request; most issues have one. The number of its slot is the id of its request.
+//! * A *request* is what the scheduler sorts and the device serves; a merged one contains several parts.
 //!
 //! The parts of a merged request form a chain through their slots, so that one completion ends them all. The chain is only ever
 //! appended to and walked once, so two words in each slot suffice; a `block::list::List` in every slot would take five.
@@ -35,39 +35,39 @@ use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
 use crate::run::{Finished, Issue, Server, ServerEvent, Steerable};
 
-/// Stands for no part.
+/// Represents no part.
 const NO_PART: u32 = u32::MAX;
 
-/// Waiting issues above which the source is not asked for more: its next requests come late, though their response time counts from
-/// when they were due.
+/// Number of waiting issues above which the source is throttled: its next requests are issued late, though their response time counts
+/// from when they were due.
 const MAX_WAITERS: usize = 65_536;
 
 /// The queue's own settings, under Linux's names (`/sys/block/*/queue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// Requests that may be queued or at the device at once, as the scheduler counts them; further ones wait to be admitted. At least 1.
+    /// Number of requests that may be queued or at the device at once, as the scheduler counts them; further ones wait. At least 1.
     pub nr_requests: u32,
-    /// Larger reads and writes are split, and merging stops, at this many sectors. At least 1.
+    /// Size in sectors above which reads and writes are split and merging stops. At least 1.
     pub max_sectors: u32,
-    /// Which requests the scheduler may merge.
+    /// Merges that the scheduler may make.
     pub merges: Merges,
     /// Target latency of reads at the device above which buffered writes are throttled (`wbt_lat_usec`); zero: no throttling; `None`:
     /// Linux's default for the device and the scheduler.
     pub write_back_latency: Option<Nanos>,
     /// Whether the driver checks that the device has room before a request is picked from the scheduler, as for SCSI disks
-    /// (`scsi_mq_get_budget` in `drivers/scsi/scsi_lib.c`). If not, one request more than the device takes is picked and waits for a
+    /// (`scsi_mq_get_budget` in `drivers/scsi/scsi_lib.c`). Otherwise one more request than the device accepts is picked and waits for a
     /// driver tag, where it is neither sorted nor overtaken (`__blk_mq_do_dispatch_sched` in `block/blk-mq-sched.c`): loop devices,
     /// NVMe, virtio.
     pub has_budget: bool,
-    /// Tags of the driver if they are more than the device takes at once: a SCSI host's are for all its drives (`can_queue`; 32
-    /// for AHCI, even where a drive without NCQ takes one request at a time).
+    /// Tags of the driver if there are more than the device accepts at once: those of a SCSI host are shared by all its drives
+    /// (`can_queue`; 32 for AHCI, even if a drive without NCQ takes one request at a time).
     pub driver_tags: u32,
     /// Minimum time without dispatch when the scheduler is replaced.
     pub switch_time: Nanos,
 }
 
 impl QueueSettings {
-    /// The limits that the scheduler must keep to.
+    /// The limits for the scheduler.
     pub fn limits(&self) -> Limits {
         Limits { max_sectors: self.max_sectors, merges: self.merges }
     }
@@ -88,21 +88,21 @@ impl Default for QueueSettings {
     }
 }
 
-/// Totals of what the device reported.
+/// Totals reported by the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceTally {
     /// Requests completed by the device, after splitting and merging.
     pub requests: u64,
-    /// Of these, the ones that needed the mechanics.
+    /// Number of these that needed mechanical access.
     pub mechanical: u64,
-    /// Time the arm moved for them.
+    /// Time for which the arm moved.
     pub seek: Nanos,
-    /// Time they waited for the platter.
+    /// Rotational latency.
     pub rotation: Nanos,
-    /// Cylinders the arm crossed for them.
+    /// Cylinders crossed by the arm.
     pub seek_cylinders: u64,
-    /// Nanoseconds that each of them was in the queue and at the device, added up; a merged request counts from its first part.
-    /// Divided by the run's length it is the mean queue size, `aqu-sz` of iostat(1).
+    /// Nanoseconds in the queue and at the device, summed over requests; a merged request counts from its first part. Divided by the
+    /// length of the run it is the mean queue size, `aqu-sz` of iostat(1).
     pub in_queue_ns: u128,
 }
 
@@ -120,24 +120,24 @@ impl DeviceTally {
     }
 }
 
-/// A part of an issue: a request of its own, or merged into another part's.
+/// A part of an issue: a separate request, or merged into another part's.
 struct Part {
-    /// As inserted; at the device, as picked, with what was merged into it.
+    /// As inserted; once at the device, as picked, including merged parts.
     request: Request,
     /// The next part in the same request.
     next_part: u32,
-    /// In the first part of a request: its last.
+    /// In the first part of a request: its last part.
     last_part: u32,
     dispatched: Nanos,
-    /// The first part of the same issue, which stands for the issue.
+    /// The first part of the same issue, which represents the issue.
     first_part: u32,
-    /// In the first part of an issue: parts that are queued or at the device. Its slot is in use as long as there are any.
+    /// In the first part of an issue: number of parts that are queued or at the device. The slot is in use while there are any.
     open_parts: u32,
     /// In the first part of an issue: the issue.
     issue: Issue,
-    /// The tag, if it is a request of its own.
+    /// The tag; valid while it is a separate request.
     tag: u32,
-    /// Its class, if it is a request of its own that write-back throttling counts.
+    /// Its class for write-back throttling; `None` if it is not counted, or not a separate request.
     throttled: Option<Class>,
 }
 
@@ -146,7 +146,7 @@ pub struct Queue {
     scheduler: Box<dyn Scheduler>,
     device: Box<dyn Device>,
     settings: QueueSettings,
-    /// Tenants of the device, passed to every scheduler, and their account.
+    /// Tenants of the device, passed to every scheduler, and their accounts.
     ledger: Option<Box<Ledger>>,
     /// The tenants' limits, and the issues that wait for them; `None` until a limit is set.
     io_max: Option<Box<Throttle<Issue>>>,
@@ -162,14 +162,14 @@ pub struct Queue {
     /// Requests queued or at the device: asynchronous, synchronous. A merged one counts once.
     admitted: [u32; 2],
     at_device: usize,
-    /// Picked from the scheduler, waiting for a place at the device.
+    /// A request picked from the scheduler that waits for room at the device.
     picked: Option<Request>,
-    /// Flushes that share the one at the device, and those that wait for the next.
+    /// Flushes that share the one at the device, and those that wait for the next one.
     active_flushes: Vec<Flush>,
     pending_flushes: Vec<Flush>,
     wait_until: Option<Nanos>,
-    /// The scheduler was replaced: nothing is dispatched before this time, nor while the device holds a request that the previous one
-    /// picked.
+    /// End of the freeze after the scheduler was replaced: nothing is dispatched before this time, nor while the device has a request
+    /// picked by the previous scheduler.
     frozen_until: Option<Nanos>,
     /// Events recorded since they were last taken; `None` if they are not recorded.
     notes: Option<Vec<ServerEvent>>,
@@ -210,7 +210,7 @@ impl Queue {
         queue
     }
 
-    /// A process was put to sleep because too many pages are dirty: write-back may use more of the device for a while.
+    /// Reports that a process was put to sleep because of too many dirty pages: write-back may use more of the device for a while.
     pub(super) fn writer_sleeps(&mut self, now: Nanos) {
         self.throttle.writer_sleeps(now);
     }
@@ -234,7 +234,7 @@ impl Queue {
         self.ledger.as_deref()
     }
 
-    /// How the guarantee of a tenant, by its number on the roster, stands.
+    /// The state of a tenant's guarantee, by its number on the roster.
     pub fn standing(&self, now: Nanos, tenant: usize) -> Option<Standing> {
         self.scheduler.standing(now, tenant)
     }
@@ -249,7 +249,7 @@ impl Queue {
         self.tally
     }
 
-    /// Busy time of the device until it last completed a request, without the writes still in its cache.
+    /// Busy time of the device up to its last completion, without writes that are still in its cache.
     pub fn busy_at_completion(&self) -> Nanos {
         self.busy_at_completion
     }
@@ -264,7 +264,7 @@ impl Queue {
         self.device.busy()
     }
 
-    /// Changes the settings, the scheduler's limits among them.
+    /// Changes the settings, including the scheduler's limits.
     pub fn set_settings(&mut self, now: Nanos, settings: QueueSettings) {
         self.settings = settings;
         self.scheduler.set_limits(&settings.limits());
@@ -274,7 +274,7 @@ impl Queue {
         self.admit_waiters(now);
     }
 
-    /// Sets how many requests are at the device at once, at most its [`Device::queue_depth`] (`/sys/block/*/device/queue_depth`).
+    /// Sets the number of requests at the device at once, at most its [`Device::queue_depth`] (`/sys/block/*/device/queue_depth`).
     pub fn set_depth(&mut self, depth: usize) {
         self.depth = depth.clamp(1, self.device.queue_depth());
         self.set_throttle();
@@ -286,7 +286,7 @@ impl Queue {
         self.settings
     }
 
-    /// Sets the tunables of the scheduler, in their order. Takes no time: requests stay where they are.
+    /// Sets the tunables of the scheduler, in their order. Takes no simulated time: requests stay queued.
     pub fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);
     }
@@ -312,7 +312,7 @@ impl Queue {
 }
 
 impl Queue {
-    /// An issue passed the limits.
+    /// Handles an issue that passed the limits.
     #[inline]
     fn enter(&mut self, now: Nanos, issue: Issue) {
         if let Some(notes) = &mut self.notes {

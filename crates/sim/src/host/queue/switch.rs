@@ -1,8 +1,8 @@
 //! Replacing the scheduler while requests are under way.
 //!
 //! As in Linux (`elevator_switch` in `block/elevator.c`, between `blk_mq_freeze_queue` and `blk_mq_unfreeze_queue`), nothing is dispatched
-//! meanwhile. Linux first lets the old scheduler serve the requests it holds, and new ones wait to be admitted; here the successor takes
-//! over both. The queue issues the reads that the successor [needs](block::LiveSwitch) to see; their completions are not reported.
+//! meanwhile. Linux first lets the old scheduler serve its requests while new ones wait for admission; here the successor takes over both.
+//! The queue issues the reads that the successor [needs](block::LiveSwitch) to see; their completions are not reported.
 
 use block::{Nanos, Op, Priority, Scheduler};
 
@@ -60,7 +60,7 @@ impl Queue {
         }
     }
 
-    /// Whether nothing may be dispatched at `now`. Ends the freeze when its time has come.
+    /// Whether dispatch is frozen at `now`. Ends the freeze when it is due.
     pub(super) fn is_frozen(&mut self, now: Nanos) -> bool {
         let Some(until) = self.frozen_until else { return false };
         if now >= until && self.at_device == 0 && self.active_flushes.is_empty() {

@@ -15,11 +15,11 @@ pub struct Admitted {
     pub sectors: u32,
 }
 
-/// An issue that has not been admitted, or only in part.
+/// An issue that is not, or only in part, admitted.
 #[derive(Clone, Copy)]
 pub struct Waiter {
     pub issue: Issue,
-    /// What has been admitted of it; `None` if nothing has.
+    /// The admitted part; `None` if there is none.
     pub admitted: Option<Admitted>,
     /// If it sleeps for a tag: the number of tags it may take.
     pub open_tags: Option<u32>,
@@ -42,7 +42,7 @@ pub struct TagWaiters {
     line: VecDeque<StreamId>,
     /// Asleep until write-back throttling admits them; without batches they stay in `line`.
     throttled: VecDeque<StreamId>,
-    /// About to try. Always empty without batches.
+    /// About to try. Always empty without wake-ups in batches.
     awake: VecDeque<StreamId>,
     /// Tags freed since the last batch was woken.
     freed: u32,
@@ -101,8 +101,8 @@ impl TagWaiters {
         waiters.len() == 1
     }
 
-    /// Removes and returns the first issue in line that may be admitted: `has_room` for issues that are synchronous or not, and
-    /// `is_admissible` to throttling. Its stream goes to the end of the line if it has more.
+    /// Removes and returns the first issue in line that may be admitted: `has_room` is true for its kind (synchronous or not), and
+    /// throttling does not hold it back (`is_admissible`). Its stream goes to the end of the line if it has more.
     pub fn take_from_line(&mut self, has_room: impl Fn(bool) -> bool, is_admissible: impl Fn(&Issue) -> bool) -> Option<Waiter> {
         if ![false, true].into_iter().any(|sync| self.has(sync) && has_room(sync)) {
             // The line can be long.
@@ -156,7 +156,7 @@ impl TagWaiters {
         }
     }
 
-    /// None of the `open_tags` that the stream's first issue may take is free.
+    /// Puts a stream to sleep: none of the `open_tags` that its first issue may take is free.
     pub fn sleep(&mut self, stream: StreamId, open_tags: u32) {
         if let Some(waiter) = self.streams.get_mut(&stream).and_then(VecDeque::front_mut) {
             waiter.open_tags = Some(open_tags);
@@ -164,7 +164,7 @@ impl TagWaiters {
         self.line.push_back(stream);
     }
 
-    /// Write-back throttling does not admit the stream's first issue.
+    /// Puts a stream to sleep because write-back throttling does not admit its first issue.
     pub fn hold_back(&mut self, stream: StreamId) {
         self.throttled.push_back(stream);
     }
@@ -177,7 +177,7 @@ impl TagWaiters {
         first.is_some()
     }
 
-    /// A tag was freed. Every `batch` tags wake the first `batch` streams in line.
+    /// Counts a freed tag. Every `batch` tags wake the first `batch` streams in line.
     pub fn tag_freed(&mut self, batch: u32) {
         if self.line.is_empty() {
             return;

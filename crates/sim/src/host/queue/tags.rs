@@ -5,8 +5,8 @@
 //! ###_####________   #####_##________   __######________   ########________      # taken
 //! |-------|          |-------|          |-------|          |-------|             open to a request that may take half of them
 //! ```
-//! Some requests may take only the first tags of each word. A request that may take one waits for the very first, even if all others are
-//! free.
+//! Some requests may take only the first tags of each word. A request that may take only one tag waits for the very first, even if all
+//! others are free.
 
 /// Stands for no tag.
 pub const NONE: u32 = u32::MAX;
@@ -20,19 +20,19 @@ pub struct Tags {
     /// Tags in a word: a power of 2.
     word_size: u32,
     words: Vec<Word>,
-    /// Where the next search begins. The kernel has one for each processor.
+    /// Start of the next search. The kernel has one for each processor.
     hint: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Word {
     taken: u64,
-    /// Free again; noticed when the word seems full.
+    /// Freed tags, merged back when the word seems full.
     freed: u64,
 }
 
 impl Tags {
-    /// All free.
+    /// All tags are free.
     pub fn new(depth: u32) -> Tags {
         let mut word_size = WORD;
         // At least four words, unless there are very few (`sbitmap_calculate_shift`).
@@ -72,7 +72,7 @@ impl Tags {
         self.hint = tag;
     }
 
-    /// The share of `open` tags that is in this word (`__map_depth_with_shallow`).
+    /// The share of `open` tags in this word (`__map_depth_with_shallow`).
     fn open_in(&self, index: u32, open: u32) -> u32 {
         let size = self.word_size.min(self.depth - index * self.word_size);
         if open >= self.depth {
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes all tags of which `open` may be used.
+    /// Takes all free tags with `open` as the limit.
     fn all(tags: &mut Tags, open: u32) -> BTreeSet<u32> {
         std::iter::from_fn(|| tags.take(open)).collect()
     }

@@ -1,4 +1,4 @@
-//! Write-back throttling: limits the buffered writes in the queue and at the device, so that reads need not wait behind them.
+//! Write-back throttling: limits buffered writes in the queue and at the device, so that reads do not wait behind them.
 //!
 //! ```text
 //! the shortest read latency at the device, by windows of 100 ms
@@ -65,13 +65,13 @@ enum WindowState {
 /// `struct rq_wb`.
 #[derive(Debug, Default)]
 pub(super) struct WriteBackThrottle {
-    /// Target latency of reads at the device; zero if nothing is throttled.
+    /// Target latency of reads at the device; zero if throttling is off.
     target: Nanos,
     /// `blk_queue_depth`.
     queue_depth: u32,
-    /// The device reports writes before they are on the media.
+    /// Whether the device reports writes before they are on the media.
     caches_writes: bool,
-    /// Above zero the number of times the depth is halved, below zero doubled.
+    /// If positive, the number of times the depth is halved; if negative, doubled.
     step: i32,
     deepest: bool,
     depth: u32,
@@ -79,7 +79,7 @@ pub(super) struct WriteBackThrottle {
     background: u32,
     unknown: u32,
     window: Nanos,
-    /// When the window that is open ends.
+    /// End of the open window; `None` if none is open.
     ends: Option<Nanos>,
     /// In this window: number of reads, their shortest latency, number of writes.
     reads: u32,
@@ -87,7 +87,7 @@ pub(super) struct WriteBackThrottle {
     writes: u32,
     /// A read at the device and its dispatch time: the first after the last such read was done.
     watched: Option<(RequestId, Nanos)>,
-    /// When a read was last submitted or done.
+    /// Time of the last submission or completion of a read.
     last_read: Option<Nanos>,
     writer_slept: Option<Nanos>,
     /// By class: requests in the queue and at the device, and whether others wait; until they are woken, later ones wait behind them.
@@ -120,7 +120,7 @@ impl WriteBackThrottle {
         let default = DEFAULT_DEPTH.min(self.queue_depth);
         let max = (u64::from(self.queue_depth) * 3 / 4) as u32;
         let (depth, deepest) = match (self.queue_depth, self.step) {
-            // A device that takes one request has the next one ready.
+            // A device that takes one request at a time has the next one ready.
             (0 | 1, 1..) => (1, false),
             (0 | 1, _) => (2, true),
             (_, 0) => (default, false),
@@ -145,7 +145,8 @@ impl WriteBackThrottle {
         self.wake_all();
     }
 
-    /// `at_once`: depth gained while there were no reads is given up in one step. False at the minimum depth.
+    /// Reduces the depth by a step; with `at_once`, depth gained without reads is given up in one step. Returns `false` at the minimum
+    /// depth.
     fn step_down(&mut self, at_once: bool) -> bool {
         if self.depth <= 1 {
             return false;
@@ -201,7 +202,7 @@ impl WriteBackThrottle {
         }
         self.open_window(at);
         if stays && let Some(ends) = &mut self.ends {
-            // Every window until `now` would show the same.
+            // Every window until `now` would have the same result.
             *ends = at + Nanos(((now - at).0 / self.window.0 + 1) * self.window.0);
         }
     }
@@ -226,7 +227,7 @@ impl WriteBackThrottle {
         self.ends = Some(at + self.window);
     }
 
-    /// When a window must end because it may wake a request; `None` if none waits.
+    /// End of a window that may wake a request; `None` if none waits.
     #[inline]
     pub fn next_event(&self) -> Option<Nanos> {
         self.ends.filter(|_| self.asleep.get() != [false; CLASSES])
@@ -248,13 +249,13 @@ impl WriteBackThrottle {
             Class::Discard => self.background,
             Class::Kswapd => self.depth,
             Class::Background if self.is_memory_short(now) => self.depth,
-            // What the flusher writes is marked as being in the background (`wbc_to_write_flags`).
+            // The flusher's writes are marked as background (`wbc_to_write_flags`).
             Class::Background if stream == FLUSHER || self.expects_reads(now) => self.background,
             Class::Background => self.normal,
         }
     }
 
-    /// A request of this class was admitted and not merged.
+    /// Counts an admitted request of this class that was not merged.
     pub fn admitted(&mut self, now: Nanos, class: Class) {
         self.in_flight[class as usize] += 1;
         if self.ends.is_none() {
@@ -263,8 +264,8 @@ impl WriteBackThrottle {
         }
     }
 
-    /// A request of this class is done or was merged (`wbt_rqw_done`). Waiting requests are woken only when there is room for several;
-    /// with a write cache in the device when none is left, unless memory is short.
+    /// Releases a request of this class that completed or was merged (`wbt_rqw_done`). Waiting requests are woken only when there is room
+    /// for several; with a write cache in the device only when none is left, unless memory is short.
     pub fn released(&mut self, now: Nanos, class: Class) {
         let in_flight = &mut self.in_flight[class as usize];
         *in_flight = in_flight.saturating_sub(1);
@@ -279,19 +280,19 @@ impl WriteBackThrottle {
         }
     }
 
-    /// A read was submitted.
+    /// Notes the submission of a read.
     #[inline]
     pub fn read_submitted(&mut self, now: Nanos) {
         self.last_read = Some(now);
     }
 
-    /// The device was given a read.
+    /// Notes the dispatch of a read to the device.
     #[inline]
     pub fn read_dispatched(&mut self, now: Nanos, id: RequestId) {
         self.watched.get_or_insert((id, now));
     }
 
-    /// The device has completed a request after `service`.
+    /// Notes the completion of a request after `service`.
     pub fn completed(&mut self, now: Nanos, id: RequestId, op: Op, service: Nanos) {
         self.catch_up(now);
         if op != Op::Read {
@@ -304,7 +305,7 @@ impl WriteBackThrottle {
         self.watched = self.watched.filter(|&(watched, _)| watched != id);
     }
 
-    /// A process that made pages dirty is being slowed down.
+    /// Notes that a process that dirtied pages is being slowed down.
     pub fn writer_sleeps(&mut self, now: Nanos) {
         self.catch_up(now);
         self.writer_slept = Some(now);
