@@ -23,7 +23,7 @@ use interface::{Declaration, VERSION};
 /// Why a library cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It cannot be opened, or does not define `seekwise_scheduler`.
+    /// It cannot be opened.
     #[error("{}: {source}", path.display())]
     Library {
         /// The library.
@@ -31,7 +31,7 @@ pub enum LoadError {
         /// The reason of the dynamic loader.
         source: libloading::Error,
     },
-    /// Its declaration is invalid.
+    /// Its declaration is missing or invalid.
     #[error("{}: {problem}", path.display())]
     Declaration {
         /// The library.
@@ -66,8 +66,11 @@ pub fn load(path: &Path) -> Result<&'static SchedulerSpec, LoadError> {
     let library = Box::leak(Box::new(unsafe { Library::new(file) }.map_err(failed)?));
     // SAFETY: a library that defines this symbol declares it as in `seekwise_scheduler.h`; it is never unloaded. The version is
     // checked before any other field is read.
-    let declaration = unsafe { &**library.get::<*const Declaration>(b"seekwise_scheduler\0").map_err(failed)? };
+    let symbol = unsafe { library.get::<*const Declaration>(b"seekwise_scheduler\0") };
     let wrong = |problem| LoadError::Declaration { path: path.to_owned(), problem };
+    let symbol = symbol.map_err(|_| wrong("it does not define seekwise_scheduler".to_owned()))?;
+    // SAFETY: as above; the symbol of an object is its address.
+    let declaration = unsafe { &**symbol };
     declare(declaration).map_err(wrong)
 }
 

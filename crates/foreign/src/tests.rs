@@ -33,7 +33,7 @@ fn a_scheduler_in_c_keeps_every_rule_and_serves_as_its_declaration_says() {
     let spec = load(&library).unwrap();
     assert_eq!((spec.name, spec.work_conserving, spec.tunables[1].name), ("good", true, "patience_ms"));
     check(spec, 64).unwrap();
-    let (again, values) = block::parse_among([&*spec].into_iter(), "good:patience_ms=20").unwrap();
+    let (again, values) = block::parse_among([spec].into_iter(), "good:patience_ms=20").unwrap();
     assert!(std::ptr::eq(again, spec) && values[1] == 20);
     assert!(std::ptr::eq(load(&library).unwrap(), spec), "a second time");
     let copy = folder.path().join("copy.so");
@@ -71,7 +71,7 @@ fn an_invalid_declaration_is_refused_with_the_reason() {
     let name = ".name = \"elevator-c\"";
     let faults = [
         ("newer", ".version = SEEKWISE_SCHEDULER_VERSION", ".version = 2", "version 2; 1 is known"),
-        ("unable", "\t.pick = pick,", "\t.pick = pick && 0 ? pick : NULL,", "the function pick is missing"),
+        ("unable", "\t.pick = pick,", "\t.pick = 0 ? pick : NULL,", "the function pick is missing"),
         ("nameless", name, ".name = NULL", "name is NULL"),
         ("taken", name, ".name = \"bfq\"", "there is a scheduler bfq already"),
         ("shouts", name, ".name = \"Shouts\"", "should be lower-case"),
