@@ -429,6 +429,12 @@ fn the_commands_of_the_page_about_schedulers_in_c_work_and_a_library_that_breaks
     assert!(
         text(&output.stderr).contains("elevator-c: pick dispatched request 12345, which is not queued; its results are not valid")
     );
+    // Only the command line loads libraries.
+    let plan = "loads = [\"recipes/etcd\"]\ndisks = [\"sata7200\"]\nschedulers = [\"./elevator.so\"]\n";
+    std::fs::write(folder.path().join("plan.toml"), plan).unwrap();
+    let output = shell("seekwise sweep plan.toml --output out");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("./elevator.so"), "{}", text(&output.stderr));
     let output = shell("seekwise simulate recipes/etcd --scheduler ./absent.so");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("./absent.so"), "{}", text(&output.stderr));
