@@ -17,7 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &["block"]),
     ("applier", &["block"]),
     ("uring", &[]),
-    ("foreign", &["block"]),
+    ("foreign", &["block", "sim"]),
     ("serve", &["block", "sim", "uring"]),
     ("terminal", &["progress", "report"]),
     ("control", &["block", "observe", "device-model"]),
