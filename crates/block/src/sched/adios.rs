@@ -1,4 +1,4 @@
-//! ADIOS, the adaptive deadline scheduler of CachyOS's kernels: deadlines by what it has learned of the device, and batches that the device
+//! ADIOS, the adaptive deadline scheduler of CachyOS's kernels: deadlines from a learned model of the device, and batches that the device
 //! should complete within a window of time.
 //!
 //! ```text
@@ -7,21 +7,21 @@
 //! writes     arrival + lat_target_write + prediction    others   ─┴─────────────▶ served  reads │ writes │ discards ─▶ device
 //!   sync.    arrival                                              while the predictions of all that was sent fit the window
 //! ```
-//! A batch is filled when the one that is served is empty, or when what is predicted for the requests in batches and at the device falls
-//! below a share of the window. Of a batch, reads go first, then writes.
+//! The next batch is filled when the one in service is empty, or when the predicted latency of the requests in batches and at the device
+//! falls below a share of the window. Within a batch, reads go first, then writes.
 //!
-//! Both reads and others waiting, reads go first until they have gone before others with earlier deadlines for long enough: the *bias* sums
-//! up what is predicted for those, weighted by the priority of reads, and turns then.
+//! If both reads and others wait, reads go first until they have preceded others with earlier deadlines for long enough: the *bias* sums
+//! the predicted latencies of such reads, weighted by the priority of reads, and then reverses.
 //!
-//! Until a read and a write of at most 4 KiB have completed, all requests leave in order of arrival; on a device that is only read, for good.
+//! Until a read and a write of at most 4 KiB have completed, all requests leave in order of arrival; on a device that is only read, always.
 //!
-//! A latency is the time between two completions, or from the dispatch to the completion where nothing else was sent. So it is the time for
-//! which a request occupied the device, and shrinks as the device serves several at once.
+//! A latency is the time between two completions, or from dispatch to completion if nothing else was in flight. So it is the time for which
+//! a request occupied the device, and shrinks as the device serves several at once.
 //!
-//! What differs from the source: it weights latencies of rotational devices by their seek distance and gives those a window of 22 ms, but a
-//! scheduler is not told here what the device is; a merged request counts with its whole size, while Linux keeps that of its first part
-//! (most merging there precedes the scheduler); the operations do not share a buffer of latencies. Flushes, which it treats as barriers,
-//! do not arrive here.
+//! Differences from the source: it weights latencies of rotational devices by their seek distance and gives those a window of 22 ms, but
+//! here a scheduler does not know the type of the device; a merged request counts with its whole size, while Linux keeps that of its first
+//! part (most merging there precedes the scheduler); the operations do not share a buffer of latencies. Flushes, which it treats as
+//! barriers, do not arrive here.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -44,7 +44,7 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "ADIOS 3.1.9, block/adios.c of its patch for Linux 6.18 (github.com/firelzrd/adios); not in mainline Linux",
     tunables: Tunables::TUNABLES,
     work_conserving: true,
-    // Between reads and others there is only the bias.
+    // Only the bias decides between reads and others.
     starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(Adios::new(limits, Tunables::of(values))),
@@ -98,7 +98,7 @@ const OPS: usize = 3;
 /// Lanes of the queue, and orders by deadline.
 const READS: usize = 0;
 const OTHERS: usize = 1;
-/// With `batch_order`: the list of a batch that holds what is sorted by position; the one before is for synchronous writes.
+/// With `batch_order`: the list of a batch that is sorted by position; the previous list is for synchronous writes.
 const SORTED: usize = 1;
 
 fn op_index(op: Op) -> usize {
@@ -113,7 +113,7 @@ fn lane(op: Op) -> usize {
     if op == Op::Read { READS } else { OTHERS }
 }
 
-/// What a nice level counts, in 1,024ths: each step a fifth less than the one before (`sched_prio_to_weight`, to a thousandth).
+/// The weight of a nice level in 1,024ths: each step a fifth less than the previous one (`sched_prio_to_weight`, to a thousandth).
 fn weight(nice: i64) -> u64 {
     let steps = nice.unsigned_abs() as u32;
     if nice < 0 { 1_024 * 5_u64.pow(steps) / 4_u64.pow(steps) } else { 1_024 * 4_u64.pow(steps) / 5_u64.pow(steps) }
@@ -133,15 +133,15 @@ impl Tunables {
     }
 }
 
-/// A request from its arrival to its completion. In a list once it has left the queue: in order of arrival, or in a batch.
+/// A request from arrival to completion. After it has left the queue it is in a list: in order of arrival, or in a batch.
 struct Entry {
-    /// As it was queued; as it is after merges once it has left the queue.
+    /// As queued; after it has left the queue, including merged requests.
     request: Request,
-    /// Its place in the queue, meaningless once it has left.
+    /// Its place in the queue, meaningless after it has left.
     slot: Option<Slot>,
     deadline: u64,
     key: u128,
-    /// Predicted latency once it has left the queue, in nanoseconds.
+    /// Predicted latency in nanoseconds, set when it leaves the queue.
     predicted: u64,
     links: Links,
 }
@@ -161,7 +161,7 @@ impl Linked for Entry {
 struct Batch {
     lists: [List; OPS],
     is_sorted: bool,
-    /// The one by position is served from its end.
+    /// Whether the list by position is served from its end.
     downwards: bool,
 }
 
@@ -174,7 +174,7 @@ impl Batch {
 struct Adios {
     tuning: Tunables,
     models: [Model; OPS],
-    /// Both reads and writes were predicted once; from then on deadlines decide (`models_stable`).
+    /// Whether both reads and writes were predicted once; from then on deadlines decide (`models_stable`).
     is_stable: bool,
     queue: Queue,
     entries: Slab<Entry>,
@@ -182,23 +182,23 @@ struct Adios {
     /// By deadline and number, reads and others.
     deadlines: [SortedList; 2],
     number: u64,
-    /// Below zero, others go first; in nanoseconds of weighted predictions.
+    /// If negative, others go first; in nanoseconds of weighted predictions.
     bias: i64,
-    /// Requests in order of arrival, as long as it is not stable.
+    /// Requests in order of arrival, until the models are stable.
     first_come: List,
     batches: [Batch; 2],
-    /// The batch that is served.
+    /// The batch in service.
     serving: usize,
-    /// Requests that left the queue and have not completed, and what was predicted for them, in nanoseconds.
+    /// Number of requests that left the queue and are not completed, and the sum of their predictions in nanoseconds.
     sent: u64,
     sent_predicted: u64,
-    /// The last completion, if anything was sent and not completed then.
+    /// Time of the last completion, if other requests were in flight then.
     last_completed: Option<Nanos>,
-    /// End of the last request that went to the device.
+    /// End of the last dispatched request.
     head: u64,
-    /// When the models are updated; `None` if no request has completed since.
+    /// Time of the next update of the models; `None` if no request has completed since the last.
     update_at: Option<Nanos>,
-    /// To sort a batch, kept for its memory: first sector, order so far, number.
+    /// Buffer for sorting a batch: first sector, order so far, number.
     places: Vec<(u64, usize, u32)>,
 }
 
@@ -226,7 +226,7 @@ impl Adios {
         }
     }
 
-    /// Updates the models when Linux's timer would. Their inputs do not change before the next call.
+    /// Updates the models if Linux's timer would have. Their inputs do not change before the next call.
     fn update(&mut self, now: Nanos) {
         let Some(at) = self.update_at.filter(|&at| at <= now) else { return };
         self.update_at = None;
@@ -238,7 +238,7 @@ impl Adios {
         &self.models[op_index(op)]
     }
 
-    /// The deadline in nanoseconds (`add_to_dl_tree`). Linux looks for `REQ_SYNC`, which it sets on synchronous writes and not on reads.
+    /// The deadline in nanoseconds (`add_to_dl_tree`). Linux checks `REQ_SYNC`, which it sets on synchronous writes but not on reads.
     fn deadline(&self, request: &Request) -> u64 {
         if request.op != Op::Read && request.sync {
             return request.arrival.0;
@@ -248,7 +248,7 @@ impl Adios {
     }
 
     fn add_entry(&mut self, request: Request, slot: Option<Slot>) -> u32 {
-        // A host that reuses an id did not report the first request's completion.
+        // If a host reuses an id, it did not report the first request's completion.
         self.remove(request.id);
         let deadline = self.deadline(&request);
         let key = u128::from(deadline & !QUANTUM) << 64 | u128::from(self.number);
@@ -282,7 +282,7 @@ impl Adios {
         self.sent_predicted += predicted;
     }
 
-    /// The request that enters the batch next, and whether it is one of the bias that goes before its time.
+    /// The request that enters the batch next: its lane, its number, and whether the bias makes it precede its deadline order.
     fn next(&self) -> Option<(usize, u32, bool)> {
         let first = |lane: usize| self.deadlines[lane].first().map(|(_, number)| number);
         let favoured = if self.bias < 0 { OTHERS } else { READS };
@@ -296,7 +296,7 @@ impl Adios {
         }
     }
 
-    /// Moves the bias away from a lane whose request went before its time.
+    /// Shifts the bias away from a lane whose request preceded its deadline order.
     fn turn_bias(&mut self, lane: usize, predicted: u64) {
         let (sign, nice) = if lane == READS { (-1, self.tuning.read_priority) } else { (1, 0) };
         if predicted == 0 {
@@ -307,7 +307,7 @@ impl Adios {
         }
     }
 
-    /// Fills the batch that is not served, while the predictions fit the window; with one request at least (`fill_batch_queues`).
+    /// Fills the batch that is not in service, while the predictions fit the window; with at least one request (`fill_batch_queues`).
     fn fill(&mut self) {
         let page = 1 - self.serving;
         let is_sorted = self.tuning.batch_order;
@@ -333,13 +333,13 @@ impl Adios {
             self.batches[page].lists[list].push_back(&mut self.entries, number);
             counts[op_index(op)] += 1;
         }
-        // As in Linux, a batch with at most one write stays as it is.
+        // As in Linux, a batch with at most one write is not sorted.
         if is_sorted && counts[op_index(Op::Write)] > 1 {
             self.sort(page);
         }
     }
 
-    /// Sorts the part of a batch that goes by position.
+    /// Sorts the part of a batch that is ordered by position.
     fn sort(&mut self, page: usize) {
         let list = &mut self.batches[page].lists[SORTED];
         self.places.clear();
@@ -352,7 +352,7 @@ impl Adios {
         }
     }
 
-    /// Serves the other batch from now on, by position from the end that is nearer (`update_elv_direction`).
+    /// Switches service to the other batch, by position from the nearer end (`update_elv_direction`).
     fn flip(&mut self) {
         self.serving = 1 - self.serving;
         let batch = &mut self.batches[self.serving];
@@ -365,7 +365,7 @@ impl Adios {
         }
     }
 
-    /// The next request of the batch that is served.
+    /// The next request of the batch in service.
     fn pop(&mut self) -> Option<u32> {
         let batch = &mut self.batches[self.serving];
         let index = batch.lists.iter().position(|list| !list.is_empty())?;
@@ -480,7 +480,7 @@ impl Scheduler for Adios {
         }
         self.queue.drain(out);
         out[begin..].sort_by_key(|request| request.arrival);
-        // What it has learned stays. Completions of what is at the device are not reported any more.
+        // The models are kept. Completions of requests at the device are not reported any more.
         (self.entries, self.by_id, self.deadlines) = Default::default();
         (self.sent, self.sent_predicted, self.last_completed) = (0, 0, None);
     }

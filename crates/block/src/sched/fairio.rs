@@ -31,8 +31,8 @@
 //!   short compared to the device queue, that is all the time, and arms move between tenants for one request each. So the automatic cycle
 //!   has room for twice `storage_load_threshold` requests of each tenant: one batch for disks to choose from, and one that follows.
 //! * **A tenant at its limit takes no part.** It is neither waited for nor counted in the shares until its limit lets its next request go,
-//!   and then returns as one that was idle. Reads and writes with limits of their own do not wait for each other.
-//! * **The device queue is bounded.** The next cycle begins only while less than two cycles' service is at the device, or fewer than
+//! * **A tenant at its limit takes no part.** It is neither waited for nor counted in the shares until its limit allows its next request,
+//!   and then returns like one that was idle. Reads and writes with separate limits do not wait for each other.
 //!   `storage_load_threshold` requests for each disk: a longer queue is better kept here.
 //!
 //! The paper ends cycles by the clock and compensates deviations over a window of observation of r cycles. Here the accounts are that
@@ -127,7 +127,7 @@ words! {
 /// A share should be worth this many batches of `storage_load_threshold` requests.
 const BATCHES: u32 = 2;
 
-/// The limits of a tenant, and its key in the list of those that wait for theirs.
+/// The limits of a tenant, and its key in the list of tenants that wait for their limits.
 #[derive(Default)]
 struct Limited {
     limiter: Option<Limiter>,
@@ -140,22 +140,22 @@ struct Fairio {
     queue: Queue,
     register: Register,
     accounts: Accounts,
-    /// By number; and the tenants that wait for their limits, by when these let them go.
+    /// Limits by tenant number; and the tenants that wait for their limits, by end of the wait.
     limits: Vec<Limited>,
     limited: SortedList,
     now: Nanos,
     flights: Flights,
-    /// Over the requests of all tenants.
+    /// Cost model over the requests of all tenants.
     cost: Cost,
-    /// Disk time reported for the request whose completion comes next.
+    /// Disk time reported for the next request to complete.
     reported_time: Option<Nanos>,
     last_completion: Nanos,
-    /// End of the last request, and how many sweeps of the elevator were completed.
+    /// End of the last request, and number of completed sweeps of the elevator.
     head: u64,
     sweep: u32,
-    /// How many requests are kept at the device while tenants with share left are waited for.
+    /// Number of requests that are kept at the device while tenants with share left are waited for.
     floor: u32,
-    /// The device's, while no tenant is held back.
+    /// The device's rate while no tenant is held back.
     rate: Rate,
     /// The current hold; `None` if there was none in this cycle.
     hold: Option<Hold>,
@@ -215,7 +215,7 @@ impl Fairio {
         placed.into()
     }
 
-    /// The next request of a tenant, and when its limits let it go.
+    /// The next request of a tenant, and the time at which its limits allow it.
     fn next(&self, number: usize) -> Option<(Slot, Nanos)> {
         next_within_limits(&self.queue, number, self.limiter(number), self.now, |lane| match self.set.order {
             Order::Arrival | Order::Share => self.queue.oldest(lane),
@@ -260,14 +260,14 @@ impl Fairio {
         self.accounts.settle(number, key, least);
     }
 
-    /// Lets tenants take part again whose limits have passed.
+    /// Releases tenants whose limits have passed.
     fn release(&mut self) {
         while let Some((_, number)) = self.limited.first().filter(|(key, _)| *key >> 64 <= u128::from(self.now.0)) {
             self.settle(number as usize);
         }
     }
 
-    /// Waits until `until`, or until a limit lets a tenant go.
+    /// Waits until `until`, or until a limit releases a tenant.
     fn wait(&self, until: Nanos) -> Pick {
         let limited = self.limited.first().map_or(Nanos::MAX, |(key, _)| Nanos((key >> 64) as u64));
         Pick::WaitUntil(until.min(limited).min(self.now + COMPLETION_BACKSTOP))
@@ -295,7 +295,7 @@ impl Fairio {
         Some(request)
     }
 
-    /// The cost of a request in nanoseconds as far as known in advance, and whether that is final.
+    /// The cost of a request in nanoseconds as far as it is known at dispatch, and whether that is final.
     fn charge_of(&mut self, now: Nanos, number: usize, request: &Request) -> (u64, bool) {
         let class = self.accounts.class_mut(number);
         if self.set.disk_time == Charge::Predicted
@@ -382,7 +382,7 @@ impl Scheduler for Fairio {
         let reported = self.reported_time.take();
         let before = core::mem::replace(&mut self.last_completion, now);
         let Some(Flight { number, charged, is_final, since }) = self.flights.end(request.id) else { return };
-        // Unless the device reports it: all its disks have worked for this request since the previous completion.
+        // Unless the device reports the time, assume that all its disks have worked for this request since the previous completion.
         let spacing = (now - before.max(since)).0.saturating_mul(u64::from(self.disks()));
         let took = reported.map_or(spacing, |reported| reported.0);
         self.rate.add(took);
@@ -433,7 +433,7 @@ impl Scheduler for Fairio {
         self.accounts.renumber(numbers.collect());
         (self.limits, self.limited) = (Vec::new(), SortedList::default());
         (self.hold, self.rate) = (None, Rate::new(roster.disks()));
-        // Merged requests stay as they are.
+        // Merged requests are kept as they are.
         self.queue.set_limits(&Limits { max_sectors: 0, ..limits });
         waiting.into_iter().for_each(|request| self.reinsert(request));
         self.queue.set_limits(&limits);

@@ -13,8 +13,8 @@
 //! dispatched on credit and charged to its process as a delay, so there is no debt to forgive; waits for a tag are measured as the time an
 //! eligible request waits for room at the device; requests that span periods do not prevent a speed-up; the model does not change with the
 //! type of device (`ioc_refresh_params`), its defaults are those of hard disks. A request is held for at most [`MAX_WAIT`], whatever its
-//! cost. Limits are those of the tenant's [`Rates`](crate::Rates): a large request counts as several operations, and waits for its
-//! predecessors only, where `block/blk-throttle.c` grants an allowance for a slice of 100 ms; a read behind a write waits for it.
+//! cost. Limits are those of the tenant's [`Rates`](crate::Rates): a large request counts as several operations, and waits only for its
+//! predecessors, while `block/blk-throttle.c` grants an allowance for a slice of 100 ms; a read behind a write waits for it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -77,10 +77,10 @@ tunables! {
     }
 }
 
-/// The longest time for which a tenant's next request waits for its clock.
+/// Maximum time for which a tenant's next request waits for its clock.
 const MAX_WAIT: Nanos = Nanos::from_millis(10_000);
 
-/// The longest sleep requested from a host.
+/// Maximum sleep requested from a host.
 const BACKSTOP: Nanos = Nanos::from_millis(30_000);
 
 /// A tenant's clock, and its use of its weight.
@@ -88,7 +88,7 @@ struct Group {
     weight: u64,
     /// With 16 fraction bits.
     in_use: u64,
-    /// It counts among the tenants that share the device.
+    /// Whether it counts among the tenants that share the device.
     active: bool,
     at_device: u32,
     clock: u64,
@@ -98,17 +98,17 @@ struct Group {
     used: u64,
     /// Its key in `due`; `None` if none of its requests are queued.
     key: Option<u128>,
-    /// The reading of the device's clock from which on its next request waits for the device only.
+    /// Reading of the device's clock from which its next request only waits for the device.
     may_go_from: u64,
-    /// Its next request waits for its limit, not for its clock.
+    /// Whether its next request waits for its limit, not for its clock.
     limited: bool,
-    /// Since when that is the next one.
+    /// Time since which that request is the next one.
     next_since: Nanos,
     limiter: Option<Limiter>,
 }
 
 impl Group {
-    /// When its limits let this request go; `now` if they do.
+    /// Time at which its limits allow this request; `now` if they do already.
     fn allowed_at(&self, now: Nanos, request: &Request) -> Nanos {
         self.limiter.as_ref().map_or(now, |limiter| limiter.ready_at(now, request))
     }

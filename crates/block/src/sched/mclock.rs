@@ -18,13 +18,13 @@
 //!   requests in its queue, a tenant with a reservation of 60 a second and four random reads at a time got 46 without this bound.
 //! * **Others are held back while a tenant is behind.** If its completions are more than 20 ms or one request behind its reservation, only
 //!   requests within reservations and its own go to the device, until it has caught up.
-//! * **A reservation that the disk cannot serve does not starve others.** The paper leaves it to admission control that reservations fit the
-//!   disk; else their tags are always due. If a tenant does not get nearer to its reservation in the time of 16 requests (at least 200 ms)
-//!   in which others were held back and the device had nothing of theirs, it goes by weight; but such tenants have at least half of the
-//!   requests at the device, so that they get about half of what the disk can do. After a second it is tried again.
-//! * **Tags of the queue are shared equally**, as requests that wait for a tag are seen by no scheduler.
+//! * **A reservation that the disk cannot serve does not starve others.** The paper leaves it to admission control to ensure that
+//!   reservations fit the disk; otherwise their tags are always due. If a tenant does not get closer to its reservation in the time of 16
+//!   requests (at least 200 ms) in which others were held back and had nothing at the device, it is served by weight; but such tenants have
+//!   at least half of the requests at the device, so that they get about half of the disk's throughput. After a second it is tried again.
+//! * **Tags of the queue are shared equally**, as no scheduler sees requests that wait for a tag.
 //!
-//! Without a roster each stream is a tenant with a weight of 1 and no other terms.
+//! Without a roster each stream is a tenant with a weight of 1 and neither reservation nor limit.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -55,14 +55,14 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
 
 /// Increment of the proportional tag per request, for a weight of 1.
 const SHARE: u64 = 1 << 32;
-/// The mean time between completions is over this many.
+/// Number of completions over which the mean time between them is taken.
 const SPACING_MEMORY: u64 = 32;
 
 /// A tenant's keys in the lists.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Places {
     reservation: Option<u128>,
-    /// In the list of tenants that may go by weight, or of those that must wait for their limit.
+    /// In the list of tenants that may be served by weight, or of those that wait for their limit.
     proportion: Option<u128>,
     limit: Option<u128>,
 }
@@ -70,10 +70,10 @@ struct Places {
 /// The keys of a tenant with a reservation and requests.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Watches {
-    /// In the list of tenants that are behind or were, or of those that are not, by when they will be.
+    /// In the list of tenants that are or were behind, or of those that are not, by the time at which they will be.
     watched: Option<u128>,
     behind: Option<u128>,
-    /// By how long its requests may take; `None` if the disk cannot serve its reservation.
+    /// By the maximum duration of its requests; `None` if the disk cannot serve its reservation.
     response: Option<u128>,
 }
 
@@ -84,7 +84,7 @@ struct Client {
     progress: Progress,
     at_device: u32,
     share: u64,
-    /// Of its last request.
+    /// Proportional tag of its last request.
     proportion: u64,
     is_waiting: bool,
     places: Places,
@@ -115,7 +115,7 @@ fn tag(key: u128) -> u64 {
     (key >> 64) as u64
 }
 
-/// Tenants whose reservations the disk cannot serve: their requests at the device, and the lowest proportional tag of those that may go.
+/// Tenants whose reservations the disk cannot serve: their requests at the device, and the lowest proportional tag of the eligible ones.
 #[derive(Default)]
 struct Unmet {
     at_device: u32,
@@ -132,15 +132,15 @@ struct MClock {
     /// Tenants within their limits by proportional tag; and those beyond, by the end of their wait.
     ready: SortedList,
     limited: SortedList,
-    /// Tenants with a reservation and requests: those that are behind or were, by number; those that are not, by when they will be; and
-    /// those that the disk can serve, by how long their requests may take.
+    /// Tenants with a reservation and requests: those that are or were behind, by number; those that are not, by the time at which they
+    /// will be; and those that the disk can serve, by the maximum duration of their requests.
     watched: SortedList,
     behind: SortedList,
     responses: SortedList,
     at_device: u32,
-    /// Of tenants with a reservation.
+    /// Number of requests of tenants with a reservation.
     reserved_at_device: u32,
-    /// Mean time between completions of a busy device in nanoseconds; and the last completion, until the device was idle.
+    /// Mean time between completions of a busy device in nanoseconds; and the last completion, reset when the device is idle.
     spacing: u64,
     last_completion: Option<Nanos>,
     /// The highest proportional tag served.
@@ -177,7 +177,7 @@ impl MClock {
         }
     }
 
-    /// A tenant's next request, and when its limits let it go.
+    /// A tenant's next request, and the time at which its limits allow it.
     fn next(&self, now: Nanos, number: usize) -> Option<(Slot, Nanos)> {
         let limiter = self.clients[number].limiter.as_ref();
         next_within_limits(&self.queue, number, limiter, now, |lane| self.queue.oldest(lane))
@@ -229,7 +229,7 @@ impl MClock {
         self.responses.move_entry(before.response, watches.response, number as u32);
     }
 
-    /// Moves tenants that have fallen behind to the list of those.
+    /// Moves tenants that have fallen behind to the list of tenants that are behind.
     fn watch(&mut self, now: Nanos) {
         while let Some((behind, number)) = self.behind.first().filter(|&(behind, _)| tag(behind) <= now.0) {
             self.behind.remove(behind);
@@ -246,7 +246,7 @@ impl MClock {
         }
     }
 
-    /// Dispatches a tenant's next request. By weight, that does not use up its reservation.
+    /// Dispatches a tenant's next request. One dispatched by weight does not use up its reservation.
     fn serve(&mut self, now: Nanos, number: usize, is_reserved: bool) -> Pick {
         let Some((slot, _)) = self.next(now, number) else { return Pick::Empty };
         let request = self.queue.take(slot);
@@ -267,7 +267,7 @@ impl MClock {
         Pick::Go(request)
     }
 
-    /// Until when others' requests are held back for a tenant with a reservation.
+    /// The time until which others' requests are held back for a tenant with a reservation; `None` if they are not.
     fn hold_until(&mut self, now: Nanos, number: usize) -> Option<Nanos> {
         let is_alone = self.at_device <= self.reserved_at_device;
         let progress = &mut self.clients[number].progress;
@@ -281,7 +281,7 @@ impl MClock {
         until
     }
 
-    /// The tenant whose request is due by its reservation; of several the one with the lowest tag.
+    /// The tenant whose request is due by its reservation, the one with the lowest tag; `None` if none is due.
     fn due(&mut self, now: Nanos) -> Option<usize> {
         while let Some((_, number)) = self.reservations.first().filter(|&(reservation, _)| tag(reservation) <= now.0) {
             let number = number as usize;
@@ -293,8 +293,8 @@ impl MClock {
         None
     }
 
-    /// Whether a request may go by weight although tenants with reservations have requests: the tenant that may send it, or until when
-    /// none may.
+    /// Whether a request may be dispatched by weight although tenants with reservations have requests: the tenant that may send it, or the
+    /// time until which none may.
     fn by_weight(&mut self, now: Nanos, first: usize) -> Result<usize, Nanos> {
         let mut held_until: Option<Nanos> = None;
         let mut unmet = Unmet::default();
@@ -328,12 +328,12 @@ impl MClock {
                 None => {}
             }
         }
-        // Its own requests need no room beside themselves.
+        // Its own requests need not leave room for themselves.
         let room = self.responses.first_but(first as u32).map_or(u64::MAX, |(response, _)| tag(response) / self.spacing.max(1));
         if u64::from(self.at_device) >= room.max(1) { Err(now + COMPLETION_BACKSTOP) } else { Ok(chosen) }
     }
 
-    /// Learns how fast the device completes requests while it is busy.
+    /// Learns the rate at which the device completes requests while it is busy.
     fn learn_spacing(&mut self, now: Nanos) {
         if let Some(before) = self.last_completion {
             let spacing = (now - before).0;
@@ -343,7 +343,7 @@ impl MClock {
         self.last_completion = (self.at_device > 0).then_some(now);
     }
 
-    /// Starts the share of a tenant that was idle at the present.
+    /// Starts the share of a tenant that was idle at the current tag.
     fn wake(&mut self, number: usize) {
         let lowest = self.ready.first().map_or(self.served, |(first, _)| tag(first));
         let client = &mut self.clients[number];
@@ -384,7 +384,7 @@ impl Scheduler for MClock {
                 Err(until) => held_until = Some(until.0),
             }
         }
-        // One whose reservation turned out to be served is due again.
+        // A tenant whose reservation turned out to be served is due again.
         if let Some(number) = self.due(now) {
             return self.serve(now, number, true);
         }

@@ -15,9 +15,10 @@
 //! Requests of a volume leave in *slots* of reference time, within which another scheduler orders them. A slot ends early if another volume
 //! is at its latest start, unless both are late already: then the host is overloaded, and batching helps most.
 //!
-//! A request at the device cannot be preempted. So a request that is not at its latest start goes only if the work at the device, itself
-//! included, lets every other volume that has a request, or is about to issue one, have the device in time ([`guard`], [`admission`]). The
-//! time for that work is learned from completions ([`backlog`]), so parallel units are kept busy although no device says how many it has.
+//! A request at the device cannot be preempted. So a request that is not at its latest start is dispatched only if the work at the device,
+//! including it, lets every other volume that has a request, or is about to issue one, have the device in time ([`guard`], [`admission`]).
+//! The time for that work is learned from completions ([`backlog`]), so parallel units are kept busy although no device reports their
+//! number.
 //! A disk that serves the nearest request first keeps one that is far away waiting for as long as nearer ones come. So on a single disk
 //! nothing with a later due time follows a request that would be late if it were served last of all. A
 //! request that is always too long goes so rarely that it makes at most one in a hundred responses late, but after ten times
@@ -68,9 +69,9 @@ enum Turn {
     Due(usize),
     /// No volume is; this one has the lowest tag.
     Spare(usize),
-    /// It has waited too long for others to make room for its requests.
+    /// It has waited too long for the others to leave room for its requests.
     Preemption(usize),
-    /// Nothing is to be sent before this time.
+    /// Nothing is dispatched before this time.
     Later(Nanos),
 }
 
@@ -86,23 +87,23 @@ struct YouChoose {
     starts: SortedList,
     /// Volumes with queued requests, by tag: those with a guarantee, and those without.
     tags: [SortedList; 2],
-    /// When each volume with a guarantee must have the device.
+    /// Deadlines by which volumes with a guarantee must have the device.
     deadlines: Deadlines,
-    /// Volumes at their limits, and those without requests whose deadlines change with time, by when.
+    /// Volumes at their limits, and those without requests whose deadlines change with time, by the time of the change.
     expiries: SortedList,
     /// Number of preemptions.
     preemptions: u32,
-    /// Since a volume without a guarantee was last served, the device had room for one, but its request would have occupied it for too
-    /// long.
+    /// Whether, since a volume without a guarantee was last served, the device had room for one but its request would have occupied it for
+    /// too long.
     refused: bool,
-    /// The worst-case response on the reference disk, of the volume with the shortest.
+    /// The shortest worst-case response on the reference disk of any volume.
     shortest_tail: Low,
     /// The volume with an open slot.
     current: Option<usize>,
     /// Queued requests; and volumes with requests in flight.
     waiting: usize,
     active: usize,
-    /// Progress of the reference disks' time where the host cannot keep up with them.
+    /// Progress of the reference disks' time if the host cannot keep up with them.
     progress: Nanos,
     /// The highest tag served from spare capacity.
     spare_time: u64,
@@ -112,18 +113,18 @@ struct YouChoose {
     /// Last dispatch of a volume without a guarantee, or the last time that none had requests.
     best_effort_served: Nanos,
     backlog: Backlog,
-    /// Volumes with requests in flight, by when the oldest of them must be done.
+    /// Volumes with requests in flight, by the time at which the oldest of them must be done.
     dues: SortedList,
-    /// The most requests at the device; on a single disk at first.
+    /// Maximum number of requests at the device; for a single disk the initial one.
     bound: Bound,
-    /// Volumes of a single disk that have or expect requests, by how many they bear at the device.
+    /// Volumes of a single disk that have or expect requests, by the number of requests at the device that they tolerate.
     bounds: SortedList,
-    /// Disk time reported for the request whose completion comes next, divided by the number of disks.
+    /// Disk time reported for the next request to complete, divided by the number of disks.
     reported_time: Option<Nanos>,
-    /// For how long requests keep the device busy, by size.
+    /// Time for which requests keep the device busy, by size.
     cost: Cost,
     rate: Exchange,
-    /// Time of the last event, as a new roster comes without a time.
+    /// Time of the last event, because a new roster is set without a time.
     now: Nanos,
 }
 
@@ -256,8 +257,8 @@ impl YouChoose {
 
     // The clocks.
 
-    /// The reference disks' time: `now`, or if the host cannot keep up with them their progress, so that a volume that returns starts next
-    /// to the others and not behind them.
+    /// The reference disks' time: `now`, or their progress if the host cannot keep up with them, so that a volume that returns starts
+    /// beside the others and not behind them.
     fn reference_now(&self, now: Nanos) -> Nanos {
         let first = self.starts.first().map(|(_, number)| &self.volumes[number as usize]);
         match first.filter(|volume| volume.due().is_some_and(|due| due < now)) {
@@ -276,7 +277,7 @@ impl YouChoose {
         if let Some((_, ready_at)) = next {
             volume.set_ready(ready_at);
         }
-        // A volume at its limit has nothing to ask for until it may go on.
+        // A volume at its limit requests nothing until its limit has passed.
         let is_ready = volume.is_ready(now);
         let start = volume.latest_start().filter(|_| is_ready).map(|start| key(start.0, number));
         let tag = (volume.waiting > 0 && is_ready).then(|| key(volume.tag, number));
@@ -299,7 +300,7 @@ impl YouChoose {
         volume.places = Places { start, tag, expiry, bears, due, ..volume.places };
     }
 
-    /// Updates volumes that may go on after their limits, and deadlines of those that have had no requests for long enough.
+    /// Updates volumes whose limits have passed, and deadlines of those that have had no requests for long enough.
     fn end_silences(&mut self, now: Nanos) {
         while let Some((_, number)) = self.expiries.first().filter(|&(until, _)| number_of(until) <= now.0) {
             self.update_places(now, number as usize);
@@ -335,9 +336,9 @@ impl YouChoose {
         self.bounds.first().map_or(self.bound.most(), |(most, _)| number_of(most))
     }
 
-    /// Which volume goes in place of this one, so that no request of another with an earlier due time becomes late; `None`: that one's
-    /// requests are all at the device. Of two that are late already the clocks decide. On devices with several units a request may wait for
-    /// one of them, and the others would stand idle for it.
+    /// The volume to serve instead of this one, so that no request of another with an earlier due time becomes late; `None`: that one's
+    /// requests are all at the device. Between two that are late already the clocks decide. On devices with several units a request may
+    /// wait for one of them while the others would be idle.
     fn not_overtaking(&self, now: Nanos, number: usize) -> Option<usize> {
         if !self.register.roster().has_one_arm() {
             return Some(number);
@@ -358,7 +359,7 @@ impl YouChoose {
 
     /// Shares spare capacity while no volume is at its latest start; `first` is the earliest latest start with its volume.
     ///
-    /// It is not given to a volume whose request would delay another with requests now or soon for longer than that can wait.
+    /// It is not given to a volume whose request would delay another volume with requests, now or soon, for longer than that can wait.
     fn turn_to_spare(&mut self, now: Nanos, open: Option<usize>, first: Option<(Nanos, usize)>) -> Turn {
         let expiry = self.expiries.first().map(|(until, _)| Nanos(number_of(until)));
         let times = [first.map(|(start, _)| start), expiry, Some(now + COMPLETION_BACKSTOP)];
@@ -385,19 +386,20 @@ impl YouChoose {
         Turn::Later(later)
     }
 
-    /// Another volume that must have the device before it has done a further request of this volume, and by when.
+    /// Another volume that must have the device before a further request of this volume would be done, and its deadline; `None` if there is
+    /// none.
     fn blocker(&self, now: Nanos, number: usize) -> Option<(usize, Nanos)> {
         let volume = &self.volumes[number];
         if volume.cost.mean().is_none() && volume.work_at_device() > Nanos::ZERO {
-            // How long its requests take shows when the first is done.
+            // The duration of its requests is known after the first completion.
             return self.deadlines.first(now, number);
         }
         let until = now + self.backlog.work() + self.next_cost(number);
         self.deadlines.first(now, number).filter(|&(_, deadline)| deadline < until)
     }
 
-    /// Whether the device should rather serve a volume than be idle because of another one that may issue a request: that has time for it,
-    /// whatever it learned about queues of requests at the device; or both have guarantees, and the request is not much larger than its own.
+    /// Whether to serve a volume rather than keep the device idle for another one that may issue a request: if that has time for it,
+    /// regardless of its learned slack; or if both have guarantees, and the request is not much larger than the other's own.
     fn bears(&self, other: usize, number: usize) -> bool {
         let [other, volume] = [other, number].map(|number| &self.volumes[number]);
         if self.backlog.count() > 0 || other.waiting > 0 {
@@ -409,12 +411,12 @@ impl YouChoose {
         !is_larger && (has_time || volume.is_guaranteed())
     }
 
-    /// The next request of a volume that is in no slot yet, and when its limits let it go.
+    /// The next request of a volume that is in no slot yet, and the time at which its limits allow it.
     fn next(&self, now: Nanos, number: usize) -> Option<(Slot, Nanos)> {
         next_within_limits(&self.queue, number, self.volumes[number].limiter(), now, |lane| self.queue.oldest(lane))
     }
 
-    /// For how long the next request of a volume keeps the device busy.
+    /// Expected time for which the next request of a volume keeps the device busy.
     fn next_cost(&self, number: usize) -> Nanos {
         let sectors = self.next(self.now, number).map_or(0, |(next, _)| self.queue.request(next).sectors);
         Nanos(self.volumes[number].cost.estimate(sectors, &self.cost))
@@ -436,7 +438,7 @@ impl YouChoose {
         lowest
     }
 
-    /// Whether volumes without a guarantee have waited too long to be held back any further.
+    /// Whether volumes without a guarantee have waited too long to be held back further.
     fn waited_long(&self, now: Nanos) -> bool {
         now >= self.best_effort_served + Nanos(self.tuning.best_effort_wait.0.saturating_mul(LONG_WAIT_FACTOR))
     }
@@ -449,14 +451,15 @@ impl YouChoose {
 
     // Dispatch.
 
-    /// Reference time of a slot: with few waiting volumes it is longer, so that one of each adds up to the shortest worst-case response among them.
+    /// Reference time of a slot: longer with few waiting volumes, so that one slot of each adds up to the shortest worst-case response
+    /// among them.
     fn slot_length(&self) -> Nanos {
         let waiting = self.starts.len().max(1) as u64;
         self.tuning.slot.max(Nanos(self.shortest_tail.get().0 / waiting))
     }
 
-    /// The reference time of a request of a volume; without a reference disk that of its time on this device, at least what makes a slot of
-    /// [`MAX_IN_SLOT`] requests.
+    /// The reference time of a request of a volume; without a reference disk its time on this device, at least the part of a slot that
+    /// limits it to [`MAX_IN_SLOT`] requests.
     fn slot_time(&self, number: usize, request: &Request) -> Nanos {
         let least = Nanos(self.tuning.slot.0 / u64::from(MAX_IN_SLOT));
         if self.volumes[number].is_guaranteed() {

@@ -290,23 +290,23 @@ impl Accounts {
         self.ready.first().map(|(_, number)| number as usize)
     }
 
-    /// The tenant with the least disk time given among those that used their share.
+    /// The tenant that was served least among those that used their share.
     pub(super) fn first_upheld(&self) -> Option<usize> {
         self.upheld.first().map(|(_, number)| number as usize)
     }
 
-    /// The next tenant that was upheld and has share again.
+    /// The next tenant that was upheld and has share left again.
     pub(super) fn first_below_line(&self) -> Option<usize> {
         self.upheld.first().filter(|(key, _)| key >> 32 < self.line).map(|(_, number)| number as usize)
     }
 
-    /// The tenant with the least disk time given among those with share left and nothing queued.
+    /// The tenant that was served least among those with share left and nothing queued.
     pub(super) fn away_with_share(&self) -> Option<usize> {
         self.away.first().filter(|(key, _)| key >> 32 < self.line).map(|(_, number)| number as usize)
     }
 
     /// Sets the next line. `fixed`: the cycle's service in nanoseconds; `None`: room for as many requests of each tenant as are needed to
-    /// know their mean, and for as many as make a batch.
+    /// know their mean, and to form a batch.
     pub(super) fn begin_cycle(&mut self, fixed: Option<u64>, disks: u32) {
         self.cycle += 1;
         self.service = fixed.unwrap_or_else(|| {
@@ -337,7 +337,7 @@ mod tests {
             (0..10).for_each(|_| accounts.record_unused_share(0, 20));
             accounts.classes[0].waited_for_from - accounts.cycle - 1
         };
-        // 20 of 100 ms are 2 s; of shorter cycles 20 as well.
+        // 20 cycles of 100 ms are 2 s; of shorter cycles 20 as well.
         assert_eq!([50, 100, 500, 1_000, 5_000].map(cycles), [20, 20, 4, 2, 1]);
     }
 }

@@ -15,7 +15,7 @@ pub enum Stable {
 }
 
 impl Stable {
-    /// How many requests of the class a cycle should have room for (NumRequests, from the paper's two examples).
+    /// Number of requests of the class that a cycle should have room for (NumRequests, from the paper's two examples).
     pub const fn requests(self) -> u32 {
         match self {
             Stable::No => 17,
@@ -31,13 +31,14 @@ pub struct CycleClass {
     pub weight: u32,
     /// Mean disk time of a request (ServiceRequest).
     pub request: Nanos,
-    /// How many of its requests a cycle should have room for (NumRequests): [`Stable::requests`], or a value in between.
+    /// Number of its requests that a cycle should have room for (NumRequests): [`Stable::requests`], or a value in
+    /// between.
     pub requests: u32,
 }
 
-/// The shortest cycle in whose share each class has room for its requests (equation 3), rounded up to 100 ms.
+/// The shortest cycle in which each class's share has room for its requests (equation 3), rounded up to 100 ms.
 ///
-/// That is wall time with all `disks` busy. Without classes it is 100 ms.
+/// In wall time with all `disks` busy. 100 ms without classes.
 pub fn cycle_length(classes: &[CycleClass], disks: u32) -> Nanos {
     let weights: u128 = classes.iter().map(|class| u128::from(class.weight.max(1))).sum();
     let service = classes.iter().map(|class| {

@@ -1,4 +1,4 @@
-//! Holding back tenants that used their share while others may return, only as far as it helps those.
+//! Holds back tenants that used their share while others may return, only as far as that helps the others.
 
 use super::Fairio;
 use crate::Nanos;
@@ -12,23 +12,23 @@ const PATIENCE: u64 = 2;
 /// Lower bound of the limit: the device is not idle while requests wait.
 const LEAST: u32 = 1;
 
-/// When a tenant gets ahead, the limit is lowered by this fraction.
+/// Fraction by which the limit is lowered when a tenant gets ahead.
 const FEWER: u32 = 8;
 
 /// A period in which tenants that used their share are held back, because others may return.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     since: Nanos,
-    /// When the others have had enough time.
+    /// End of the time granted to the others.
     until: Nanos,
-    /// The tenant that is furthest behind, and what it was charged meanwhile, in nanoseconds.
+    /// The tenant that is furthest behind, and its charges during the hold in nanoseconds.
     awaited: usize,
     charged: u64,
     /// The limit before the hold.
     floor: u32,
-    /// A tenant that used its share was refused.
+    /// Whether a tenant that used its share was refused.
     has_refused: bool,
-    /// A tenant that used its share got far ahead.
+    /// Whether a tenant that used its share got far ahead.
     is_unfair: bool,
 }
 
@@ -39,8 +39,8 @@ impl Hold {
 }
 
 impl Fairio {
-    /// Accounts for a dispatch during a hold. If the tenant is far ahead of others, these have to wait behind its requests at the device,
-    /// so the limit is lowered.
+    /// Accounts for a dispatch during a hold. If the tenant is far ahead of others, these have to wait for its requests at the device, so
+    /// the limit is lowered.
     pub(super) fn count_while_held(&mut self, number: usize, has_share: bool, charged: u64) {
         let at_device = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
         let Some(hold) = &mut self.hold else { return };
@@ -70,7 +70,7 @@ impl Fairio {
         self.floor = self.floor.saturating_add(u32::from(is_too_low));
     }
 
-    /// A new hold for a tenant from `now` on.
+    /// Starts a hold for a tenant at `now`.
     fn hold_from(&self, now: Nanos, awaited: usize) -> Hold {
         let work = self.accounts.service().saturating_add(self.flights.charged());
         let until = now + Nanos(self.rate.time_for(work.saturating_mul(PATIENCE)));
@@ -78,7 +78,7 @@ impl Fairio {
         Hold { since: now, until, awaited, charged: 0, floor, has_refused: false, is_unfair: false }
     }
 
-    /// Until when to wait for a tenant with share left and nothing queued; `None` if none is worth waiting for.
+    /// The time until which to wait for a tenant with share left and nothing queued; `None` if none is worth waiting for.
     pub(super) fn await_return(&mut self, now: Nanos) -> Option<Nanos> {
         while let Some(number) = self.accounts.away_with_share() {
             let limit = self.hold.get_or_insert(self.hold_from(now, number)).until;
@@ -107,13 +107,13 @@ impl Fairio {
         None
     }
 
-    /// Whether to extend the hold although its time is over: because fewer requests of others can be kept at the device, or because the
-    /// awaited tenants use the disks in proportion to their weights, and so will reach their share.
+    /// Whether to extend the hold beyond its end: because fewer requests of others can be kept at the device, or because the awaited
+    /// tenants use the disks in proportion to their weights, and so will reach their share.
     fn extend_hold(&mut self, now: Nanos, number: usize) -> bool {
         let Some(hold) = self.hold else { return false };
         let usual = self.rate.work_in((now - hold.since).0);
         if self.floor <= LEAST && hold.awaited == number && hold.charged < self.accounts.part_of(number, usual) {
-            // It did not help.
+            // The hold did not help.
             self.floor = hold.floor;
             return false;
         }

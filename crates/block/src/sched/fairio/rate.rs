@@ -1,13 +1,13 @@
-//! How much disk time the device works in a time: less than the time of all its disks if tenants have few requests, and more than that of a
-//! single one if it is flash with several units.
+//! Disk time that the device works per unit of time: less than that of all its disks if tenants have few requests, and more than that of a
+//! single one for flash with several units.
 
 use crate::Nanos;
 
 /// Length of the memory, in spans.
 const MEMORY: f64 = 16.0;
-/// The same for lower rates in spans in which tenants were held back.
+/// Length of the memory for lower rates in spans in which tenants were held back.
 const HELD_MEMORY: f64 = 256.0;
-/// Where a cache serves almost all requests, a cycle is not waited for without end.
+/// Minimum rate: if a cache serves almost all requests, the wait for a cycle stays bounded.
 const LEAST_RATE: f64 = 0.1;
 /// Completions come in bursts: a span is at least this long.
 const SPAN: u64 = 50_000_000;
@@ -18,7 +18,7 @@ pub(super) struct Rate {
     rate: f64,
     spans: f64,
     since: Nanos,
-    /// Since when the device has had nothing to do; that time is no part of a span.
+    /// Start of the device's idle time, which is excluded from spans; `None` while it is busy.
     idle_since: Option<Nanos>,
     done: u64,
     is_held: bool,

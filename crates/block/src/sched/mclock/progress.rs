@@ -1,15 +1,15 @@
-//! How far a tenant's completions are behind its reservation.
+//! Lag of a tenant's completions behind its reservation.
 
 use crate::Nanos;
 
-/// A tenant may be this far behind: a twentieth of a second, over which users expect reservations to hold, less what is at the device
-/// when that is noticed.
+/// Tolerated lag: a twentieth of a second, over which users expect reservations to hold, less the requests at the device when it is
+/// noticed.
 const SLACK: Nanos = Nanos::from_millis(20);
-/// Requests of others are held back for the time of this many of its requests, and longer only while the tenant catches up. With random
+/// Others' requests are held back for the time of this many of its requests, and longer only while the tenant catches up. With random
 /// requests of a hard disk, whose times differ by a third, a tenant that alone gets 1.4 times its reservation then gains four standard
 /// deviations.
 const PATIENCE: u64 = 16;
-/// That time is at least and at most this.
+/// Lower and upper bound of that time.
 const LEAST_PATIENCE: Nanos = Nanos::from_millis(200);
 const MOST_PATIENCE: Nanos = Nanos::from_millis(1_000);
 /// Next trial of a reservation that the disk could not serve: after the time over which users expect reservations to hold.
@@ -18,15 +18,15 @@ const RETRY: Nanos = Nanos::from_millis(1_000);
 /// The progress of a tenant with a reservation. Its clock runs while it has requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
-    /// Time up to which its completions fulfil the reservation; what is above that is not saved up.
+    /// Time up to which its completions fulfil the reservation; an excess is not saved up.
     fulfilled_until: Nanos,
     /// Time for which the last request fulfils it.
     span: Nanos,
-    /// When it ran out of requests; `None` while it has some.
+    /// Time at which it ran out of requests; `None` while it has some.
     idle_since: Option<Nanos>,
-    /// Since when others are held back for it, and how far it was behind then.
+    /// Start of the hold for it, and its lag then; `None` if others are not held back.
     held: Option<(Nanos, Nanos)>,
-    /// The disk could not serve the reservation. That is tried again at this time.
+    /// Time of the next trial of a reservation that the disk could not serve; `None` if it could.
     unmet_until: Option<Nanos>,
 }
 
@@ -35,7 +35,7 @@ impl Progress {
         Progress { idle_since: Some(Nanos::ZERO), ..Progress::default() }
     }
 
-    /// It has a request, which fulfils its reservation for `span`.
+    /// Notes its next request, which fulfils its reservation for `span`.
     pub(super) fn arrived(&mut self, now: Nanos, span: Nanos) {
         self.span = span;
         if let Some(since) = self.idle_since.take() {
@@ -45,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// A request completed, which fulfils its reservation for `span`. `is_last`: it has no others.
+    /// Notes a completion, which fulfils its reservation for `span`. `is_last`: it has no other requests.
     pub(super) fn completed(&mut self, now: Nanos, span: Nanos, is_last: bool) {
         self.fulfilled_until = (self.fulfilled_until + span).min(now);
         if is_last {
@@ -53,25 +53,25 @@ impl Progress {
         }
     }
 
-    /// Forgets the time so far: its requests were handed over to another scheduler.
+    /// Resets its progress: its requests were handed over to another scheduler.
     pub(super) fn drained(&mut self, now: Nanos) {
         *self = Progress { idle_since: Some(now), fulfilled_until: now, held: None, ..*self };
     }
 
-    /// Whether the disk could not serve the reservation when it was last tried.
+    /// Whether the disk could not serve the reservation in the last trial.
     pub(super) fn is_unmet(&self) -> bool {
         self.unmet_until.is_some()
     }
 
-    /// From when on it is behind if nothing completes; `None` if it is or was, so that [`hold_until`](Progress::hold_until) has to be asked
-    /// each time.
+    /// The time from which it is behind if nothing completes; `None` if it is or was behind, so that [`hold_until`](Progress::hold_until)
+    /// has to be called each time.
     pub(super) fn behind_from(&self) -> Option<Nanos> {
         let is_watched = self.held.is_some() || self.unmet_until.is_some();
         (!is_watched).then(|| self.fulfilled_until + SLACK.max(self.span) + Nanos(1))
     }
 
-    /// Until when others' requests are to be held back for it, because it is behind; `None` if it is not, or if that does not help.
-    /// `is_alone`: the device has no requests of tenants without a reservation.
+    /// The time until which others' requests are held back because it is behind; `None` if it is not, or if that does not help. `is_alone`:
+    /// the device has no requests of tenants without a reservation.
     pub(super) fn hold_until(&mut self, now: Nanos, is_alone: bool) -> Option<Nanos> {
         if self.unmet_until.is_some_and(|until| now < until) {
             self.fulfilled_until = now;
@@ -101,7 +101,7 @@ impl Progress {
         Some(now + patience)
     }
 
-    /// How long its requests may take if `count` of them at a time are to fulfil the reservation (Little's law).
+    /// Maximum duration of its requests with which `count` of them at a time fulfil the reservation (Little's law).
     pub(super) fn longest_response(&self, count: usize) -> Nanos {
         Nanos(self.span.0.saturating_mul(count as u64))
     }

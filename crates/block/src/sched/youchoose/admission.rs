@@ -1,4 +1,4 @@
-//! Whether a request may go to the device, given how long all other volumes can do without it.
+//! Decides whether a request may be dispatched, given how long all other volumes can do without the device.
 //!
 //! ```text
 //! a volume with …                             can be delayed until              list
@@ -6,20 +6,20 @@
 //! ── none of them queued, but some soon       now + think + slack as well       by slack
 //! none in flight, none expected before t      t + slack                         by time; from t on by slack
 //! ```
-//! A volume's own requests at the device delay it no more than on its reference disk, so what counts for it is the work of others: its place
-//! is later by the delay that its own work causes.
+//! A volume's own requests at the device delay it no more than on its reference disk, so only the work of others counts: its deadline is
+//! later by the delay that its own work causes.
 
 use crate::Nanos;
 use crate::sorted::SortedList;
 
 use super::{key, number_of};
 
-/// When a volume must have the device at the latest; `None`: not because of that.
+/// The latest time at which a volume must have the device; `None`: not bounded that way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Deadline {
     /// At this time.
     pub(super) at: Option<Nanos>,
-    /// This long after any time from now on.
+    /// This long after the current time, whatever that is.
     pub(super) after: Option<Nanos>,
 }
 
@@ -49,7 +49,7 @@ impl Deadlines {
         *place = next;
     }
 
-    /// The volume other than `but` that must have the device first, and when.
+    /// The volume other than `but` that must have the device first, and its deadline.
     pub(super) fn first(&self, now: Nanos, but: usize) -> Option<(usize, Nanos)> {
         let by_slack = first_other(&self.by_slack, but).map(|(slack, number)| (now + slack, number));
         let all = first_other(&self.by_time, but).into_iter().chain(by_slack);
@@ -57,7 +57,7 @@ impl Deadlines {
     }
 }
 
-/// Of a list by time, the first volume other than `but`, with its time.
+/// The first volume of a list by time other than `but`, with its time.
 pub(super) fn first_other(list: &SortedList, but: usize) -> Option<(Nanos, usize)> {
     list.first_but(but as u32).map(|(key, number)| (Nanos(number_of(key)), number as usize))
 }

@@ -1,4 +1,4 @@
-//! How long a volume can do without the device, as a request that is there cannot be preempted.
+//! How long a volume can do without the device, since requests at the device cannot be preempted.
 //!
 //! ```text
 //! completion  next request            worst-case response on its reference disk
@@ -8,18 +8,18 @@
 //! ```
 //! One in a hundred responses may be later than on the reference disk, so the common worst case there counts, not each request's own time.
 //! A volume that has always paused before its next request is not expected earlier. The worst cases of two times rarely coincide, and
-//! caches continue to work after a completion, so slack is corrected by whether responses are late *because of others*: they took longer than
-//! the worst case, or are later than the reference disk's on average, and would not be without the time for which they waited here and what
-//! the device did for others while they were there. A device that reorders can let a request wait for long, so a request that is there counts
-//! as one that waits: the later it is, the fewer others follow it. The average matters with two requests in flight: otherwise every other one is late,
-//! and its successor is issued late.
+//! caches continue to work after a completion, so slack is corrected by whether responses are late *because of others*: they took longer
+//! than the worst case, or are later than the reference disk's on average, and would not be without the time for which they waited here and
+//! the device's work for others while they were there. A device that reorders can delay a request for long, so a request at the device
+//! counts as a waiting one: the later it is, the fewer others follow it. The average matters with two requests in flight: otherwise every
+//! other one is late, and its successor is issued late.
 
 use crate::Nanos;
 
 /// A volume that issues no request for this time after it was expected is no longer waited for.
 pub(super) const MAX_SILENCE: Nanos = Nanos::from_millis(1_000);
 
-/// Of this many responses, one may be late because of permitted delays by others, and one because of preemptions. One in a hundred may be
+/// One of this many responses may be late because of permitted delays by others, and one because of preemptions. One in a hundred may be
 /// later than on the reference disk.
 const ONE_IN: u64 = 256;
 /// Number of steps in which all slack is lost if others occupy the device for too long.
@@ -65,7 +65,7 @@ pub(super) struct Response {
     pub(super) took: Nanos,
     /// Completion time on the reference disk, if all earlier requests had been answered in time.
     pub(super) reference_done: Nanos,
-    /// Its time at the device without what the device did for others meanwhile.
+    /// Its time at the device without the device's work for others meanwhile.
     pub(super) own: Nanos,
 }
 
@@ -81,18 +81,18 @@ pub(super) struct Guard {
     /// Correction of the slack, in nanoseconds. Positive as the worst cases of `tail` and `own` rarely coincide; negative for work that
     /// others leave in a device's cache, and for requests that overtake.
     learned: i64,
-    /// How much earlier than on the reference disk its requests completed, less what was used up since, at most the worst-case response.
-    /// While it is positive, requests are in time on average, and so are those that follow a completion.
+    /// Time by which its requests completed earlier than on the reference disk, less later use, at most the worst-case response. While it
+    /// is positive, requests are in time on average, and so are those that follow a completion.
     credit: Nanos,
-    /// When the slack was last reduced. Requests from before that show nothing about it.
+    /// Time of the last reduction of the slack. Requests from before that carry no information about it.
     reduced: Nanos,
-    /// The least recent think time between a completion and the next request.
+    /// The shortest recent think time between a completion and the next request.
     think: Low,
     last_done: Nanos,
     /// Completions since the last preemption by others, and the number of that preemption.
     done: u32,
     preemption: u32,
-    /// Completions since the guarantee began, those that were late, and those that were because of others.
+    /// Completions since the guarantee began, the late ones, and those that were late because of others.
     counts: [u64; 3],
 }
 
@@ -102,7 +102,7 @@ impl Guard {
         Guard { bound, ..Guard::default() }
     }
 
-    /// What it learned of this device, for another reference disk or bound.
+    /// A guard with the knowledge of this device, for another reference disk or bound.
     pub(super) fn with_bound(self, bound: Option<Nanos>) -> Guard {
         Guard { tail: High::default(), learned: 0, credit: Nanos::ZERO, bound, counts: [0; 3], ..self }
     }
@@ -149,7 +149,7 @@ impl Guard {
         is_late_by_others
     }
 
-    /// Completions since the guarantee began, those that were late, and those that were because of others.
+    /// Completions since the guarantee began, the late ones, and those that were late because of others.
     pub(super) fn counts(&self) -> [u64; 3] {
         self.counts
     }
@@ -165,17 +165,17 @@ impl Guard {
         self.bound.map_or(tail, |bound| tail.min(bound))
     }
 
-    /// For how long before it is due a request must have the device: its own time, but at most half of what is allowed.
+    /// How long before it is due a request must have the device: its own time, but at most half of the worst-case response.
     pub(super) fn lead(&self) -> Nanos {
         self.own().min(Nanos(self.tail().0 / 2))
     }
 
-    /// For how long others may delay one of its requests.
+    /// How long others may delay one of its requests.
     pub(super) fn slack(&self) -> Nanos {
         Nanos((self.tail() - self.own()).0.saturating_add_signed(self.learned)).min(self.tail())
     }
 
-    /// The least time from a completion to the next request.
+    /// The shortest time from a completion to the next request.
     pub(super) fn think(&self) -> Nanos {
         self.think.get()
     }

@@ -19,7 +19,7 @@ use crate::{Nanos, Pick, Request, Scheduler, Standing, Tenant};
 /// The scheduler of a slot merges nothing, as lanes already do.
 const NO_MERGES: Limits = Limits { max_sectors: 0, merges: Merges::Never };
 
-/// Requests are sorted over this part of the worst-case response of a volume: the rest of it is for waiting.
+/// Requests are sorted over this fraction of the worst-case response of a volume: the rest of it is for waiting.
 const SORTED_PART: u64 = 4;
 /// Number of completions remembered. A volume with more in flight keeps its reference disk busy, so its issue times hardly matter.
 const MAX_ANSWERS: usize = 64;
@@ -27,8 +27,8 @@ const MAX_ANSWERS: usize = 64;
 /// gift and each late one a debt, all volumes would be owed more than their guarantees.
 const TOLERANCE: u64 = 10;
 
-/// What a tenant is served as well as by: its reference disk; its reservation, as a disk that does just that; a bound of its response time, as
-/// a disk that takes that long for each request; of several the fastest for each request.
+/// The disk that guarantees a tenant's service: its reference disk; its reservation, as a disk with just that rate; a bound of its response
+/// time, as a disk that takes that long for each request; if there are several, for each request the fastest.
 fn promised(tenant: &Tenant) -> Option<Box<dyn ServiceTime>> {
     let disk = tenant.reference.as_ref().map(|reference| reference.begin());
     let rate = Reservation::new(&tenant.rates);
@@ -52,7 +52,7 @@ impl ServiceTime for Fastest {
     }
 
     fn take_responses(&mut self, each: &mut dyn FnMut(Nanos)) {
-        // Beside a rate the disk's own responses are not the ones that were promised.
+        // With a rate the disk's own responses do not define the guarantee.
         if let (Some(disk), None) = (&mut self.disk, self.rate) {
             disk.take_responses(each);
         }
@@ -76,22 +76,22 @@ struct Slot {
     /// Created on first use.
     scheduler: Option<Box<dyn Scheduler>>,
     len: u32,
-    /// Their reference time.
+    /// Reference time of its requests.
     held: Nanos,
-    /// Reference time that is left of its turn.
+    /// Reference time left in its turn.
     left: Nanos,
 }
 
 pub(super) struct Volume {
     /// State of the reference disk; `None`: no guarantee.
     reference: Option<Box<dyn ServiceTime>>,
-    /// Its limits, and when they let its next request go.
+    /// Its limits, and the time at which they allow its next request.
     limiter: Option<Limiter>,
     ready: Nanos,
-    /// The reference disk has reported response times; until then its service times are added up.
+    /// Whether the reference disk has reported response times; until then its service times are added up.
     reports_responses: bool,
     weight: u64,
-    /// When the reference disk would have completed all requests so far.
+    /// The time at which the reference disk would have completed all requests so far.
     clock: Nanos,
     /// Reference time of the queued requests, and of those at the device.
     waiting_time: Nanos,
@@ -104,12 +104,12 @@ pub(super) struct Volume {
     answers: VecDeque<Nanos>,
     /// How long it can do without the device.
     pub(super) guard: Guard,
-    /// How many requests it bears at the device, itself included; `None` before its first one is completed.
+    /// Bound of the requests at the device that it tolerates, including one of its own; `None` before its first completion.
     pub(super) bears: Option<Bound>,
-    /// Requests in flight in order of arrival, and completed ones behind the oldest: number of earlier arrivals at all volumes, when it counts
-    /// as issued, completed.
+    /// Requests in flight in order of arrival, and completed ones after the oldest: number of earlier arrivals at all volumes, the time at
+    /// which it counts as issued, and whether it is completed.
     arrivals: VecDeque<(u64, Nanos, bool)>,
-    /// Size of the last request that was dispatched.
+    /// Size of the last dispatched request.
     sectors: u32,
     /// Number of its requests at the device, and their work.
     at_device: u32,
@@ -120,9 +120,9 @@ pub(super) struct Volume {
     /// Increases with its use of spare capacity.
     pub(super) tag: u64,
     pub(super) places: Places,
-    /// For how long its requests keep the device busy, by size.
+    /// Time for which its requests keep the device busy, by size.
     pub(super) cost: Cost,
-    /// Disk time of its requests, by size, which is more where the device reports writes before they are done.
+    /// Disk time of its requests, by size; longer if the device reports writes before they are done.
     pub(super) disk_time: Cost,
 }
 
@@ -156,7 +156,7 @@ impl Volume {
         }
     }
 
-    /// The same with another promise. What stayed of it goes on: a reference disk that is the same one, and limits.
+    /// The volume with another guarantee. Unchanged parts continue: the same reference disk, and limits.
     pub(super) fn with_promise(self, now: Nanos, before: &Tenant, after: &Tenant) -> Volume {
         let is_same_disk = match (&before.reference, &after.reference) {
             (Some(before), Some(after)) => Arc::ptr_eq(before, after),
@@ -170,12 +170,12 @@ impl Volume {
         }
         let limiter = if has_same_rates { self.limiter } else { Limiter::new(&after.rates) };
         let fresh = Volume::new(Some(after), weight);
-        // On the new disk it begins now, with its requests at the device still to be answered.
+        // The new disk starts now, with the requests at the device still to be answered.
         let (reference, guard) = (fresh.reference, self.guard.with_bound(after.latency_p99));
         Volume { reference, limiter, weight, guard, reports_responses: false, clock: self.clock.max(now), ..self }
     }
 
-    /// Takes over a request at the device, whose tenant is gone.
+    /// Takes over a request at the device whose tenant is gone.
     pub(super) fn adopt(&mut self, charge: &Charge) {
         self.open += charge.parts;
         self.at_device += 1;
@@ -191,7 +191,7 @@ impl Volume {
 
     // The clock.
 
-    /// When the reference disk would begin with the queued requests.
+    /// The time at which the reference disk would start the queued requests.
     pub(super) fn begin(&self) -> Nanos {
         self.clock - self.waiting_time
     }
@@ -201,20 +201,20 @@ impl Volume {
         self.waiting_time + self.device_work
     }
 
-    /// When the reference disk would have completed all requests so far.
+    /// The time at which the reference disk would have completed all requests so far.
     pub(super) fn clock(&self) -> Nanos {
         self.clock
     }
 
-    /// When the reference disk would complete one of the queued requests, taking their mean; `None` without queued requests or guarantee.
+    /// The time at which the reference disk would complete one of the queued requests, by their mean; `None` without queued requests or
+    /// guarantee.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.reference.as_ref()?;
         let mean = self.waiting_time.0.checked_div(u64::from(self.waiting))?;
         Some(self.begin() + Nanos(mean))
     }
 
-    /// When a queued request must be dispatched at the latest if no work of others is at the device; `None` without queued requests or
-    /// guarantee.
+    /// The latest time to dispatch a queued request if no work of others is at the device; `None` without queued requests or guarantee.
     pub(super) fn latest_start(&self) -> Option<Nanos> {
         Some(self.due()? - self.guard.lead())
     }
@@ -296,32 +296,32 @@ impl Volume {
         self.limiter.as_ref()
     }
 
-    /// Whether its reads and writes have limits of their own.
+    /// Whether its reads and writes have separate limits.
     pub(super) fn is_limited_by_direction(&self) -> bool {
         self.limiter.as_ref().is_some_and(Limiter::is_by_direction)
     }
 
-    /// Sets when its limits let the next request go.
+    /// Sets the time at which its limits allow the next request.
     pub(super) fn set_ready(&mut self, ready: Nanos) {
         self.ready = ready;
     }
 
-    /// Whether its limits let a request go now.
+    /// Whether its limits allow a request now.
     pub(super) fn is_ready(&self, now: Nanos) -> bool {
         self.waiting == 0 || self.ready <= now
     }
 
-    /// When its limits let the next request go.
+    /// The time at which its limits allow the next request.
     pub(super) fn ready(&self) -> Nanos {
         self.ready
     }
 
     // Delays caused by others.
 
-    /// Registers a request that counts by itself, with the number of earlier arrivals.
+    /// Registers a separate request, with the number of earlier arrivals.
     ///
-    /// Where more requests are in flight than the worst-case response of the reference disk covers, it would have kept this one waiting for
-    /// as long: it counts as issued later.
+    /// If more requests are in flight than the worst-case response of the reference disk covers, that disk would have kept this one waiting
+    /// as well: it counts as issued later by that time.
     pub(super) fn began(&mut self, sequence: u64, arrival: Nanos) {
         let issued = arrival + (self.open_time() - self.guard.tail());
         self.arrivals.push_back((sequence, issued, false));
@@ -337,14 +337,14 @@ impl Volume {
         }
     }
 
-    /// When its next request must have the device; `own_delay` is the delay that its requests at the device cause.
+    /// The latest time at which its next request must have the device; `own_delay` is the delay that its requests at the device cause.
     pub(super) fn deadline(&self, now: Nanos, own_delay: Nanos) -> Deadline {
         if self.reference.is_none() || self.guard.tail() == Nanos::ZERO {
             return Deadline::default();
         }
         let slack = self.guard.slack() + own_delay;
         if !self.is_ready(now) {
-            // Its limit lets the next one go then.
+            // Its limit allows the next one then.
             return Deadline { at: Some(self.ready + slack), after: None };
         }
         let next = self.guard.next_at();
@@ -359,13 +359,13 @@ impl Volume {
         }
     }
 
-    /// When the oldest of its requests in flight must be done.
+    /// The time at which the oldest of its requests in flight must be done; `None` without one, or without a guarantee.
     pub(super) fn oldest_due(&self) -> Option<Nanos> {
         self.reference.as_ref()?;
         self.arrivals.front().map(|&(_, oldest, _)| oldest + self.guard.tail())
     }
 
-    /// How its guarantee stands; `None` if it has none.
+    /// The state of its guarantee; `None` if it has none.
     pub(super) fn standing(&self, now: Nanos) -> Option<Standing> {
         self.reference.as_ref()?;
         let [completed, late, late_by_others] = self.guard.counts();
@@ -374,18 +374,18 @@ impl Volume {
         Some(Standing { completed, late, late_by_others, behind, slack: self.guard.slack() })
     }
 
-    /// Until when the deadline holds if nothing happens.
+    /// The time until which the deadline is valid if nothing happens.
     pub(super) fn deadline_until(&self, now: Nanos) -> Nanos {
         let next = self.guard.next_at();
         if now < next { next } else { next + MAX_SILENCE }
     }
 
-    /// Has no requests in flight.
+    /// Whether it has no requests in flight.
     pub(super) fn is_silent(&self) -> bool {
         self.open == 0
     }
 
-    /// Whether requests that occupy the device for longer than that may be dispatched.
+    /// Whether requests that occupy the device beyond its deadline may be dispatched.
     pub(super) fn tolerates_preemption(&self, now: Nanos, preemptions: u32) -> bool {
         self.guard.tolerates_preemption(now, self.open, self.at_device > 0, preemptions)
     }
@@ -400,7 +400,7 @@ impl Volume {
         self.done += time;
     }
 
-    /// Size of the last request that was dispatched.
+    /// Size of the last dispatched request.
     pub(super) fn sectors(&self) -> u32 {
         self.sectors
     }
@@ -419,7 +419,7 @@ impl Volume {
 
     // The slot.
 
-    /// Whether its turn goes on: it has requests, and time left for one of them.
+    /// Whether its turn continues: it has requests, and time left for one of them.
     pub(super) fn slot_continues(&self) -> bool {
         let usual = self.waiting_time.0.checked_div(u64::from(self.waiting));
         usual.is_some_and(|usual| self.slot.left > Nanos::ZERO && self.slot.left.0 >= usual)
@@ -441,8 +441,8 @@ impl Volume {
         }
     }
 
-    /// Whether another request fits into the slot; the first one always does. Requests are sorted as far as a fourth of the worst-case response
-    /// goes, at least over `length` of reference time; without a guarantee, over at most `most` requests.
+    /// Whether another request fits into the slot; the first one always does. Requests are sorted over a fourth of the worst-case response,
+    /// at least over `length` of reference time; without a guarantee, over at most `most` requests.
     pub(super) fn has_room_for(&self, service: Nanos, length: Nanos, most: u32) -> bool {
         let fits = match self.is_guaranteed() {
             true => self.slot.held + service <= length.max(Nanos(self.guard.tail().0 / SORTED_PART)),
@@ -466,7 +466,7 @@ impl Volume {
         Some(request)
     }
 
-    /// Takes the reference time of a request of the slot off its turn.
+    /// Subtracts the reference time of a request of the slot from its turn.
     pub(super) fn use_turn(&mut self, service: Nanos) {
         self.slot.held = if self.slot.len == 0 { Nanos::ZERO } else { self.slot.held - service };
         self.slot.left = self.slot.left - service;
