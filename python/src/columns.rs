@@ -28,8 +28,6 @@ use crate::error::Invalid;
 const ROWS: usize = 1 << 18;
 /// Longest string that is whole in its view (Arrow columnar format, "Variable-size Binary View Layout").
 const INLINE_BYTES: u32 = 12;
-/// Distinct words for operations that are remembered; a column has two or three.
-const MAX_WORDS: usize = 16;
 /// Upper bound on sector numbers of any disk.
 const SECTORS: u64 = 1 << 55;
 
@@ -352,21 +350,27 @@ impl Import {
                         Invalid::of_row(base + row as u64, "op", name, problem)
                     })
                 };
-                // The view of a short word holds all of it, so that each word is looked up once.
-                let mut known: Vec<(u128, u8)> = Vec::new();
-                let kind_of = |(row, view): (usize, &u128)| {
-                    if let Some((_, kind)) = known.iter().find(|(known, _)| known == view)
-                        && words.is_valid(row)
-                    {
-                        return Ok(*kind);
+                // The view of a short word holds all of it. Two words, as most columns have, are told apart without a branch that random
+                // operations would mispredict.
+                let mut known: [(u128, u8); 2] = [(u128::MAX, 0); 2];
+                let mut next = 0;
+                let has_nulls = words.null_count() > 0;
+                let mut kinds = Vec::with_capacity(words.len());
+                for (row, view) in words.views().iter().enumerate() {
+                    let [(first, of_first), (second, of_second)] = known;
+                    let (is_first, is_second) = (*view == first, *view == second);
+                    if (is_first | is_second) && !has_nulls {
+                        kinds.push(if is_first { of_first } else { of_second });
+                        continue;
                     }
                     let kind = of(row)?;
-                    if *view as u32 <= INLINE_BYTES && known.len() < MAX_WORDS {
-                        known.push((*view, kind));
+                    if *view as u32 <= INLINE_BYTES {
+                        known[next] = (*view, kind);
+                        next = 1 - next;
                     }
-                    Ok(kind)
-                };
-                words.views().iter().enumerate().map(kind_of).collect()
+                    kinds.push(kind);
+                }
+                Ok(kinds)
             }
         }
     }
