@@ -18,7 +18,7 @@
 //! That a host can know the position of the head was shown with measured geometry by Lumb, Schindler and Ganger (Freeblock
 //! scheduling outside of disk firmware, FAST 2002) and by Yu and others (Trading capacity for performance in a disk array, OSDI
 //! 2000), with a table over distances by Popovici and others (Robust, portable I/O scheduling with the Disk Mimic, USENIX 2003,
-//! which the paper cites as [4]). Finding it as a spectral line in everyday traffic, without any test of the drive, is new here.
+//! which the paper cites as \[4]). Finding it as a spectral line in everyday traffic, without any test of the drive, is new here.
 
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};

@@ -33,7 +33,7 @@ impl<'a> Workers<'a> {
     /// Does `work` for each item, and reports the number of completed items as `what`.
     ///
     /// # Errors
-    /// The error of the first failed item, in their order; or [`Interrupted`].
+    /// The error of the first failed item, in their order; or [`Interrupted`](progress::Interrupted).
     pub fn map<I: Sync, T: Send>(
         &self,
         what: &str,

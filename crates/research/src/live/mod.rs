@@ -90,7 +90,7 @@ pub trait LiveDevice {
 
 /// The result of a run under a controller.
 pub struct Steered {
-    /// The setting that it [leaves](control::Controller::leaves); the original one if no other is known to be better.
+    /// The setting that it leaves; the original one if no other is known to be better.
     pub ends_with: Setting,
     /// Whether its search finished before the jobs.
     pub has_ended: bool,

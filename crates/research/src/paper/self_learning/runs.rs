@@ -31,7 +31,7 @@ use progress::monitor::{Interrupted, Monitor};
 /// The scheduler or scheme of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Under {
-    /// One of [`SETTINGS`], kept for the whole run.
+    /// One of [`SETTINGS`](super::schemes::SETTINGS), kept for the whole run.
     Fixed(&'static str),
     /// A scheme, which begins with Linux's default scheduler for the disk, [`FOUND`].
     Scheme(Scheme),

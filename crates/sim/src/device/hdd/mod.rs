@@ -19,9 +19,9 @@
 //!
 //! It differs from DiskSim where the drives of its validation traces do:
 //!
-//! * an access on the arm's own cylinder takes [`spec::Mechanics::reacquire_ms`], not nothing;
+//! * an access on the arm's own cylinder takes `reacquire_ms` of [`spec::MechanicsSpec`], not nothing;
 //! * a drive that takes sectors in any order and keeps those on the way reads the whole track;
-//! * with [`spec::Cache::read_ahead_over_requested`], read-ahead fills the segment and takes the room of data already sent;
+//! * with `read_ahead_over_requested`, read-ahead fills the segment and takes the room of data already sent;
 //! * a write does not throw away the rest of a segment that it overlaps, if reads may hit written data;
 //! * a drive that left the bus is back on it when enough of a read has come, not a reselection later;
 //! * the least delay of a write runs from when its data are there.
