@@ -11,7 +11,8 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use block::{Insertion, Limits, Nanos, Op, Pick, PriorityClass, Request, RequestId, Scheduler, SchedulerSpec, Tunable, Unit};
+use block::held::{Held, MAX_WAITS};
+use block::{Insertion, Limits, Nanos, Op, Pick, PriorityClass, Request, Scheduler, SchedulerSpec, Tunable, Unit};
 use control::Setting;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -155,10 +156,6 @@ struct Registered {
 
 static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
 
-/// Maximum consecutive answers with a later time; more count as an endless wait. At a microsecond each, ten times the longest idling of a Linux
-/// scheduler (`slice_idle` of bfq, 8 ms).
-const MAX_WAITS: u32 = 100_000;
-
 /// The tunable that identifies the class.
 const CLASS: &str = "python_class";
 
@@ -251,45 +248,21 @@ pub fn check_scheduler(py: Python<'_>, number: usize, cases: u32) -> PyResult<()
     Ok(())
 }
 
-/// A request that is queued in, or was dispatched by, the scheduler in Python.
-struct Known {
-    request: Request,
-    object: Py<PyRequest>,
-    /// Number of requests inserted before it.
-    sequence: u64,
-    is_queued: bool,
-}
-
 /// Adapter to a scheduler written in Python.
 struct PythonScheduler {
     insert: Option<Py<PyAny>>,
     pick: Option<Py<PyAny>>,
     completed: Option<Py<PyAny>>,
     object: Option<Py<PyAny>>,
-    /// Indexed by request id, which hosts reuse.
-    known: Vec<Option<Known>>,
-    queued: usize,
-    sequence: u64,
-    /// Consecutive answers with a time since the last arrival, dispatch or completion.
-    waits: u32,
+    held: Held<Py<PyRequest>>,
     number: usize,
     failure: Arc<Failure>,
 }
 
 impl PythonScheduler {
     fn new(number: usize, values: &[i64], failure: Arc<Failure>) -> PythonScheduler {
-        let mut scheduler = PythonScheduler {
-            insert: None,
-            pick: None,
-            completed: None,
-            object: None,
-            known: Vec::new(),
-            queued: 0,
-            sequence: 0,
-            waits: 0,
-            number,
-            failure,
-        };
+        let mut scheduler =
+            PythonScheduler { insert: None, pick: None, completed: None, object: None, held: Held::default(), number, failure };
         let made = Python::attach(|py| scheduler.make(py, values));
         if let Err(error) = made {
             scheduler.failure.set(error);
@@ -326,27 +299,22 @@ impl PythonScheduler {
 
     /// Calls `pick` in Python and validates its result.
     fn picked(&mut self, py: Python<'_>, now: Nanos) -> PyResult<Pick> {
-        let Some(pick) = &self.pick else { return Ok(self.oldest()) };
+        let Some(pick) = &self.pick else { return Ok(self.held.oldest()) };
         let answer = pick.call1(py, (now.0,))?.into_bound(py);
         let name = || self.name(py);
         let wrong = |name: String, problem: String| Err(Invalid::of_key("scheduler", format!("{name}.pick() {problem}")).into());
         if answer.is_none() {
-            return if self.queued == 0 {
+            return if self.held.queued() == 0 {
                 Ok(Pick::Empty)
             } else {
-                wrong(name(), format!("returned None, but {} requests are queued", self.queued))
+                wrong(name(), format!("returned None, but {} requests are queued", self.held.queued()))
             };
         }
         if let Ok(request) = answer.cast::<PyRequest>() {
-            let id = request.get().0.id as usize;
-            let is_it = |known: &&mut Known| known.is_queued && known.object.as_ptr() == request.as_ptr();
-            return match self.known.get_mut(id).and_then(Option::as_mut).filter(is_it) {
-                Some(known) => {
-                    known.is_queued = false;
-                    self.queued -= 1;
-                    self.waits = 0;
-                    Ok(Pick::Go(known.request))
-                }
+            let id = request.get().0.id;
+            let is_it = self.held.get(id).is_some_and(|object| object.as_ptr() == request.as_ptr());
+            return match is_it.then(|| self.held.dispatch(id)).flatten() {
+                Some(request) => Ok(Pick::Go(request)),
                 None => wrong(
                     self.name(py),
                     format!("returned request {id}, which is not queued: it was picked before, or is of another run"),
@@ -354,30 +322,17 @@ impl PythonScheduler {
             };
         }
         match answer.extract::<u64>() {
-            Ok(_) if self.waits >= MAX_WAITS => {
-                wrong(name(), format!("named a later time {MAX_WAITS} times in a row, with {} requests queued", self.queued))
-            }
-            Ok(until) if until > now.0 && self.queued > 0 => {
-                self.waits += 1;
-                Ok(Pick::WaitUntil(Nanos(until)))
-            }
+            Ok(until) if until > now.0 && self.held.queued() > 0 => match self.held.wait_until(Nanos(until)) {
+                Some(pick) => Ok(pick),
+                None => wrong(
+                    self.name(py),
+                    format!("named a later time {MAX_WAITS} times in a row, with {} requests queued", self.held.queued()),
+                ),
+            },
             Ok(until) => {
                 wrong(name(), format!("returned the time {until}, which should be later than {} ns, with requests queued", now.0))
             }
             Err(_) => wrong(name(), format!("returned {}; a request, a time in ns or None is wanted", answer.get_type().name()?)),
-        }
-    }
-
-    /// Fallback in order of arrival after an exception, until the run has stopped.
-    fn oldest(&mut self) -> Pick {
-        let queued = self.known.iter_mut().flatten().filter(|known| known.is_queued);
-        match queued.min_by_key(|known| known.sequence) {
-            Some(known) => {
-                known.is_queued = false;
-                self.queued -= 1;
-                Pick::Go(known.request)
-            }
-            None => Pick::Empty,
         }
     }
 
@@ -388,7 +343,6 @@ impl PythonScheduler {
 
 impl Scheduler for PythonScheduler {
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
-        let id: RequestId = request.id;
         Python::attach(|py| {
             let object = match Py::new(py, PyRequest(request)) {
                 Ok(object) => object,
@@ -397,46 +351,38 @@ impl Scheduler for PythonScheduler {
                     return;
                 }
             };
-            if self.known.len() <= id as usize {
-                self.known.resize_with(id as usize + 1, || None);
-            }
             if let Some(insert) = self.insert.as_ref().filter(|_| !self.has_failed())
                 && let Err(error) = insert.call1(py, (now.0, &object))
             {
                 self.failure.set(error);
             }
-            self.known[id as usize] = Some(Known { request, object, sequence: self.sequence, is_queued: true });
-            self.queued += 1;
-            self.sequence += 1;
-            self.waits = 0;
+            self.held.insert(request, object);
         });
         Insertion::Queued
     }
 
     fn pick(&mut self, now: Nanos) -> Pick {
         if self.has_failed() {
-            return self.oldest();
+            return self.held.oldest();
         }
         match Python::attach(|py| self.picked(py, now)) {
             Ok(pick) => pick,
             Err(error) => {
                 self.failure.set(error);
-                self.oldest()
+                self.held.oldest()
             }
         }
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
-        self.waits = 0;
-        let known = self.known.get_mut(request.id as usize).and_then(Option::take);
-        if let Some(known) = known {
+        if let Some(object) = self.held.complete(request.id) {
             Python::attach(|py| {
                 if let Some(completed) = self.completed.as_ref().filter(|_| !self.has_failed())
-                    && let Err(error) = completed.call1(py, (now.0, &known.object, service.0))
+                    && let Err(error) = completed.call1(py, (now.0, &object, service.0))
                 {
                     self.failure.set(error);
                 }
-                drop(known);
+                drop(object);
             });
         }
     }
@@ -460,20 +406,18 @@ impl Scheduler for PythonScheduler {
     fn drain(&mut self, out: &mut Vec<Request>) {
         // Requests must also leave the queue on the Python side.
         let mut waiting = Vec::new();
-        while self.queued > 0 {
+        while self.held.queued() > 0 {
             match self.pick(Nanos(u64::MAX / 2)) {
                 Pick::Go(request) => waiting.push(request),
-                Pick::WaitUntil(_) | Pick::Empty => match self.oldest() {
+                Pick::WaitUntil(_) | Pick::Empty => match self.held.oldest() {
                     Pick::Go(request) => waiting.push(request),
                     _ => break,
                 },
             }
         }
-        let sequence =
-            |request: &Request| self.known.get(request.id as usize).and_then(Option::as_ref).map_or(0, |known| known.sequence);
-        waiting.sort_by_key(sequence);
+        waiting.sort_by_key(|request| self.held.sequence(request.id));
         for request in &waiting {
-            self.known[request.id as usize] = None;
+            self.held.complete(request.id);
         }
         out.append(&mut waiting);
     }

@@ -29,6 +29,7 @@ mod cost;
 mod decay;
 mod directory;
 pub mod hash_index;
+pub mod held;
 pub mod host_tunables;
 pub mod in_flight;
 pub mod keyed;

@@ -12,7 +12,7 @@ mod scheduler;
 
 use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use block::conformance::{check_declaration, conforms};
 use block::{SchedulerSpec, Tunable, Unit, find};
@@ -46,10 +46,10 @@ struct Loaded {
     spec: &'static SchedulerSpec,
     declaration: &'static Declaration,
     /// First broken rule of any of its instances.
-    violation: Arc<OnceLock<String>>,
+    violation: OnceLock<String>,
 }
 
-static LOADED: Mutex<Vec<Loaded>> = Mutex::new(Vec::new());
+static LOADED: Mutex<Vec<&Loaded>> = Mutex::new(Vec::new());
 
 /// The tunable that identifies the library: a specification's constructor is a plain function.
 const LIBRARY: &str = "library";
@@ -120,7 +120,7 @@ fn declare(declaration: &'static Declaration) -> Result<&'static SchedulerSpec, 
     };
     check_declaration(&spec)?;
     let spec = Box::leak(Box::new(spec));
-    loaded.push(Loaded { spec, declaration, violation: Arc::default() });
+    loaded.push(Box::leak(Box::new(Loaded { spec, declaration, violation: OnceLock::new() })));
     Ok(spec)
 }
 
