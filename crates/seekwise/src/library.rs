@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use terminal::Failed;
 
 /// Loads the library if `text` begins with the path of one (`./elevator.so:patience_ms=20`), and returns the text with the scheduler's name
 /// in its place.
 ///
 /// # Errors
-/// The library cannot be loaded.
+/// The library cannot be loaded, or the name of its scheduler is taken.
 pub fn named(text: &str) -> anyhow::Result<String> {
     let end = text.match_indices(".so").map(|(at, ending)| at + ending.len());
     let Some(end) = end.into_iter().find(|end| matches!(text[*end..].bytes().next(), None | Some(b':' | b' '))) else {
@@ -16,9 +17,7 @@ pub fn named(text: &str) -> anyhow::Result<String> {
     };
     let (path, rest) = text.split_at(end);
     let spec = foreign::load(Path::new(path))?;
-    if device_model::sched::all().all(|known| !std::ptr::eq(known, spec)) {
-        device_model::sched::add(spec);
-    }
+    device_model::sched::add(spec).map_err(anyhow::Error::msg).with_context(|| path.to_owned())?;
     Ok(format!("{}{rest}", spec.name))
 }
 

@@ -15,9 +15,17 @@ pub static LEARNING: &[&SchedulerSpec] = &[&per_request::SPEC];
 /// Schedulers of the program's user.
 static ADDED: Mutex<Vec<&SchedulerSpec>> = Mutex::new(Vec::new());
 
-/// Adds a scheduler to [`all`] for the lifetime of the process. Its name must be unique.
-pub fn add(spec: &'static SchedulerSpec) {
-    ADDED.lock().unwrap_or_else(PoisonError::into_inner).push(spec);
+/// Adds a scheduler to [`all`] for the lifetime of the process; one that was added before is not added again.
+///
+/// # Errors
+/// Another scheduler has its name.
+pub fn add(spec: &'static SchedulerSpec) -> Result<(), String> {
+    match all().find(|known| known.name == spec.name) {
+        Some(known) if std::ptr::eq(known, spec) => {}
+        Some(_) => return Err(format!("there is a scheduler {} already; choose another name", spec.name)),
+        None => ADDED.lock().unwrap_or_else(PoisonError::into_inner).push(spec),
+    }
+    Ok(())
 }
 
 /// Every scheduler: those of [`block::ALL`], those that learn, and those [added](add).
@@ -55,5 +63,15 @@ mod tests {
         names.sort();
         names.dedup();
         assert_eq!(names.len(), all().count());
+    }
+
+    #[test]
+    fn a_scheduler_is_added_once_and_not_under_the_name_of_another() {
+        let count = all().count();
+        assert_eq!((add(&per_request::SPEC), all().count()), (Ok(()), count));
+        let SchedulerSpec { name, summary, source, tunables, work_conserving, starvation_bound, knowledge, build } =
+            per_request::SPEC;
+        let other = SchedulerSpec { name, summary, source, tunables, work_conserving, starvation_bound, knowledge, build };
+        assert!(add(Box::leak(Box::new(other))).unwrap_err().contains("per-request") && all().count() == count);
     }
 }
