@@ -249,7 +249,7 @@ impl<'a> Connection<'a> {
         self.answer(&Answer::Error(ApplierError::new(Kind::Refused, message)), &[])
     }
 
-    /// Handles the end of a connection that has set something: as nobody judges the result any more, the device is handled as at the end.
+    /// Handles the end of a connection that has set something: as its client no longer judges the result, the device is handled as at the end.
     fn left(&self) {
         let mut writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
         for device in &self.acted_on {

@@ -2,7 +2,7 @@
 //!
 //! bfq classifies processes by how they start, and when it becomes active all running ones appear to start at once. A few that start
 //! together count as an application launch: they are favoured, none is served sequentially, and after 600 ms their queues are merged for
-//! good. Many that start together count as a job, and each sequential reader gets its time slices. So many are simulated: in addition to
+//! good. Many that start together count as a job, and each sequential reader gets its time slices. This many are simulated: in addition to
 //! the running processes, enough threads read one page of the device each.
 
 use std::time::Duration;

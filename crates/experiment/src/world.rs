@@ -8,7 +8,7 @@ use sim::device::hdd::spec::QueuePolicy;
 use sim::host::{HostSettings, Queue};
 use sim::profile::{DeviceOptions, Profile};
 
-/// A device and a host. Each run builds them anew, at rest.
+/// A device and a host. Each run builds new ones, at rest.
 #[derive(Clone, Debug)]
 pub struct World {
     /// The device's profile.

@@ -531,6 +531,11 @@ mod tests {
     use super::super::Flushed;
     use super::*;
 
+    /// A synchronous request of 4 KiB at sector 0.
+    fn issue(arrival: Nanos, op: Op, stream: StreamId, token: u64) -> Issue {
+        Issue { arrival, lba: 0, sectors: 8, op, sync: true, stream, priority: block::Priority::DEFAULT, token }
+    }
+
     #[test]
     fn quantiles_mean_and_maximum_are_those_of_the_recorded_values() {
         let mut responses = Responses::new(3);
@@ -553,16 +558,7 @@ mod tests {
     fn a_discard_counts_among_all_and_as_neither_read_nor_write_and_moves_nothing() {
         let mut measure = Measure::new([7]);
         for (token, op) in [(0, Op::Read), (1, Op::Write), (2, Op::Discard)] {
-            let issue = Issue {
-                arrival: Nanos::ZERO,
-                lba: 0,
-                sectors: 8,
-                op,
-                sync: true,
-                stream: 7,
-                priority: block::Priority::DEFAULT,
-                token,
-            };
+            let issue = issue(Nanos::ZERO, op, 7, token);
             let (dispatched, at) = (Nanos::ZERO, Nanos::from_millis(1));
             measure.record(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched, at }));
         }
@@ -576,16 +572,7 @@ mod tests {
     fn of_streams_alone_the_followed_ones_are_measured_as_ever_and_nothing_else() {
         let (mut all, mut alone) = (Measure::new([7]), Measure::of_streams([7]));
         for token in 0..100 {
-            let issue = Issue {
-                arrival: Nanos(token * 1_000),
-                lba: 0,
-                sectors: 8,
-                op: Op::Read,
-                sync: true,
-                stream: 7 + (token % 2) as StreamId,
-                priority: block::Priority::DEFAULT,
-                token,
-            };
+            let issue = issue(Nanos(token * 1_000), Op::Read, 7 + (token % 2) as StreamId, token);
             let (dispatched, at) = (issue.arrival, Nanos(token * 2_000 + 1));
             for measure in [&mut all, &mut alone] {
                 measure.record(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched, at }));
@@ -613,16 +600,7 @@ mod tests {
         for token in 0..5_000 {
             random = block::scramble::scramble(random);
             let op = [Op::Read, Op::Write, Op::Discard][random as usize % 3];
-            let issue = Issue {
-                arrival: Nanos(token * 1_000),
-                lba: 0,
-                sectors: 8,
-                op,
-                sync: true,
-                stream: 7,
-                priority: block::Priority::DEFAULT,
-                token,
-            };
+            let issue = issue(Nanos(token * 1_000), op, 7, token);
             let (arrival, at) = (issue.arrival, Nanos(token * 1_000 + (random >> (10 + token % 50))));
             let transfer = |issue| Finished::Transfer(Transferred { issue, bytes: 4096, dispatched: arrival, at });
             for measure in [&mut sole, &mut beside, &mut late, &mut first_alone] {
@@ -698,8 +676,8 @@ mod tests {
     fn a_sample_has_whole_stretches_of_neighbours() {
         let mut measure = Measure::new([]);
         for token in 0..100_000 {
-            let (at, op, priority) = (Nanos(token * 1000), Op::Read, block::Priority::DEFAULT);
-            let issue = Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
+            let at = Nanos(token * 1000);
+            let issue = issue(at, Op::Read, 1, token);
             measure.record(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: at, at }));
         }
         let tokens: Vec<u64> = measure.sample.iter().map(|kept| kept.issue.token).collect();
@@ -715,8 +693,8 @@ mod tests {
         let sample = |requests: u64| {
             let mut measure = Measure::new([]);
             for token in 0..requests {
-                let (at, op, priority) = (Nanos(token * 1000), Op::Read, block::Priority::DEFAULT);
-                let issue = Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
+                let at = Nanos(token * 1000);
+                let issue = issue(at, Op::Read, 1, token);
                 measure.record(&Finished::Transfer(Transferred { issue, bytes: issue.bytes(), dispatched: at, at }));
             }
             measure.sample.iter().map(|kept| kept.issue.token).collect::<Vec<_>>()
