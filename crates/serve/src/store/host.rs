@@ -477,6 +477,14 @@ impl StoreHost {
         &self.status
     }
 
+    /// Blocks until the store's thread sleeps: until then it may be in a turn, in which it would answer what another thread submits.
+    #[cfg(test)]
+    pub(super) fn wait_for_sleep(&self) {
+        while !self.shared.lock().is_asleep {
+            thread::yield_now();
+        }
+    }
+
     fn command(&self, command: Command) {
         self.shared.lock().commands.push(command);
         self.shared.run(&mut Turn::default(), MOST_TURNS);

@@ -220,6 +220,7 @@ fn what_is_at_hand_is_answered_before_the_thread_that_asks_goes_on() {
     medium.memory.write(4096, &[5; 4096]).unwrap();
     let rig = Rig::new(StoreDevice::real(medium, 1 << 20, 4, false));
     for cookie in 0..20 {
+        rig.store.wait_for_sleep();
         rig.ask(cookie, Kind::Read, 8, &[0; 4096]);
         let (there, result, buffers) = rig.answers.try_recv().unwrap();
         assert!((there, result.is_ok(), buffers[0][0]) == (cookie, true, 5), "{cookie}");
