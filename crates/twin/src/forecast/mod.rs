@@ -44,9 +44,9 @@ pub const MAX_REPLAY_ERROR: f64 = 0.4;
 
 impl ForecastRequest<'_> {
     /// Simulates the active setting and every candidate that can be simulated.
+    ///
     /// # Errors
     /// There are too few requests, the budget is too small, or the replay error is too large.
-    /// Too few requests, too small a budget, or too large a replay error.
     pub fn run(self) -> Result<Forecast, ForecastError> {
         let from = self.latest();
         let in_span = |seen: &&ObservedRequest| seen.completed >= from && seen.request.arrival < self.to;
