@@ -1,9 +1,9 @@
-//! The expected cost of a request by its size: a linear fit to the recent ones.
+//! The expected cost of a request by its size: a linear fit to recent requests.
 
 /// Length of the memory, in requests.
 const MEMORY: f64 = 32.0;
 
-/// The disk time of a request before the first completion, in nanoseconds.
+/// Assumed disk time of a request before the first completion, in nanoseconds.
 const FIRST_GUESS: f64 = 5e6;
 
 /// Regression of disk time on sectors: exponentially weighted means and moments.
@@ -18,7 +18,7 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Adds a request with its disk time in nanoseconds.
+    /// Adds a completed request with its disk time in nanoseconds.
     pub(crate) fn learn(&mut self, sectors: u32, took: u64) {
         if self.count < MEMORY {
             self.count += 1.0;
@@ -36,18 +36,18 @@ impl Cost {
         (self.count > 0.0).then_some(self.time)
     }
 
-    /// Cost of a sector; `None` if all requests were about the same size.
+    /// Cost of a sector in nanoseconds; `None` if all requests had about the same size.
     fn slope(&self) -> Option<f64> {
         (self.spread > 1.0).then(|| (self.together / self.spread).max(0.0))
     }
 
-    /// Expected disk time of a request in nanoseconds; unknown parameters are taken from `others`.
+    /// Expected disk time of a request in nanoseconds; parameters that are unknown here are taken from `others`.
     pub(crate) fn estimate(&self, sectors: u32, others: &Cost) -> u64 {
         let of = if self.count > 0.0 { self } else { others };
         let Some(mean) = of.mean() else { return FIRST_GUESS as u64 };
         let slope = of.slope().or(others.slope()).unwrap_or(0.0);
         let estimate = mean + slope * (f64::from(sectors) - of.sectors);
-        // A line through few points may be extrapolated to any value, even below zero.
+        // A line through few points may extrapolate to any value, even below zero.
         estimate.max(mean / 16.0) as u64
     }
 }

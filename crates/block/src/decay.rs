@@ -1,4 +1,4 @@
-//! Exponentially decaying averages as in Linux's anticipatory and CFQ schedulers: each sample weighs one eighth, in fixed point.
+//! Exponentially decaying averages as in Linux's anticipatory and CFQ schedulers: each sample has a weight of one eighth, in fixed point.
 
 /// Decaying mean of the recent samples; valid from the first sample on.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,7 +1,7 @@
 //! Dense numbers for streams: for each key in use, and for recently used keys.
 //!
-//! A trace may have hundreds of thousands of streams, so only keys that are held (by a queued request or one at the device) are guaranteed
-//! to stay. Of the others the [`IDLE_MAX`] most recently used are kept and older ones evicted.
+//! A trace may have hundreds of thousands of streams, so only keys that are held (by a queued request or one in flight) are guaranteed to
+//! stay. Of the others, the [`IDLE_MAX`] most recently used are kept.
 
 use alloc::vec::Vec;
 
@@ -43,8 +43,7 @@ impl Directory {
         self.by_key.get(key).next().map(|slot| slot as usize)
     }
 
-    /// Adds a hold on `key`. Returns its number, and whether the number was reassigned: the owner's state for it then belongs to another
-    /// key.
+    /// Adds a hold on `key`. Returns its number, and whether that was reassigned, so that the owner's state for it belongs to another key.
     pub(crate) fn hold(&mut self, key: u64) -> (usize, bool) {
         if let Some(number) = self.find(key) {
             self.hold_number(number);

@@ -1,4 +1,4 @@
-//! A hash index: maps a number to the indexes of the items filed under it, for lookups on the hot path.
+//! A hash index: maps a key to the indexes of the items under it, for lookups on the hot path.
 //!
 //! ```text
 //! buckets: [ . | 3 | . | 0 ]        nodes, one per item:  0: key 24 -> 2
@@ -56,7 +56,7 @@ impl HashIndex {
         self.len += 1;
     }
 
-    /// Removes an item; does nothing if it is not filed under `key`.
+    /// Removes an item; does nothing if it is not in the index under `key`.
     pub fn remove(&mut self, key: u64, item: u32) {
         if self.buckets.is_empty() {
             return;

@@ -1,10 +1,10 @@
-//! The requests of a scheduler that is written outside of the workspace: whatever it answers, none is lost or dispatched twice.
+//! The requests of a scheduler that is defined outside of the workspace: whatever it answers, none is lost or dispatched twice.
 
 use alloc::vec::Vec;
 
 use crate::{Nanos, Pick, Request, RequestId};
 
-/// Maximum consecutive answers with a later time; more count as an endless wait. At a microsecond each, ten times the longest idling of a Linux
+/// Maximum number of consecutive waits; more count as an endless wait. At a microsecond each, ten times the longest idling of a Linux
 /// scheduler (`slice_idle` of bfq, 8 ms).
 pub const MAX_WAITS: u32 = 100_000;
 
@@ -17,14 +17,14 @@ struct Known<T> {
     is_queued: bool,
 }
 
-/// Requests that are queued or at the device, each with a value of the adapter.
+/// Requests that are queued or in flight, each with a value of the adapter.
 #[derive(Debug)]
 pub struct Held<T> {
     /// By id, which hosts reuse.
     known: Vec<Option<Known<T>>>,
     queued: usize,
     sequence: u64,
-    /// Consecutive answers with a time since the last arrival, dispatch or completion.
+    /// Number of waits since the last arrival, dispatch or completion.
     waits: u32,
 }
 
@@ -72,7 +72,7 @@ impl<T> Held<T> {
         Some(Pick::WaitUntil(until))
     }
 
-    /// Dispatches in order of arrival, in place of a scheduler that failed.
+    /// Dispatches the oldest request, in place of a scheduler that failed; `Empty` if none is queued.
     pub fn oldest(&mut self) -> Pick {
         let queued = self.known.iter().flatten().filter(|known| known.is_queued);
         let oldest = queued.min_by_key(|known| known.sequence).map(|known| known.request.id);

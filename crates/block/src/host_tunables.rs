@@ -1,5 +1,5 @@
-//! The tunables of a Linux host besides the scheduler, under Linux's names: `/sys/block/*/queue`, then `/proc/sys/vm`. The simulated host
-//! has them as settings, and the agent applies them to a real one: range and meaning are declared here for both.
+//! The tunables of a Linux host besides the scheduler, under Linux's names: `/sys/block/*/queue`, then `/proc/sys/vm`. Settings of the
+//! simulated host, which the agent also applies to a real one; range and meaning are declared here for both.
 
 use crate::{Tunable, Unit};
 

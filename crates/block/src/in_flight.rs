@@ -1,6 +1,6 @@
-//! Requests in flight, found by the sectors in the block layer's events.
+//! Requests in flight, matched to the sectors in the block layer's events.
 //!
-//! A request is what a program or filesystem queued, before merging and splitting. Later events refer to the merged or split requests:
+//! A request is as queued by a program or filesystem, before merging and splitting. Later events refer to the merged or split requests:
 //!
 //! ```text
 //!  queued 0+8, 8+8   issued 0+16        completed 0+16       two were merged: both complete
@@ -14,10 +14,10 @@ use crate::list::{Linked, Links, List};
 use crate::sorted::SortedList;
 use crate::{Nanos, Op, Request};
 
-/// Maximum number of requests before a sector to search for one that covers it.
+/// Maximum number of requests examined in a search for one that covers a sector.
 const LOOK_BACK: usize = 64;
 
-/// Bits of the part of a key that numbers requests with the same first sector.
+/// Number of key bits that distinguish requests with the same first sector.
 const NUMBER_BITS: u32 = 56;
 
 struct Slot {
@@ -76,7 +76,8 @@ impl InFlight {
         self.len() == 0
     }
 
-    /// Adds a request, which must not have arrived before earlier ones. Returns its number, valid until it completes or is forgotten.
+    /// Adds a request, which must not have arrived before earlier ones. Returns its number, which is valid until it completes or is
+    /// forgotten.
     pub fn queued(&mut self, request: Request) -> u32 {
         self.entered += 1;
         let key = key(request.op, request.lba, self.entered);
@@ -88,7 +89,7 @@ impl InFlight {
         number
     }
 
-    /// Records that these sectors were issued to the device. Returns whether they belong to any request.
+    /// Records that these sectors were issued to the device. Returns whether any of them belong to a request.
     pub fn issued(&mut self, op: Op, lba: u64, sectors: u32, at: Nanos) -> bool {
         let end = lba.saturating_add(sectors.into());
         if let Some(number) = self.exact(op, lba, sectors, |slot| slot.issued.is_none()) {
@@ -104,8 +105,8 @@ impl InFlight {
         from > lba
     }
 
-    /// Records that these sectors completed. Calls `done` with each request that is complete thereby and the time when its last part was
-    /// issued. Returns whether any of the sectors belong to a request.
+    /// Records that these sectors completed. Calls `done` with each request that is thereby complete and the issue time of its last part.
+    /// Returns whether any of the sectors belong to a request.
     pub fn completed(&mut self, op: Op, lba: u64, sectors: u32, mut done: impl FnMut(Request, Option<Nanos>)) -> bool {
         let end = lba.saturating_add(sectors.into());
         if let Some(number) = self.exact(op, lba, sectors, |_| true) {
@@ -121,13 +122,13 @@ impl InFlight {
         from > lba
     }
 
-    /// The request that arrived first; `None` if there are none.
+    /// The request that arrived first; `None` if there is none.
     pub fn oldest(&self) -> Option<&Request> {
         let first = self.order.iter(&self.slots).next()?;
         Some(&self.slots[first as usize].request)
     }
 
-    /// Removes the request that arrived first; `None` if there are none.
+    /// Removes the request that arrived first; `None` if there is none.
     pub fn forget_oldest(&mut self) -> Option<Request> {
         let first = self.order.iter(&self.slots).next()?;
         Some(self.forget(first))
@@ -173,7 +174,7 @@ impl InFlight {
         behind.filter(|(found, _)| *found < key(op, end, 0)).map(|(_, number)| number)
     }
 
-    /// Marks this request's part of the sectors `from` to `end` as complete.
+    /// Subtracts the sectors `from` to `end` from the remaining ones of a request, and reports it if it is thereby complete.
     fn credit(&mut self, number: u32, from: u64, end: u64, done: &mut impl FnMut(Request, Option<Nanos>)) {
         let slot = &mut self.slots[number as usize];
         let own = slot.request.end().min(end).saturating_sub(slot.request.lba.max(from));

@@ -1,5 +1,5 @@
-//! A map that is looked up for every request: values by key in insertion order, found through a hash index whose order is the same
-//! on every machine.
+//! A map for lookups on every request: values by key in insertion order, found through a hash index whose order is the same on every
+//! machine.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use crate::scramble::scramble;
 
 /// A key.
 pub trait Key: Copy + Eq {
-    /// A number that is most likely different for different keys.
+    /// A number that most likely differs for different keys.
     fn number(self) -> u64;
 }
 

@@ -1,4 +1,4 @@
-//! The types that all parts of Seekwise share about block I/O: requests, time, tunables, and every I/O scheduler.
+//! The block I/O types shared by all parts of Seekwise (requests, time, tunables), and every I/O scheduler.
 //!
 //! This crate has no clock, thread, file or random source. The host passes `now` to a scheduler, so the same code runs in virtual time in
 //! the simulator and in real time in the server.

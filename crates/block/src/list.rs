@@ -1,6 +1,6 @@
 //! Intrusive doubly linked lists.
 //!
-//! The items live in a `slab::Slab` or a `Vec`, and a list refers to them by index; the links are part of each item. Insertion and removal
+//! The items are in a `slab::Slab` or a `Vec`, and a list refers to them by index; the links are part of each item. Insertion and removal
 //! anywhere take constant time and allocate nothing.
 //!
 //! ```text
@@ -13,7 +13,7 @@ use core::ops::{Index, IndexMut};
 
 const NONE: u32 = u32::MAX;
 
-/// An item's neighbours in its list. Meaningless while it is in none.
+/// An item's neighbours in its list. Meaningless while the item is in none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Links {
     previous: u32,
@@ -45,7 +45,7 @@ pub trait Linked {
     /// Its neighbours.
     fn links(&self) -> &Links;
 
-    /// Its neighbours, for the list to change.
+    /// Its neighbours, to be changed by the list only.
     fn links_mut(&mut self) -> &mut Links;
 }
 
@@ -142,7 +142,7 @@ impl List {
         self.unlink(items, links);
     }
 
-    /// Removes an item that has already left the storage, by its former links.
+    /// Unlinks an item that was already removed from the storage, by its former links.
     #[inline]
     pub fn unlink<S>(&mut self, items: &mut S, Links { previous, next }: Links)
     where
@@ -188,7 +188,7 @@ impl List {
         self.len += other.len;
     }
 
-    /// Links an item between two neighbours, or at an end where there is none.
+    /// Links an item between two neighbours, or at an end if one is missing.
     #[inline]
     fn link<S>(&mut self, items: &mut S, index: u32, links: Links)
     where

@@ -1,4 +1,4 @@
-//! Suggests the name that a misspelled one probably stands for.
+//! Suggests the name that a misspelled word probably stands for.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 /// Longer words are not compared, as no name is that long.
 const MAX_LENGTH: usize = 64;
 
-/// The nearest of `names` to `word`, the first in case of a tie; `None` if none is near. A name is near if the edit distance is at most a
-/// third of the longer word.
+/// The nearest of `names` to `word`, the first one in case of a tie; `None` if none is near. A name is near if the edit distance is at most
+/// a third of the longer word.
 fn nearest_name<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: Vec<char> = word.chars().take(MAX_LENGTH + 1).collect();
     let near = names.into_iter().filter_map(|name| {

@@ -51,8 +51,8 @@ pub fn parse_among(
     Ok((spec, parse_values(spec.name, spec.tunables, settings)?))
 }
 
-/// Parses comma-separated `key=value` pairs. Returns the values in the order of `tunables`; those not given have their defaults. `None`
-/// means no pairs, while an empty text is an error. `owner` names whose tunables they are, for error messages.
+/// Parses comma-separated `key=value` pairs. Returns the values in the order of `tunables`, with defaults for missing ones. `None` means no
+/// pairs, while an empty text is an error. `owner` names the owner of the tunables in error messages.
 ///
 /// # Errors
 /// An unknown key, a duplicate key, or a value out of range.
@@ -101,7 +101,7 @@ impl Tunable {
         word.unwrap_or_else(|| value.to_string())
     }
 
-    /// Checks that a value is in range. `owner` names whose tunable it is, for the error message.
+    /// Checks that a value is in range. `owner` names the owner of the tunable in error messages.
     ///
     /// # Errors
     /// It is out of range.

@@ -15,9 +15,9 @@
 //! request, which is then absorbed. A front merge never does: a request that ends where the new one begins would have taken it as a back
 //! merge. A merge never drops a sector or covers it twice.
 //!
-//! **Order.** As in Linux, requests that wait at the same time may leave in any order, even if they overlap: an issuer whose later request
-//! must see a write waits for the write's completion. Requests with the same first sector are visited in order of arrival by a sweep
-//! towards higher LBAs.
+//! **Order.** As in Linux, requests that wait at the same time may be dispatched in any order, even if they overlap: an issuer whose later
+//! request must see a write waits for the write's completion. A sweep towards higher LBAs visits requests with the same first sector in
+//! order of arrival.
 
 use alloc::vec::Vec;
 
@@ -35,7 +35,7 @@ pub enum Merges {
     #[default]
     All,
     /// Only with the request that was queued or grew last. Linux tries the one that grew last, and the last ones of the submitter's plug;
-    /// the two are one here.
+    /// here both are the same.
     WithLast,
     /// None.
     Never,
@@ -44,9 +44,9 @@ pub enum Merges {
 /// Limits of the host on what a scheduler may do to requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest request that merging may create, in 512-byte sectors; 0 forbids merging. A larger request that arrives stays as it is.
+    /// Maximum size of a merged request, in 512-byte sectors; 0 forbids merging. A larger request that arrives is kept as it is.
     pub max_sectors: u32,
-    /// The merges to try.
+    /// Which merges are tried.
     pub merges: Merges,
 }
 
@@ -57,7 +57,7 @@ impl Default for Limits {
     }
 }
 
-/// What a scheduler did with an inserted request. After a merge, one completion completes several requests.
+/// The result of inserting a request. After a merge, one completion completes several requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
     /// It is queued under its own id.
@@ -165,7 +165,7 @@ pub struct Queue {
     ends: HashIndex,
     lanes: Vec<Lane>,
     sequence: u64,
-    /// The slot that was filled or grew last; `None` if its request is gone.
+    /// The slot that was filled or grew last; `None` if its request was taken.
     last: Option<u32>,
 }
 
@@ -208,7 +208,7 @@ impl Queue {
     }
 
     /// Inserts `request` into `lane`, merged if possible. `expires` is returned by [`Queue::expires`]. A merge keeps the age and expiry of
-    /// the request that grows, unless it absorbs an older one, whose age and expiry it then takes (Linux `deadline_merged_requests`).
+    /// the request that grows, unless that absorbs an older one and takes over its age and expiry (Linux `deadline_merged_requests`).
     pub fn insert(&mut self, lane: usize, expires: Nanos, request: Request) -> Placed {
         while self.lanes.len() <= lane {
             self.lanes.push(Lane::default());
@@ -244,7 +244,7 @@ impl Queue {
         &self.entries[slot.0 as usize].request
     }
 
-    /// The request that was queued or grew last; `None` if it is gone.
+    /// The request that was queued or grew last; `None` if it was taken.
     pub fn last(&self) -> Option<Slot> {
         self.last.map(Slot)
     }
@@ -295,7 +295,7 @@ impl Queue {
         self.from(lane, QueuePosition::first_at(lba))
     }
 
-    /// The next request of `lane` for a one-way elevator at `head`: the first from there on or, at the end, the lowest.
+    /// The next request of `lane` for a one-way elevator at `head`: the first from there on, or the lowest if there is none.
     pub fn next_in_sweep(&self, lane: usize, head: u64) -> Option<Slot> {
         match self.only(lane) {
             None => self.at_or_after(lane, head).or_else(|| self.first(lane)),
@@ -309,7 +309,7 @@ impl Queue {
         if ages.len() == 1 { ages.first().map(Slot) } else { None }
     }
 
-    /// The request of `lane` at `place` or, if that is gone, the next one.
+    /// The request of `lane` at `place` or, if it was taken, the next one.
     pub fn from(&self, lane: usize, place: QueuePosition) -> Option<Slot> {
         let places = &self.lanes.get(lane)?.places;
         if places.is_empty() {
@@ -318,7 +318,7 @@ impl Queue {
         places.at_or_after(place.key()).map(|(_, slot)| Slot(slot))
     }
 
-    /// The last request of `lane` before `place`, and the first from there on.
+    /// The last request of `lane` before `place`, and the first from `place` on.
     pub fn around(&self, lane: usize, place: QueuePosition) -> (Option<Slot>, Option<Slot>) {
         let Some(lane) = self.lanes.get(lane) else { return (None, None) };
         let (behind, ahead) = lane.places.around(place.key());
@@ -369,12 +369,13 @@ impl Queue {
         self.ends.get(request.lba).find(|&slot| self.may_merge(lane, slot, request))
     }
 
-    /// The request that was queued or grew last, if it `touches` the new one and they may merge.
+    /// The request that was queued or grew last, if it `touches` the new one and the two may merge.
     fn merge_with_last(&self, lane: usize, request: &Request, touches: impl Fn(&Request) -> bool) -> Option<u32> {
         self.last.filter(|&last| touches(&self.entries[last as usize].request) && self.may_merge(lane, last, request))
     }
 
-    /// `spot` is the insertion point of `request`. Fast path: usually the request there begins beyond the end of `request`.
+    /// A request that begins where `request` ends, if the two may merge. `spot` is the insertion point of `request`. Fast path: usually the
+    /// request there begins beyond that end.
     fn front_merge_partner(&self, lane: usize, spot: Spot, request: &Request) -> Option<u32> {
         let end = request.lba.checked_add(u64::from(request.sectors))?;
         let (next, _) = self.lanes[lane].places.from(spot)?;

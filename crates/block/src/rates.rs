@@ -73,7 +73,7 @@ pub struct Rates {
     pub read_limit: Rate,
     /// Maximum rate of writes and discards.
     pub write_limit: Rate,
-    /// Length of unused limit that can be saved up; `None`: one unit of each limit, so that a short wait for the disk wastes none of it.
+    /// Length of unused limit that can be saved up; `None`: one unit of each limit, so that a short wait for the disk wastes nothing.
     pub burst: Option<Nanos>,
     /// Bytes that count as one request; a larger request counts as several.
     pub unit_bytes: NonZeroU64,
@@ -97,14 +97,14 @@ impl Rates {
         bytes.div_ceil(self.unit_bytes.get()).max(1)
     }
 
-    /// The requests and bytes that a request is charged.
+    /// The numbers of requests and bytes that a request is charged.
     fn amounts(&self, request: &Request) -> [u64; 2] {
         let bytes = if request.op.transfers() { SECTOR * u64::from(request.sectors) } else { 0 };
         [self.units(bytes), bytes]
     }
 }
 
-/// A rate with the time up to which it is used up.
+/// A rate, and the time up to which it is used up.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     per_second: NonZeroU64,
@@ -118,7 +118,7 @@ impl Bucket {
         Bucket { per_second, paid_until: Nanos::ZERO, rest: 0 }
     }
 
-    /// The first nanosecond at which all charges are paid for.
+    /// The first nanosecond from which all charges are paid for.
     fn free_at(&self) -> Nanos {
         self.paid_until + Nanos(u64::from(self.rest > 0))
     }
@@ -129,7 +129,7 @@ impl Bucket {
         Nanos(u64::try_from(span).unwrap_or(u64::MAX))
     }
 
-    /// Charges an amount, starting at `earliest` if everything before is paid for by then.
+    /// Charges an amount from `earliest` on, or from the time at which earlier charges are paid for if that is later.
     fn charge(&mut self, earliest: Nanos, amount: u64) {
         if self.paid_until < earliest {
             (self.paid_until, self.rest) = (earliest, 0);
@@ -142,7 +142,7 @@ impl Bucket {
     }
 }
 
-/// A bucket for requests and one for bytes, in the order of [`Rates::amounts`].
+/// A bucket of requests and one of bytes, in the order of [`Rates::amounts`].
 type Pair = [Option<Bucket>; 2];
 
 fn pair(rate: Rate) -> Pair {
@@ -151,13 +151,13 @@ fn pair(rate: Rate) -> Pair {
 
 /// The limits of a tenant, and their use.
 ///
-/// In any window of length t at most rate × t, the burst, and one request pass. With a request always waiting and dispatched within the
+/// In any window of length t at most rate × t, the burst, and one request pass. If a request always waits and is dispatched within the
 /// burst after it is allowed, at least rate × t less one request pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Limiter {
     rates: Rates,
     all: Pair,
-    /// For reads and for writes.
+    /// Of reads and of writes.
     by_direction: [Pair; 2],
 }
 
@@ -180,7 +180,7 @@ impl Limiter {
         pairs.into_iter().flatten().flatten().map(Bucket::free_at).fold(now, Nanos::max)
     }
 
-    /// The earliest time at which a request of any kind may be dispatched; `now` if some are allowed at once.
+    /// The earliest time at which some request may be dispatched, whatever its direction; `now` if one is allowed at once.
     pub fn any_ready_at(&self, now: Nanos) -> Nanos {
         let free_at = |pair: &Pair| pair.iter().flatten().map(Bucket::free_at).fold(now, Nanos::max);
         let [reads, writes] = &self.by_direction;
@@ -203,7 +203,7 @@ impl Limiter {
     }
 }
 
-/// The reservation of a tenant, and its fulfilment: the reservation tags of mClock, in requests and bytes.
+/// The reservation of a tenant, and its use: the reservation tags of mClock, in requests and bytes.
 ///
 /// With a reservation in both, a request is due as long as either is not met.
 #[derive(Clone, Copy, Debug)]
@@ -219,14 +219,14 @@ impl Reservation {
         (!rates.reservation.is_none()).then(|| Reservation { rates, reserved: pair(rates.reservation) })
     }
 
-    /// The tag of a tenant's next request, the earliest time at which it is within the reserved rate: when earlier charges are paid for,
-    /// or its arrival.
+    /// The tag of a tenant's next request, the earliest time at which it is within the reserved rate: the time at which earlier charges are
+    /// paid for, or its arrival if that is later.
     pub fn due_at(&self, request: &Request) -> Nanos {
         let paid = self.reserved.iter().flatten().map(Bucket::free_at).min();
         paid.unwrap_or(Nanos::MAX).max(request.arrival)
     }
 
-    /// Charges a request dispatched because it was due. One dispatched for another reason is not charged: it does not count towards the
+    /// Charges a request that was dispatched because it was due. Other requests are not charged, as they do not count towards the
     /// reservation.
     pub fn charge(&mut self, request: &Request) {
         let amounts = self.rates.amounts(request);
@@ -237,7 +237,7 @@ impl Reservation {
         }
     }
 
-    /// The time for which a request fulfils the reservation; the shorter if it is in requests and in bytes.
+    /// Time for which a request fulfils the reservation; the shorter one if there is a reservation in requests and in bytes.
     pub fn span(&self, request: &Request) -> Nanos {
         let amounts = self.rates.amounts(request);
         let spans = self.reserved.iter().zip(amounts).filter_map(|(bucket, amount)| Some(bucket.as_ref()?.span(amount)));

@@ -2,7 +2,7 @@
 
 use crate::Nanos;
 
-/// The host's id of a request while it is in flight. A host may reuse the number after the completion.
+/// The host's id of a request in flight. The host may reuse the number after the completion.
 pub type RequestId = u32;
 
 /// The process, thread, volume or tenant to which a request belongs.
@@ -23,7 +23,7 @@ pub enum Op {
     /// Transfers sectors from the host to the disk.
     Write,
     /// Tells the disk that the content of the sectors is no longer needed (ATA TRIM, SCSI UNMAP, NVMe Deallocate); transfers nothing. A
-    /// scheduler treats it as a write, as in Linux (`op_is_write` in `blk_types.h`), and it is asynchronous unless flagged otherwise.
+    /// scheduler treats it as a write, as in Linux (`op_is_write` in `blk_types.h`), and it is asynchronous unless `sync` is set.
     Discard,
 }
 
@@ -113,13 +113,13 @@ impl Request {
         self.op == Op::Read || self.sync
     }
 
-    /// Whether it is read-ahead: a read that the page cache issues speculatively (Linux `REQ_RAHEAD`). A scheduler treats it as any read.
+    /// Whether it is read-ahead: a read that the page cache issues speculatively (Linux `REQ_RAHEAD`). A scheduler treats it like any read.
     pub fn is_read_ahead(&self) -> bool {
         self.op == Op::Read && !self.sync
     }
 
-    /// Its weight in response-time statistics: read-ahead counts once for each [`READ_AHEAD_SECTORS`], everything else once. Without that,
-    /// a larger read-ahead would lower the count by turning the same calls into fewer, longer requests.
+    /// Its weight in response-time statistics: read-ahead counts once for each [`READ_AHEAD_SECTORS`], any other request once. Otherwise a
+    /// larger read-ahead would lower the count by turning the same calls into fewer, longer requests.
     pub fn response_weight(&self) -> u32 {
         if self.is_read_ahead() { read_ahead_response_weight(self.sectors) } else { 1 }
     }

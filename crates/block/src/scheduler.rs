@@ -7,23 +7,23 @@ use crate::queue::{Insertion, Limits};
 use crate::tags::{Room, Tags};
 use crate::{Nanos, Request, Roster, Tunable};
 
-/// A scheduler's answer to "which request goes to the device next?".
+/// A scheduler's answer to the question which request to dispatch next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// Dispatch this request, which leaves the queue.
+    /// Dispatch this request, which is removed from the queue.
     Go(Request),
     /// Dispatch nothing before this time, which is always later than `now`, although requests are queued: keeping the device idle is
-    /// better. Ask again then, or when a request arrives or completes. A scheduler that waits for a completion sets a time as well, so that
+    /// better. Call again then, or when a request arrives or completes. A scheduler that waits for a completion also sets a time, so that
     /// no host sleeps forever.
     WaitUntil(Nanos),
     /// The queue is empty.
     Empty,
 }
 
-/// The time of a [`Pick::WaitUntil`] when only a completion can change the answer.
+/// Maximum wait of a [`Pick::WaitUntil`] if only a completion can change the answer.
 pub const COMPLETION_BACKSTOP: Nanos = Nanos::from_millis(1_000);
 
-/// Decides which request goes to the device next.
+/// Decides which request is dispatched next.
 ///
 /// The host calls [`insert`](Scheduler::insert) when a request arrives, [`pick`](Scheduler::pick) when the device has room, and
 /// [`completed`](Scheduler::completed) when a request completes. `now` never runs backwards. Queued requests may be picked in any order,
@@ -55,7 +55,7 @@ pub trait Scheduler: Send {
     /// Queues a request, or merges it into a queued one.
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion;
 
-    /// Removes the next request for the device from the queue, or returns how long to wait.
+    /// Removes the next request to dispatch from the queue, or returns how long to wait.
     fn pick(&mut self, now: Nanos) -> Pick;
 
     /// Like [`Scheduler::pick`], for a host that can estimate the device's time to reach each queued request; `cost` returns `None` for a
@@ -65,13 +65,13 @@ pub trait Scheduler: Send {
         self.pick(now)
     }
 
-    /// Reports the completion of a request that it picked; `service` is the time since its dispatch.
+    /// Reports the completion of a picked request; `service` is the time since its dispatch.
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
         let _ = (now, request, service);
     }
 
     /// Reports the disk time of a request, right before its completion: the part of the time since its dispatch in which the device served
-    /// this request only, summed over the members of an array. Hosts whose device does not measure it never call this.
+    /// only this request, summed over the members of an array. Never called by hosts whose device does not measure it.
     fn record_disk_time(&mut self, request: &Request, disk_time: Nanos) {
         let _ = (request, disk_time);
     }
@@ -79,24 +79,24 @@ pub trait Scheduler: Send {
     /// Sets its tunables, in the order of [`SchedulerSpec::tunables`] and within their ranges.
     fn retune(&mut self, values: &[i64]);
 
-    /// The tags that requests need to be admitted; others wait for one. Admitted requests can be merged and picked. With nothing in the
-    /// queue or at the device, one request is always admitted.
+    /// The tags that requests need to be admitted; others wait for one. Admitted requests can be merged and picked. With nothing queued or
+    /// in flight, one request is always admitted.
     ///
     /// `None`, as in Linux's block layer up to 4.20: there are two counts of `nr_requests`, for synchronous and for asynchronous requests,
-    /// so that write-back cannot lock out readers (`struct request_list`). Waiters are admitted in order of arrival.
+    /// so that write-back cannot block readers (`struct request_list`). Waiters are admitted in order of arrival.
     fn tags(&self, room: &Room) -> Option<Tags> {
         let _ = room;
         None
     }
 
-    /// The number of the `depth` tags that are open to this request, which has no id yet (`limit_depth` of an elevator); at least 1.
+    /// Number of the `depth` tags that are open to this request, which has no id yet (`limit_depth` of an elevator); at least 1.
     fn open_tags(&self, depth: u32, request: &Request) -> u32 {
         let _ = request;
         depth
     }
 
-    /// Whether write-back throttling is enabled by default (`wbt_enable_default` in `block/blk-wbt.c`). Linux enables it since 4.10, but not
-    /// with bfq, which divides the device itself (`wbt_disable_default`).
+    /// Whether write-back throttling is enabled by default (`wbt_enable_default` in `block/blk-wbt.c`). Linux has enabled it since 4.10,
+    /// but not with bfq, which divides the device itself (`wbt_disable_default`).
     fn throttles_write_back(&self) -> bool {
         false
     }
@@ -111,25 +111,25 @@ pub trait Scheduler: Send {
         let _ = limits;
     }
 
-    /// Sets the tenants of the device and their guarantees; queued requests are assigned to them as well. A scheduler without tenants
-    /// ignores it; one with tenants treats each stream as a tenant until this is called.
+    /// Sets the tenants of the device and their guarantees; queued requests are reassigned. A scheduler without tenants ignores it; one
+    /// with tenants treats each stream as a tenant until this is called.
     fn set_roster(&mut self, roster: &Roster) {
         let _ = roster;
     }
 
-    /// The state of a tenant's guarantee, by its number on the roster, at this time. `None`: it has none, or the scheduler does not track
-    /// it.
+    /// The state of a tenant's guarantee at this time, by its number on the roster; `None` if it has none, or if the scheduler does not
+    /// track it.
     fn standing(&self, now: Nanos, tenant: usize) -> Option<Standing> {
         let _ = (now, tenant);
         None
     }
 
-    /// Removes all queued requests, oldest first, for another scheduler to take over. Requests at the device stay there; their
-    /// [`completed`](Scheduler::completed) is not called any more.
+    /// Removes all queued requests, oldest first, for another scheduler to take over. Requests in flight are unaffected;
+    /// [`completed`](Scheduler::completed) is no longer called for them.
     fn drain(&mut self, out: &mut Vec<Request>);
 }
 
-/// The state of a tenant's guarantee, since it was given.
+/// The state of a tenant's guarantee since it was set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Requests completed; merged ones count once.
@@ -149,15 +149,15 @@ pub struct Standing {
 pub struct StarvationBound {
     /// Waiting time after which the bound applies.
     pub expires: Nanos,
-    /// Maximum number of requests that leave before it from then on, and as many again for each older queued request.
+    /// Maximum number of other requests dispatched before it from then on, and as many again for each older queued request.
     pub picks: u64,
 }
 
 /// How to switch to a scheduler under load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveSwitch {
-    /// Number of processes that should start reading at the switch. A scheduler that classifies processes by how they start sees all
-    /// running ones start then, and together; with at least this many it does not mistake them for applications being started.
+    /// Minimum number of processes that should start reading at the switch. A scheduler that classifies processes by their start sees all
+    /// running ones start at the switch; with at least this many it does not mistake them for applications being started.
     pub min_readers: u32,
     /// Time after the switch during which its tunables should not be changed.
     pub settle_time: Nanos,
@@ -187,12 +187,12 @@ pub trait Knowledge: Send {
     /// Learns from a request of another scheduler, dispatched and completed at these times. Called in order of completion.
     fn learn(&mut self, request: &Request, dispatched: Nanos, completed: Nanos);
 
-    /// Sets the rotation time of the device, if it is known otherwise; `None` for a device that is not rotational.
+    /// Sets the rotation time of the device, if it is known from elsewhere; `None` for a device that is not rotational.
     fn set_rotation(&mut self, rotation: Option<Nanos>) {
         let _ = rotation;
     }
 
-    /// Builds a scheduler that uses this knowledge and adds to it. The values are those of its tunables.
+    /// Builds a scheduler that uses this knowledge and adds to it; `values` are those of its tunables.
     fn scheduler(&self, limits: &Limits, values: &[i64]) -> Box<dyn Scheduler>;
 }
 
@@ -236,9 +236,9 @@ impl SchedulerSpec {
 
 /// Switches from one scheduler to another.
 ///
-/// Every queued request reaches `to` in order of arrival, with its original arrival time. Where `to` merges requests that `from` kept
-/// apart, `merged` is called with the request and the result, so that the host can track its parts. Requests at the device stay there: the
-/// host must not report their completion to `to`, which never saw them.
+/// Every queued request is inserted into `to` in order of arrival, with its original arrival time. If `to` merges requests that `from` kept
+/// apart, `merged` is called with the request and the result, so that the host can track its parts. Requests in flight are unaffected: the
+/// host must not report their completion to `to`, which does not know them.
 ///
 /// ```
 /// use block::{Limits, Nanos, Op, Pick, Priority, Request};

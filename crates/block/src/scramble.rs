@@ -1,7 +1,7 @@
 //! Hashing of numbers.
 
 /// Spreads numbers evenly over all 64 bits: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
-/// generators, OOPSLA 2014). Different numbers stay different; 0 stays 0.
+/// generators, OOPSLA 2014). A bijection; 0 maps to 0.
 pub fn scramble(number: u64) -> u64 {
     let mut z = number;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

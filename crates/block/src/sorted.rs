@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Searching and moving a few cache lines is two to three times faster than a B-tree at the lengths of a disk's queue. Empty chunks are
-//! kept for the next split, so nothing is allocated once the list has reached its largest size.
+//! kept for the next split, so nothing is allocated once the list has reached its maximum size.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,7 +22,7 @@ struct Chunk {
 /// The position of a key or its insertion point: chunk and index. Valid until the list changes.
 pub(crate) type Spot = (usize, usize);
 
-/// A key with its number; `None` if there is none.
+/// A key with its number; `None` if there is no such key.
 type Found = Option<(u128, u32)>;
 
 /// Numbers ordered by unique keys.
@@ -108,7 +108,7 @@ impl SortedList {
         }
     }
 
-    /// Moves a number from its previous key to its new one; `None`: it was not, or will not be, in the list.
+    /// Moves a number from its previous key to its new one; `None`: it is not in the list before, or after.
     #[inline]
     pub(crate) fn move_entry(&mut self, before: Option<u128>, after: Option<u128>, number: u32) {
         if before != after {

@@ -1,4 +1,4 @@
-//! Each tenant's share of a queue's tags, for schedulers that reserve room in the queue for all tenants.
+//! Each tenant's share of a queue's tags, for schedulers that reserve tags for all tenants.
 
 use alloc::vec::Vec;
 
@@ -7,11 +7,11 @@ use crate::queue::Placed;
 use crate::tags::{Room, Tags, tags_open_to_tenant, wake_batch};
 use crate::tenants::Register;
 
-/// A cap on all tags: with ten thousand tenants, a hundred for each.
+/// Maximum number of tags: with ten thousand tenants, a hundred for each.
 const MAX_TAGS: u32 = 1 << 20;
 
-/// Number of requests of each tenant that are queued or at the device, a merged one counted once; and the sum of the weights of tenants
-/// with requests.
+/// Number of requests of each tenant that are queued or in flight, merged ones counted once; and the sum of the weights of tenants with
+/// requests.
 #[derive(Default)]
 pub(crate) struct TagShares {
     held: Vec<u32>,
@@ -21,7 +21,7 @@ pub(crate) struct TagShares {
 }
 
 impl TagShares {
-    /// Equal shares: a scheduler must see the requests of a tenant with a small weight to keep its reservation.
+    /// Equal shares: a scheduler must see the requests of a tenant with a low weight to keep its reservation.
     pub(crate) fn equal() -> TagShares {
         TagShares { is_equal: true, ..TagShares::default() }
     }
@@ -50,7 +50,7 @@ impl TagShares {
         self.held[number] += 1;
     }
 
-    /// Counts a request of a tenant that completed or was absorbed. One from before a new roster is ignored.
+    /// Subtracts a request of a tenant that completed or was absorbed. One from before a new roster is ignored.
     pub(crate) fn removed(&mut self, number: usize, register: &Register) {
         let weight = self.weight(number, register);
         let Some(held) = self.held.get_mut(number).filter(|held| **held > 0) else { return };
@@ -60,7 +60,7 @@ impl TagShares {
         }
     }
 
-    /// Counts requests that were handed over to another scheduler.
+    /// Subtracts requests that were handed over to another scheduler.
     pub(crate) fn drained(&mut self, register: &mut Register, requests: &[Request]) {
         for request in requests {
             let number = register.number(request);

@@ -5,8 +5,8 @@
 //!         volumes ── the sectors of each tenant   ┐  determine the tenant of a request; sectors have precedence,
 //!         streams ── the streams of each tenant   ┘  as write-back is issued by kernel threads
 //! ```
-//! Sharing schedulers are given a roster ([`Scheduler::set_roster`](crate::Scheduler::set_roster)). They number tenants by a [`Register`],
-//! which also covers requests without a tenant.
+//! Sharing schedulers get a roster by [`Scheduler::set_roster`](crate::Scheduler::set_roster). They number tenants by a [`Register`], which
+//! also covers requests without a tenant.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -18,7 +18,7 @@ use core::ops::Range;
 
 use crate::{Nanos, Rates, Request, StreamId};
 
-/// A running prediction of how long consecutive requests take on a device.
+/// A stateful prediction of the times of consecutive requests on a device.
 pub trait ServiceTime: Send {
     /// The additional time for which the device is busy with `request`, which it starts at `start`, after the requests of earlier calls;
     /// `waiting` further requests are in its queue.
@@ -27,8 +27,8 @@ pub trait ServiceTime: Send {
     /// completion.
     fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos;
 
-    /// The response time on the device of each request that it has completed since the last call, in order of completion. A model that
-    /// predicts no response times has none.
+    /// The response time on the device of each request that it has completed since the last call, in order of completion. A model without
+    /// predicted response times reports none.
     fn take_responses(&mut self, each: &mut dyn FnMut(Nanos)) {
         let _ = each;
     }
@@ -71,9 +71,9 @@ impl ServiceModel for ConstantTime {
     }
 }
 
-/// Positions of sectors in their tenants' own address spaces, for tenants that allocate and free space while they are served.
+/// Positions of sectors in their tenants' own address spaces, for tenants that allocate and free space at run time.
 pub trait Places: fmt::Debug + Send + Sync {
-    /// The position of a device sector in its tenant's address space; `None`: no tenant has it.
+    /// The position of a device sector in its tenant's address space; `None` if it belongs to no tenant.
     fn place(&self, lba: u64) -> Option<u64>;
 }
 
@@ -84,7 +84,7 @@ pub struct Tenant {
     pub name: String,
     /// Its share of the disk's time, relative to the weights of the others; at least 1.
     pub weight: u32,
-    /// The reference disk: it is served at least as well as by this. `None`: no guarantee, spare capacity only.
+    /// The reference disk, which is a lower bound of its service; `None`: no guarantee, spare capacity only.
     pub reference: Option<Arc<dyn ServiceModel>>,
     /// Its reservation and its limits.
     pub rates: Rates,
@@ -164,7 +164,7 @@ struct Shared {
     /// Sorted by first sector; disjoint.
     volumes: Vec<Volume>,
     streams: BTreeMap<StreamId, usize>,
-    /// Positions of the sectors of tenants that are known by their streams.
+    /// Positions of the sectors of tenants that are identified by their streams.
     places: Option<Arc<dyn Places>>,
     disks: u32,
     is_rotational: bool,
@@ -242,7 +242,7 @@ impl Roster {
         self
     }
 
-    /// Sets the positions of sectors of tenants that are known by their streams; they may change at any time.
+    /// Sets the positions of sectors of tenants that are identified by their streams; they may change at any time.
     #[must_use]
     pub fn with_places(mut self, places: Arc<dyn Places>) -> Roster {
         Arc::make_mut(&mut self.shared).places = Some(places);
@@ -256,7 +256,7 @@ impl Roster {
         self
     }
 
-    /// Whether the device is a single disk with an arm, which serves one request at a time in an order of its own.
+    /// Whether the device is a single disk with an arm, which serves one request at a time in its own order.
     pub fn has_one_arm(&self) -> bool {
         self.shared.is_rotational && self.shared.disks == 1
     }
@@ -271,7 +271,7 @@ impl Roster {
         self.shared.disks
     }
 
-    /// The tenant of a request: of a roaming stream, else of its sectors, else of its stream; `None` if there is none.
+    /// The tenant of a request: of a roaming stream, otherwise of its sectors, otherwise of its stream; `None` if there is none.
     pub fn owner(&self, request: &Request) -> Option<usize> {
         self.owner_at(request.lba, request.stream)
     }
@@ -289,7 +289,7 @@ impl Roster {
         self.volume(lba).map(|volume| volume.tenant)
     }
 
-    /// The tenant of a stream, whatever it accesses.
+    /// The tenant of a stream, regardless of the sectors it accesses; `None` if there is none.
     pub fn owner_of_stream(&self, stream: StreamId) -> Option<usize> {
         let roaming = self.shared.roaming.get(&stream);
         roaming.or_else(|| self.shared.streams.get(&stream)).copied()
@@ -364,7 +364,7 @@ impl Register {
         }
     }
 
-    /// The number in this register of the issuer with `number` in `other`: the tenant with the same name, or all requests without a tenant.
+    /// The number in this register of the issuer with `number` in `other`: the tenant with the same name, or all requests without a tenant;
     /// `None` if there is none.
     pub fn number_of_same(&self, other: &Register, number: usize) -> Option<usize> {
         let (here, there) = (self.roster.tenants(), other.roster.tenants());
@@ -383,7 +383,7 @@ impl Register {
         self.roster.tenants().get(number)
     }
 
-    /// The weight of a number; 1 if it is not on the roster.
+    /// The weight of an issuer; 1 if it is not on the roster.
     pub fn weight(&self, number: usize) -> u64 {
         self.tenant(number).map_or(1, |tenant| u64::from(tenant.weight))
     }

@@ -2,21 +2,21 @@
 //!
 //! ```text
 //!             within the budget                                  budget of a direction, in bytes and in requests
-//! submit ──┬───────────────────────▶ goes on                     slice_start                    now     end of a slice
+//! submit ──┬───────────────────────▶ passes                      slice_start                    now     end of a slice
 //!          └──▶ fifo of the group and direction ──release──▶     |------100 ms-----|------100 ms--*--|
 //!                                                                allowed: rate × the slices begun
 //! ```
-//! Follows `block/blk-throttle.c` of Linux 6.18. A direction of a group may pass what its rate allows for the slices of 100 ms that have
-//! begun since `slice_start`, so small requests pass in a burst at the start of each slice. Slices start with a submission after a pause
-//! and are trimmed as they are used: at most two past ones remain, so that no budget is saved up. A request that lacks bytes waits until
-//! the end of the slice and then for the time that its rate needs for them. When a limit changes, a group with waiting requests keeps its
-//! credit or debt (`tg_update_carryover`); any other starts with an empty account.
+//! Follows `block/blk-throttle.c` of Linux 6.18. A direction of a group may pass the amount that its rate allows in the slices of 100 ms
+//! that have begun since `slice_start`, so small requests pass in a burst at the start of each slice. Slices start with a submission after
+//! a pause and are trimmed as they are used: at most two past ones remain, so that no budget is saved up. A request that lacks bytes waits
+//! until the end of the slice and then for the time that its rate needs for them. When a limit changes, a group with waiting requests keeps
+//! its credit or debt (`tg_update_carryover`); any other starts from zero.
 //!
-//! Requests are counted before merging. One that will be split counts once for each part, and once in bytes.
+//! Requests are counted before merging. A request that will be split counts once for each part, but its bytes count once.
 //!
-//! Simplified: a flat hierarchy; time in nanoseconds rather than jiffies; all parts of a request pass together, where Linux has the
-//! remainder of a split request wait for its own budget; bytes and requests are charged together, where Linux has a line for bytes and one
-//! for requests behind it; a group passes at once what its budget has, where Linux takes turns of 8 requests among groups.
+//! Simplified: a flat hierarchy; time in nanoseconds rather than jiffies; all parts of a request pass together, while in Linux the
+//! remainder of a split request waits for its own budget; bytes and requests are charged together, while Linux has a queue for bytes and
+//! behind it one for requests; a group passes its whole budget at once, while Linux takes turns of 8 requests among groups.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -25,7 +25,7 @@ use core::num::NonZeroU64;
 use crate::rates::Rate;
 use crate::{Nanos, Op};
 
-/// `DFL_THROTL_SLICE`, a tenth of a second.
+/// A tenth of a second (`DFL_THROTL_SLICE`).
 pub const SLICE: Nanos = Nanos::from_millis(100);
 
 /// A second in nanoseconds.
@@ -49,7 +49,7 @@ pub type Limits = [Rate; 2];
 #[derive(Clone, Copy, Debug, Default)]
 struct Budget {
     per_second: Option<NonZeroU64>,
-    /// If negative, a credit that was carried over.
+    /// A negative value is a credit that was carried over.
     used: i128,
 }
 
@@ -59,32 +59,32 @@ impl Budget {
         self.per_second.map(|rate| i128::from(rate.get()) * i128::from(span.0) / SECOND)
     }
 
-    /// The time that the rate needs for what an amount lacks at the end of a span; `None` if it lacks nothing.
+    /// Time that the rate needs for the part of `amount` that is lacking at the end of a span; `None` if nothing is lacking.
     fn lacks(&self, span: Nanos, amount: u64) -> Option<Nanos> {
         let rate = i128::from(self.per_second?.get());
         let missing = (self.used + i128::from(amount)) * SECOND - rate * i128::from(span.0);
         (missing > 0).then(|| Nanos(u64::try_from((missing + rate - 1) / rate).unwrap_or(u64::MAX)))
     }
 
-    /// Subtracts what a span allows, down to zero (`throtl_trim_bps`, `throtl_trim_iops`).
+    /// Subtracts the amount that a span allows, down to zero (`throtl_trim_bps`, `throtl_trim_iops`).
     fn trim(&mut self, span: Nanos) {
         self.used = self.earned(span).map_or(0, |earned| (self.used - earned).max(0));
     }
 
-    /// Sets the limit `elapsed` after the start of the slice. With waiting requests (`waits`) credit or debt is kept.
+    /// Sets the limit at `elapsed` after the start of the slice. If requests wait (`waits`), credit or debt is kept.
     fn set(&mut self, per_second: Option<NonZeroU64>, elapsed: Nanos, waits: bool) {
         self.used = self.earned(elapsed).filter(|_| waits).map_or(0, |earned| self.used - earned);
         self.per_second = per_second;
     }
 }
 
-/// The reads, or the writes, of a group.
+/// The reads, or the writes and discards, of a group.
 #[derive(Clone, Debug)]
 struct Direction<T> {
     bytes: Budget,
     requests: Budget,
     slice_start: Nanos,
-    /// End of the slice, if nothing waits.
+    /// End of the slice while nothing waits.
     slice_end: Nanos,
     waiting: VecDeque<(T, Charge)>,
 }
@@ -107,12 +107,12 @@ impl<T> Direction<T> {
         (self.slice_start, self.slice_end) = (now, now + SLICE);
     }
 
-    /// Length of the whole slices since `slice_start`, plus `ends` further slices: 1 includes the current one.
+    /// Length of the whole slices since `slice_start`, plus `ends` slices: 1 includes the current one.
     fn slices(&self, now: Nanos, ends: u64) -> Nanos {
         Nanos(((now - self.slice_start).0 / SLICE.0 + ends).saturating_mul(SLICE.0))
     }
 
-    /// Starts a slice if the last is over, since unused budget is lost; otherwise extends it. Called while nothing waits.
+    /// Starts a slice if the last one is over, since unused budget is lost; otherwise extends it. Called while nothing waits.
     fn renew_slice(&mut self, now: Nanos) {
         if now > self.slice_end {
             self.begin_slice(now);
@@ -127,7 +127,7 @@ impl<T> Direction<T> {
         self.slice_end = self.slice_end.max(self.slice_start + Nanos(slices.saturating_mul(SLICE.0)));
     }
 
-    /// Drops all slices but the last two (`throtl_trim_slice`).
+    /// Drops all past slices but the last one from the budget, if there are at least two (`throtl_trim_slice`).
     fn trim_slice(&mut self, now: Nanos) {
         let past = self.slices(now, 0);
         if now > self.slice_end || past < Nanos(2 * SLICE.0) {
@@ -139,13 +139,13 @@ impl<T> Direction<T> {
         self.slice_start += span;
     }
 
-    /// The time at which a request with this charge may pass; `now` if at once (`tg_within_bps_limit`, `tg_within_iops_limit`).
+    /// Time at which a request with this charge may pass; `now` if at once (`tg_within_bps_limit`, `tg_within_iops_limit`).
     fn passes_at(&self, now: Nanos, charge: &Charge) -> Nanos {
         let elapsed = now - self.slice_start;
         let whole = Nanos(elapsed.0.div_ceil(SLICE.0).max(1).saturating_mul(SLICE.0));
         let by_bytes = self.bytes.lacks(whole, charge.bytes).filter(|_| charge.bytes > 0);
         let by_bytes = by_bytes.map_or(now, |time| now + (whole - elapsed) + time);
-        // It may pass at the start of the slice that covers what it lacks.
+        // It may pass at the start of the slice that covers the missing requests.
         let begun = self.slices(now, 1);
         let by_requests = self.requests.lacks(begun, u64::from(charge.requests)).map_or(now, |time| {
             let slices = time.0.div_ceil(SLICE.0).max(1) - 1;
@@ -160,7 +160,7 @@ impl<T> Direction<T> {
         self.trim_slice(now);
     }
 
-    /// The time at which the first waiting request may pass; `None` if none waits.
+    /// Time at which the first waiting request may pass; `None` if none waits.
     fn next_at(&mut self, now: Nanos) -> Option<Nanos> {
         let (_, charge) = self.waiting.front()?;
         let at = self.passes_at(now, charge);
@@ -168,7 +168,7 @@ impl<T> Direction<T> {
         Some(at)
     }
 
-    /// `tg_conf_updated`.
+    /// Sets the limits of this direction (`tg_conf_updated`).
     fn set(&mut self, now: Nanos, limit: Rate) {
         let (elapsed, waits) = (now - self.slice_start, !self.waiting.is_empty());
         self.bytes.set(limit.bytes_per_s, elapsed, waits);
@@ -215,7 +215,7 @@ pub struct Throttle<T> {
 }
 
 impl<T> Throttle<T> {
-    /// This number of groups, numbered from 0, without limits.
+    /// `groups` groups, numbered from 0, without limits.
     pub fn new(groups: usize) -> Throttle<T> {
         let group = || Group { directions: [Direction::new(), Direction::new()], due: None };
         Throttle { groups: (0..groups).map(|_| group()).collect(), waiting: 0, next_at: None }
@@ -272,12 +272,12 @@ impl<T> Throttle<T> {
         None
     }
 
-    /// Time at which the next request may pass; `None` if none waits.
+    /// Earliest time at which a waiting request may pass; `None` if none waits.
     pub fn next_at(&self) -> Option<Nanos> {
         self.next_at
     }
 
-    /// The next request that may pass by now: by group number, reads before writes. Call it until it returns `None`.
+    /// The next request that may pass by now: by group number, reads before writes. To be called until it returns `None`.
     pub fn release(&mut self, now: Nanos) -> Option<T> {
         if self.next_at.is_none_or(|at| at > now) {
             return None;
@@ -327,7 +327,7 @@ mod tests {
         throttle
     }
 
-    /// Submits `count` requests of this charge at once; returns the milliseconds at which each passes.
+    /// Submits `count` requests with this charge at once; returns the time in milliseconds at which each passes.
     fn times(throttle: &mut Throttle<u64>, from: Nanos, charge: Charge, count: u64) -> Vec<u64> {
         let mut passed: Vec<u64> =
             (0..count).filter_map(|number| throttle.submit(from, 0, charge, number)).map(|_| from.0 / 1_000_000).collect();
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_slice_passes_what_its_rate_allows_and_the_rest_waits_for_its_bytes() {
         let mut throttle = limited(Op::Write, Rate::bytes_per_s(10 * MIB));
-        // As in Linux: the wait starts at the end of the slice, from then on the rate determines the pace.
+        // As in Linux: the wait starts at the end of the slice, then the rate determines the pace.
         assert_eq!(times(&mut throttle, ms(0), charge(Op::Write, MIB), 5), [0, 200, 300, 400, 500]);
         assert!(throttle.is_empty());
     }

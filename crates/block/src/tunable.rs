@@ -1,4 +1,4 @@
-//! A parameter, declared once: parser, help, manual page, search space of a tuner and the field in the code are all derived from the
+//! A parameter, declared once: parser, help, manual page, search space of a tuner and the field in the code are derived from the
 //! declaration.
 //!
 //! ```
@@ -38,7 +38,7 @@ pub enum Unit {
     Sectors,
     /// Percent.
     Percent,
-    /// Hundredths of a percent; users write percent with up to two decimals, as the kernel does (`cgroup_parse_float`).
+    /// Hundredths of a percent; users write percent with up to two decimals, as in the kernel (`cgroup_parse_float`).
     PercentHundredths,
     /// Per second.
     PerSecond,
@@ -46,7 +46,7 @@ pub enum Unit {
     Count,
     /// 0 is off, 1 is on.
     Flag,
-    /// Index of a word in this list; the word is what users write.
+    /// Index of a word in this list; users write the word.
     OneOf(&'static [&'static str]),
 }
 
@@ -68,19 +68,19 @@ impl Unit {
     }
 }
 
-/// How a search steps through a tunable's range.
+/// How a search divides a tunable's range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences matter equally.
+    /// Equal differences are equal steps.
     Linear,
-    /// Equal ratios matter equally.
+    /// Equal ratios are equal steps.
     Logarithmic,
 }
 
 /// A parameter: name, unit, range, default and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunable {
-    /// The name; Linux's, if there is one.
+    /// The name; Linux's own if there is one.
     pub name: &'static str,
     /// The unit of its value.
     pub unit: Unit,
@@ -90,7 +90,7 @@ pub struct Tunable {
     pub max: i64,
     /// The default, as in the paper or kernel file.
     pub default: i64,
-    /// How a search steps through its range.
+    /// How a search divides its range.
     pub scale: Scale,
     /// One or two sentences for users.
     pub doc: &'static str,
@@ -131,10 +131,10 @@ impl Tunable {
     }
 }
 
-/// Splits the tunables before the one with this name; it is the first of the second part.
+/// Splits the tunables before the one with this name, which becomes the first of the second part.
 ///
 /// # Panics
-/// If there is none with this name; a compile-time error in a constant.
+/// There is none with this name; a compile-time error in a constant.
 pub const fn split_before(tunables: &'static [Tunable], name: &str) -> (&'static [Tunable], &'static [Tunable]) {
     let mut index = 0;
     while !equal(tunables[index].name, name) {
@@ -210,12 +210,12 @@ impl TunableValue for f64 {
 
     fn number(&self, unit: Unit) -> i64 {
         let number = self * percent_scale(unit);
-        // There is no rounding without std, and no tunable is negative.
+        // There is no rounding function without std, and no tunable is negative.
         (number + 0.5) as i64
     }
 }
 
-/// The number that stands for the whole (1.0) in percentages.
+/// The number that represents 100% in a unit.
 const fn percent_scale(unit: Unit) -> f64 {
     match unit {
         Unit::Percent => 100.0,
@@ -256,7 +256,7 @@ impl<T: TunableValue> TunableValue for Option<T> {
     }
 }
 
-/// Declares a struct with one field per tunable, with `TUNABLES`, `of` a slice of numbers, and `values`, the numbers again.
+/// Declares a struct with one field per tunable, the constant `TUNABLES`, `of` (from a slice of numbers), and `values` (back to numbers).
 ///
 /// A field is `name: Type = Tunable`, where the type is a [`TunableValue`] and the doc comment is the tunable's documentation. The tunable
 /// has the name of the field, or the one after `as`. A tunable shared by several structs is declared as a constant, with its documentation.
@@ -284,7 +284,7 @@ macro_rules! tunables {
             $visible const TUNABLES: &'static [$crate::Tunable] =
                 &[$($tunable.named($crate::tunables!(@name $field $($name)?), concat!($($doc),*))),*];
 
-            /// From numbers in the order of the tunables and within their ranges. Missing ones have their defaults.
+            /// From numbers in the order of the tunables and within their ranges. Missing ones get their defaults.
             $visible fn of(values: &[i64]) -> $Values {
                 let mut numbers = values.iter().copied();
                 let mut tunables = Self::TUNABLES.iter();

@@ -1,4 +1,4 @@
-//! The settings that controllers choose among: named sets, or a list given by the user.
+//! The settings among which controllers choose: named sets, or a list given by the user.
 
 use block::{SchedulerSpec, SettingError};
 
@@ -12,7 +12,7 @@ pub struct Set {
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// The settings in it.
+    /// The settings of the set.
     pub settings: fn() -> Vec<Setting>,
 }
 
@@ -49,8 +49,8 @@ pub static SETS: &[Set] = &[
 /// The schedulers in the paper: its own, and the five for comparison.
 const OF_THE_PAPER: [&str; 6] = ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"];
 
-/// Tunings worth a trial, each with a reason. Every candidate costs trials, so each differs from the defaults in one direction only, and
-/// clearly.
+/// Tunings worth a trial, each with a reason. Every candidate costs trials, so each differs from the defaults clearly, and in one direction
+/// only.
 const TUNINGS: &[(&str, &str)] = &[
     ("deadline:fifo_batch=1", "where waiting matters and seeks are cheap: a late request is noticed at every pick"),
     ("deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),

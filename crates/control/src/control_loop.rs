@@ -1,5 +1,5 @@
-//! Connects a target and a controller: folds events into windows, calls the controller at the end of each, applies its decisions
-//! and logs them.
+//! Connects a target and a controller: collects events in windows, calls the controller at the end of each, and applies and logs its
+//! decisions.
 
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use observe::counters::Sample;
 use observe::event::Event;
 use observe::window::{Extractor, Tally};
 
-/// Number of consecutive idle windows that are closed on time, before one window takes all further idle time. A controller that waits a
-/// window for a change to settle thus gets one more.
+/// Number of consecutive idle windows that are closed on time, before one window takes all further idle time. So a controller that waits
+/// one window for a change to settle gets one more.
 const IDLE_WINDOWS: u64 = 2;
 
 /// A decision and its result.
 #[derive(Clone, Debug)]
 pub struct DecisionRecord {
-    /// When it was made.
+    /// Time of the decision.
     pub at: Nanos,
-    /// The window it was based on; `None` for the first decision.
+    /// The window on which it was based; `None` for the first decision.
     pub window: Option<u64>,
     /// The setting before.
     pub from: Arc<Setting>,
     /// The setting after.
     pub to: Arc<Setting>,
-    /// The setting that would stay if control ended then; during a trial it is not `to`.
+    /// The setting that would stay if control ended then; during a trial this is not `to`.
     pub stays: Arc<Setting>,
     /// The reason, for display.
     pub why: String,
     /// Expected improvement, as a difference of scores.
     pub expected_gain: Option<f64>,
-    /// Measured gain, if the controller reported it later; otherwise `None`.
+    /// Measured gain; `None` unless the controller reported it later.
     pub measured_gain: Option<f64>,
     /// The evidence; `None` if there is none to show.
     pub evidence: Option<Arc<Evidence>>,
-    /// Why it could not be applied, if it could not; `to` then equals `from`.
+    /// Why it could not be applied, with `to` equal to `from`; `None` if it was applied.
     pub refused: Option<String>,
 }
 
@@ -68,8 +68,8 @@ impl DecisionRecord {
 
 /// Runs one controller on one target.
 ///
-/// The host calls [`begin`](ControlLoop::begin) once, [`event`](ControlLoop::event) for each event, and [`advance`](ControlLoop::advance) when
-/// [`next_deadline`](ControlLoop::next_deadline) has passed.
+/// The host calls [`begin`](ControlLoop::begin) once, [`event`](ControlLoop::event) for each event, and [`advance`](ControlLoop::advance)
+/// when [`next_deadline`](ControlLoop::next_deadline) has passed.
 ///
 /// ```
 /// use block::Nanos;
@@ -135,7 +135,7 @@ impl ControlLoop {
         self.length = self.controller.window_length();
     }
 
-    /// Processes an event. Allocates only for new streams.
+    /// Processes an event. Allocates memory only for new streams.
     pub fn event(&mut self, event: &Event) {
         self.is_idle = false;
         self.is_due |= self.controller.event(event);
@@ -149,13 +149,14 @@ impl ControlLoop {
         self.controller.counted(sample);
     }
 
-    /// When [`advance`](ControlLoop::advance) is due if no event arrives first; a past time means now. `None` if no window ends by time.
+    /// Time at which [`advance`](ControlLoop::advance) is due if no event arrives first; a past time means now. `None` if no window ends by
+    /// time.
     pub fn next_deadline(&self) -> Option<Nanos> {
         if self.is_due { Some(self.from) } else { self.length.time.map(|time| self.from + Nanos(time.0 * (1 + self.went_on))) }
     }
 
-    /// Like [`next_deadline`](Self::next_deadline), if no event comes before `quiet_until`: after some idle windows, one window takes all
-    /// remaining idle time, up to the last window boundary before then. A pause of any length thus costs a few windows.
+    /// Like [`next_deadline`](Self::next_deadline), if no event arrives before `quiet_until`: after some idle windows, one window takes all
+    /// remaining idle time, up to the last window boundary before that time. So a pause of any length costs only a few windows.
     pub fn next_deadline_before(&self, quiet_until: Nanos) -> Option<Nanos> {
         let deadline = self.next_deadline()?;
         let length = deadline - self.from;
@@ -227,7 +228,7 @@ impl ControlLoop {
         &self.decisions
     }
 
-    /// The setting that should stay if control ends now; `None` before it began.
+    /// The setting that should stay if control ends now; `None` before control has begun.
     pub fn final_setting(&self) -> Option<Setting> {
         self.controller.final_setting().or(self.setting.as_deref()).cloned()
     }
@@ -237,12 +238,12 @@ impl ControlLoop {
         &self.windows
     }
 
-    /// Moves the decisions and windows so far out of the loop, to bound its memory.
+    /// Moves the decisions and windows so far out of the loop, to limit its memory.
     pub fn take(&mut self) -> (Vec<DecisionRecord>, Vec<Window>) {
         (std::mem::take(&mut self.decisions), std::mem::take(&mut self.windows))
     }
 
-    /// Applies a setting chosen by the host because of facts that no window shows; the controller continues from there.
+    /// Applies a setting chosen by the host because of facts that windows do not show; the controller continues from there.
     pub fn overrule(&mut self, now: Nanos, setting: &Setting, why: &str, target: &mut dyn Target) {
         let decision = self.controller.overruled(now, setting, why);
         let number = self.number.checked_sub(1);

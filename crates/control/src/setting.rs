@@ -6,7 +6,7 @@ use block::{HOST_TUNABLES, SchedulerSpec, SettingError, Tunable};
 
 use device_model::sched;
 
-/// A scheduler, the values of its tunables, and the host tunables that are changed.
+/// A scheduler, the values of its tunables, and the changed host tunables.
 ///
 /// As text: `anticipatory:antic_expire=12 read_ahead_kb=1024`. Two settings are equal if their texts are.
 ///
@@ -62,7 +62,7 @@ impl Setting {
         Ok(Setting { spec, values, host: Vec::new() })
     }
 
-    /// Checks that every host tunable is one of these, is set once, and has a value in its range.
+    /// Checks that every host tunable is one of `settable`, is set once, and has a value in its range.
     ///
     /// # Errors
     /// The first violation.

@@ -1,4 +1,4 @@
-//! Interface to the controlled system (the "plant" of control theory): a simulated host, a Linux block device, our block server.
+//! Interface to the controlled system (the "plant" of control theory): a simulated host, a Linux block device, or our block server.
 
 use block::{Limits, Nanos, SchedulerSpec, Tunable};
 
@@ -6,7 +6,7 @@ use crate::setting::Setting;
 
 /// A system whose scheduler and settings can be changed while it runs.
 ///
-/// Its host passes events to a [`ControlLoop`](crate::ControlLoop), which applies the controller's decisions here.
+/// Its host passes events to a [`ControlLoop`](crate::ControlLoop), which applies the controller's decisions to the target.
 ///
 /// ```
 /// use block::{Limits, Nanos, SchedulerSpec, Tunable};
@@ -52,7 +52,7 @@ use crate::setting::Setting;
 /// # Ok::<(), block::SettingError>(())
 /// ```
 pub trait Target {
-    /// The kind of target and the device: knowledge is stored under both.
+    /// The kind of target and the device, under which knowledge is stored.
     fn identity(&self) -> Identity;
 
     /// The schedulers that it can run.
@@ -93,7 +93,7 @@ pub struct Bounds {
     pub capacity_sectors: u64,
     /// Limits for the scheduler.
     pub limits: Limits,
-    /// Maximum number of requests of each kind that are queued or at the device.
+    /// Maximum number of requests of each kind that are queued or in flight.
     pub nr_requests: u32,
     /// Default read-ahead of files in KiB; `None` if there is none or it is unknown.
     pub read_ahead_kib: Option<u32>,

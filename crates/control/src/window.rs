@@ -1,4 +1,4 @@
-//! Windows: spans of time under one setting.
+//! Windows: time spans under one setting.
 //!
 //! The paper's scheduling window ("Self-Learning Disk Scheduling", section 4.3): by time (its SWZ) or by number of requests (its X).
 
@@ -10,7 +10,7 @@ use observe::window::Features;
 
 use crate::setting::Setting;
 
-/// Length of a window, which ends when either bound is reached.
+/// Length of a window, which ends when either bound is reached; `None`: not bounded that way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowLength {
     /// Maximum time.
@@ -19,7 +19,7 @@ pub struct WindowLength {
     pub requests: Option<u64>,
 }
 
-/// Summary of a span of time under one setting.
+/// Summary of a time span under one setting.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// Index in the run, from 0.

@@ -1,4 +1,5 @@
-//! Parses a server's address, `postgresql://user@host:port/database?parameters`, including parameters that the client library does not support.
+//! Parses a server's address, `postgresql://user@host:port/database?parameters`, including parameters that the client library does not
+//! support.
 
 use std::fs;
 use std::io;
@@ -104,7 +105,8 @@ impl Address {
         Ok(())
     }
 
-    /// The password of a line `host:port:database:user:password`; `None` if it does not match this server. `*` matches any value; `\` escapes `:` and `\`.
+    /// The password of a line `host:port:database:user:password`; `None` if it does not match this server. `*` matches any value; `\`
+    /// escapes `:` and `\`.
     fn password_in(&self, line: &str) -> Option<String> {
         let mut fields = vec![String::new()];
         let mut letters = line.chars();
@@ -142,7 +144,7 @@ fn names(mode: Option<&str>, is_local: bool) -> Result<Option<Names>, Problem> {
     }
 }
 
-/// Whether the connection stays on this machine.
+/// Whether all hosts of the address are this machine.
 fn is_local(config: &Config) -> bool {
     let hosts = config.get_hosts().iter().all(|host| match host {
         Host::Unix(_) => true,

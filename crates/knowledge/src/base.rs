@@ -15,12 +15,12 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Opens a knowledge base for writing, creating it if missing and migrating it from an earlier version. A path that begins with `postgresql://`
-    /// or `postgres://` is the address of a server ([`is_server`](Knowledge::is_server)).
+    /// Opens a knowledge base for writing, creating it if missing and migrating it from an earlier version. A path that begins with
+    /// `postgresql://` or `postgres://` is the address of a server ([`is_server`](Knowledge::is_server)).
     ///
     /// # Errors
-    /// The file is not a knowledge base or is of a later version (it is then left unchanged), the folder is missing, the file cannot
-    /// be written; the server does not answer or refuses the role.
+    /// The file is not a knowledge base or has a later version (it is then unchanged), the folder is missing, or the file cannot be
+    /// written; the server does not answer or refuses the role.
     pub fn open(path: &Path) -> Result<Knowledge, KnowledgeError> {
         Knowledge::opened(path, Access::Create)
     }
@@ -48,7 +48,7 @@ impl Knowledge {
     /// Opens a knowledge base for reading.
     ///
     /// # Errors
-    /// The file is missing, is not a knowledge base, is of another version, or cannot be read.
+    /// The file is missing, is not a knowledge base, has another version, or cannot be read.
     pub fn open_to_read(path: &Path) -> Result<Knowledge, KnowledgeError> {
         Knowledge::opened(path, Access::Read)
     }
@@ -85,7 +85,7 @@ impl Knowledge {
     /// Checks the integrity of every page and reference of a file. Does nothing for a server.
     ///
     /// # Errors
-    /// The file is damaged; the message says where.
+    /// The file is damaged; the message names the place.
     pub fn check(&self) -> Result<(), KnowledgeError> {
         if self.database.sqlite().is_none() {
             return Ok(());
@@ -101,7 +101,7 @@ impl Knowledge {
         }
     }
 
-    /// Starts a read transaction: all reads see one snapshot, even while others write.
+    /// Starts a read transaction, whose reads all see one snapshot, even while others write.
     pub(crate) fn moment(&self) -> Result<Transaction<'_>, KnowledgeError> {
         self.database.begin(Begin::Reads).map_err(|problem| problem.of(&self.path))
     }

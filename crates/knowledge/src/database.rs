@@ -409,7 +409,7 @@ fn cell(value: ValueRef) -> Result<Value, rusqlite::Error> {
 /// Names in our schema that are reserved words in PostgreSQL.
 const RESERVED: &[&str] = &["window"];
 
-/// Translates a statement to PostgreSQL: `?1` becomes `$1`, reserved names are quoted, comments are removed. String literals are kept.
+/// Translates a statement to PostgreSQL: `?1` becomes `$1`, reserved names are quoted, comments are removed. String literals are unchanged.
 pub(crate) fn translated(sql: &str) -> String {
     let mut out = String::with_capacity(sql.len() + 16);
     let mut rest = sql;

@@ -170,7 +170,7 @@ impl From<postgres::Error> for Problem {
     fn from(error: postgres::Error) -> Problem {
         use postgres::error::SqlState;
         let Some(answer) = error.as_db_error() else {
-            // The library's message alone ends at "error connecting to server": append the causes.
+            // The library's own message ends at "error connecting to server", so the causes are appended.
             let mut text = error.to_string();
             let mut cause = std::error::Error::source(&error);
             while let Some(next) = cause {

@@ -5,7 +5,7 @@ use observe::description::names;
 
 use crate::rows::ModelRow;
 
-/// The kind of a gene pool's row, where a model's row has the learner's name.
+/// The kind of a gene pool's row; the row of a model has the learner's name there.
 const KIND: &str = "gene-pool";
 
 impl TryFrom<&GenePool> for ModelRow {
@@ -35,7 +35,7 @@ impl TryFrom<&GenePool> for ModelRow {
 }
 
 impl ModelRow {
-    /// The gene pool of this row; `None` if it holds none, or one of another version of this program.
+    /// The gene pool of this row; `None` if it contains none, or one of another version of this program.
     pub fn gene_pool(&self) -> Option<GenePool> {
         if self.kind == KIND && self.features == names() { serde_json::from_str(&self.json).ok() } else { None }
     }

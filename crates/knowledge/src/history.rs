@@ -1,12 +1,12 @@
 //! Derives cases for learning from the recorded windows.
 //!
-//! A real workload is never run under every candidate. But where a controller changed the setting, the settings before and after
-//! served the same workload, as far as its features show. A load generated from a seed is the same in every run, so settings that
-//! were active at about the same time in it can be compared.
+//! A real workload is never run under every candidate. But when a controller changes the setting, the settings before and after serve the
+//! same workload, as far as its features show. A load generated from a seed is the same in every run, so settings that were active at about
+//! the same time in it can be compared.
 //!
 //! ```text
-//! a run  | noop    | cfq | noop                |     windows of one load, in the order of their time;
-//! a run  | deadline                            | ──▶ around each change, no window twice, setting by setting: a case each
+//! a run  | noop    | cfq | noop                |     windows of one load, in order of time;
+//! a run  | deadline                            | ──▶ around each change, no window twice: one case per setting
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,21 +25,21 @@ use observe::similarity::{Columns, Point, distance};
 
 /// Time before and after a change within which windows are compared; over a longer time the workload may change.
 const NEAR: Nanos = Nanos::from_millis(5_000);
-/// Settings of one run are compared if the squared distance between their loads is below this.
+/// Maximum squared distance between the loads of two settings of one run that are compared.
 const MAX_LOAD_DISTANCE: f64 = 2.5;
 /// Maximum windows read from a server, which has those of many machines: the newest, about 80 MiB. Files are bounded by retention.
 const MAX_WINDOWS: i64 = 50_000;
-/// Maximum number of cases, keeping the newest. The built-in experience is of that size, and training on both stays fast.
+/// Maximum number of cases; the newest are kept. The built-in experience has that size, and training on both remains fast.
 const MAX_CASES: usize = 2_000;
 
 impl Knowledge {
-    /// The recorded cases, on a server those of the 50,000 newest windows: wherever two or more settings served the same load at about the same time, a case for each. The most
-    /// recently recorded come last.
+    /// The recorded cases, on a server those of the 50,000 newest windows: one for each setting, if at least two settings served the same
+    /// load at about the same time. The most recently recorded are last.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn experience(&self) -> Result<Experience, KnowledgeError> {
-        // One snapshot: a run that is being deleted is read in full or not at all.
+        // One snapshot, so that a run that is being deleted is read in full or not at all.
         let _moment = self.moment()?;
         let mut history = History::new();
         let after = match self.database.sqlite() {
@@ -67,15 +67,15 @@ struct Observation<'a> {
     /// The position of its load.
     load: Point,
     performance: Performance,
-    /// The longest response time.
+    /// Maximum response time, in seconds.
     longest_s: f64,
     /// Mean number of streams served in a window.
     streams: f64,
 }
 
 impl Observation<'_> {
-    /// Whether both served the same load: always in several runs, which have one seed. In one run the load may have changed together with the
-    /// setting, so their positions decide, although some settings change these too.
+    /// Whether both served the same load: always in different runs, which have one seed. In one run the load may have changed together with
+    /// the setting, so their positions decide, although some settings also change these.
     fn is_comparable(&self, other: &Observation) -> bool {
         self.runs != other.runs || self.runs.len() > 1 || distance(&self.load, &other.load, f64::INFINITY) <= MAX_LOAD_DISTANCE
     }
@@ -95,10 +95,10 @@ struct UnnumberedCase {
     results: Vec<(String, Performance)>,
 }
 
-/// Identifies a load: plant, device, source and seed, and the run if there is no seed, because such a load never repeats.
+/// Identifies a load: plant, device, source and seed, and the run if there is no seed, as such a load never repeats.
 type Load = (String, String, String, Option<u64>, Option<RunId>);
 
-/// A window, and whether it is the first under its setting, which also serves requests queued before.
+/// A window, and whether it is the first under its setting, which also serves requests queued before the change.
 struct Observed {
     run: RunId,
     row: WindowRow,
@@ -154,7 +154,7 @@ impl History {
         found
     }
 
-    /// The settings of these windows with their results: one case for each that can be compared with another.
+    /// The settings of these windows with their results: one case for each setting that is comparable to another.
     fn compared(&self, run: &Arc<Run>, around: &[Observed]) -> Vec<UnnumberedCase> {
         let mut under: BTreeMap<&str, Vec<&Observed>> = BTreeMap::new();
         around.iter().for_each(|window| under.entry(&window.row.setting).or_default().push(window));
@@ -174,7 +174,7 @@ impl History {
         let is_settled = windows.iter().any(|window| !window.is_first);
         let runs = windows.iter().map(|window| window.run).collect();
         let windows: Vec<&WindowRow> = windows.iter().filter(|it| !it.is_first || !is_settled).map(|it| &it.row).collect();
-        // Outstanding requests count as well: a setting under which few complete is a result.
+        // Outstanding requests are included: few completions are a result as well.
         let unfinished = windows.last().map_or(0, |window| window.outcome.unfinished);
         if windows.iter().map(|window| window.outcome.requests).sum::<u64>() + unfinished < MIN_REQUESTS {
             return None;
@@ -219,9 +219,8 @@ fn row(window: &WindowRow) -> Vec<f64> {
     describe_named(&|name| window.feature(name).unwrap_or(f64::NAN), &window.outcome)
 }
 
-/// The windows around each change of the setting, no window twice: a trial is two changes, but one comparison. Only where the change
-/// follows such a comparison directly, the setting before it is compared again: otherwise one chosen after several trials would
-/// never be compared.
+/// The windows around each change of the setting, no window twice: a trial is two changes, but one comparison. Only if the change follows
+/// such a comparison directly, the setting before it is compared again: otherwise one chosen after several trials would never be compared.
 fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
     let mut around = Vec::new();
     let mut used = 0;
@@ -230,7 +229,7 @@ fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
             continue;
         }
         let at = windows[change].row.from;
-        // Runs overlap, and a window that ends late may stand before one that ends early.
+        // Runs overlap, and a window that ends late may precede one that ends early.
         let is_near = |window: &Observed| window.row.to + NEAR > at;
         let is_before = |window: &Observed| window.row.setting == windows[change - 1].row.setting && is_near(window);
         let unused = (used..change).find(|&window| is_near(&windows[window]));
@@ -260,7 +259,7 @@ mod tests {
         Run { id: RunId([number; 16]), began_s: 0, plant, device, source, seed: None, program: "test".into() }
     }
 
-    /// Windows of a second each under a setting, with a throughput in MB/s and a share of reads.
+    /// Windows of a second each under a setting, with a throughput in MB/s and a fraction of reads.
     struct Stretch(&'static str, u64, u64, f64);
 
     fn windows(stretches: &[Stretch]) -> Vec<WindowRow> {

@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::Connection;
 
-/// SQLite virtual-machine instructions between checks of the flag: at most a millisecond.
+/// Number of SQLite virtual-machine instructions between checks of the flag: at most a millisecond.
 const STEPS_PER_CHECK: i32 = 10_000;
 
 static STOP: OnceLock<&'static AtomicBool> = OnceLock::new();
 
-/// While `stop` is set, every query on a knowledge base that is opened from now on ends soon, with
-/// [`Problem::Interrupted`](crate::Problem::Interrupted), and its transaction is undone. Only the first call of a program counts.
+/// While `stop` is set, queries on knowledge bases opened after this call end soon, with
+/// [`Problem::Interrupted`](crate::Problem::Interrupted), and their transactions are rolled back. Only the first call of a program has an
+/// effect.
 pub fn interrupt_on(stop: &'static AtomicBool) {
     STOP.get_or_init(|| stop);
 }

@@ -1,5 +1,5 @@
-//! The knowledge base: windows, requests, models and decisions, in an SQLite file or on a PostgreSQL server. It is the log database of the paper
-//! ("Self-Learning Disk Scheduling", Fig. 1).
+//! The knowledge base: windows, requests, models and decisions, in an SQLite file or on a PostgreSQL server. It is the log database of the
+//! paper ("Self-Learning Disk Scheduling", Fig. 1).
 //!
 //! ```text
 //!                     run (id, plant, device, source, seed, program)

@@ -16,8 +16,8 @@ pub struct Merged {
 }
 
 impl Knowledge {
-    /// Copies all rows of `others` that are missing here (by run and number), in one transaction; features are matched by name. `proceed` is called
-    /// periodically with the number of rows read; returning false cancels the merge.
+    /// Copies all rows of `others` that are missing here (by run and number), in one transaction; features are matched by name. `proceed`
+    /// is called periodically with the number of rows read; returning false cancels the merge.
     ///
     /// # Errors
     /// A source is this file or cannot be read; two different runs have the same id; this file cannot be written; `proceed` returned false.

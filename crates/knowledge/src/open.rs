@@ -101,7 +101,7 @@ fn connect(path: &Path, access: Access, steps: &[Step]) -> Result<Connection, Pr
 fn look_inside(connection: &Connection, steps: &[Step]) -> rusqlite::Result<FileKind> {
     interrupt::watch(connection);
     connection.busy_timeout(LOCK_TIMEOUT)?;
-    // The file is untrusted: nothing in its schema may call functions, and damaged pages are noticed before they are used.
+    // The file is untrusted: nothing in its schema may call functions, and damaged pages are detected before they are used.
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     // One snapshot: another program may be creating it.
@@ -116,8 +116,8 @@ fn look_inside(connection: &Connection, steps: &[Step]) -> rusqlite::Result<File
 }
 
 /// WAL with `synchronous=NORMAL`: a transaction is committed once it is in the page cache of the log, so it survives a crash of the
-/// program. A crash of the machine may lose the last transactions but never damages the file. FULL would prevent the loss with one
-/// fsync per transaction, on the disk that is being tuned.
+/// program. A crash of the machine may lose the last transactions but never damages the file. FULL would prevent the loss at the cost of
+/// one fsync per transaction, on the disk that is being tuned.
 fn prepare_for_writing(connection: &mut Connection, found: u32, steps: &[Step]) -> Result<(), Problem> {
     if found == 0 {
         // Must precede the first table; allows the file to shrink incrementally.
@@ -154,7 +154,7 @@ fn write_ahead(connection: &Connection) -> Result<(), Problem> {
     Err(Problem::Busy)
 }
 
-/// Whether the error means that the log's index cannot be created.
+/// Whether the error means that the index of the log cannot be created.
 fn is_for_writers(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
 }
@@ -165,7 +165,7 @@ fn has_log(path: &Path) -> bool {
     fs::metadata(log).is_ok_and(|about| about.len() > 0)
 }
 
-/// Opens a file whose log's index cannot be created. On a read-only medium no other program writes either.
+/// Opens a file for which the index of the log cannot be created. On a read-only medium no other program writes either.
 fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut uri = String::from("file:");
     for &byte in path.as_os_str().as_bytes() {

@@ -163,7 +163,7 @@ impl<T> Rows<'_, T> {
         for row in &self.knowledge.database.query(self.table.sql, values)? {
             let place: i64 = row.get(0)?;
             if place <= self.after {
-                // Only a damaged file gives rows out of order; going on from there would never end.
+                // Only a damaged file returns rows out of order; continuing from there would never end.
                 return Err(Problem::Damaged("rows are out of order".to_owned()));
             }
             self.after = place;
@@ -296,7 +296,7 @@ fn time(row: &Row, at: usize) -> Result<Nanos, Problem> {
     row.get::<u64>(at).map(Nanos)
 }
 
-/// SQLite keeps NaN as NULL.
+/// SQLite stores NaN as NULL.
 fn real(row: &Row, at: usize) -> Result<f64, Problem> {
     Ok(row.get::<Option<f64>>(at)?.unwrap_or(f64::NAN))
 }

@@ -32,7 +32,7 @@ impl Knowledge {
 }
 
 impl Batch<'_> {
-    /// Records a run. That of a row is recorded with it.
+    /// Records a run. Recording a row also records its run.
     ///
     /// # Errors
     /// A different run with this id exists; the file cannot be written.
@@ -72,7 +72,7 @@ impl Batch<'_> {
         self.model_row(model).map_err(|problem| problem.of(self.path))
     }
 
-    /// Records a row; false if it exists. The run of a model is not stored.
+    /// Records a row; false if it already exists. The run of a model is not stored.
     ///
     /// # Errors
     /// Those of [`window`](Batch::window), [`decision`](Batch::decision), [`request`](Batch::request) and [`model`](Batch::model).

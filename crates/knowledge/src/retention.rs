@@ -15,7 +15,7 @@ pub struct Retention {
     pub requests: u64,
     /// Models per name; the most recently trained are kept.
     pub models: u64,
-    /// Maximum size of the file in MiB (2^20 bytes). The last model of each name and one window per setting stay in any case.
+    /// Maximum size of the file in MiB (2^20 bytes). The last model of each name and one window per setting are always kept.
     pub max_mib: u64,
 }
 
@@ -43,8 +43,7 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// Approximate size of a request and of a window (with its decision), used to choose which to delete when both exceed their
-/// bounds.
+/// Approximate size of a request and of a window (with its decision), used to choose which to delete when both exceed their bounds.
 const REQUEST_BYTES: u64 = 90;
 const WINDOW_BYTES: u64 = 500;
 

@@ -10,8 +10,7 @@ use control::Window;
 use control::control_loop::DecisionRecord;
 use observe::window::{FEATURES, WindowOutcome};
 
-/// Identifies a run in every file that contains it. Generated when the run begins: at random, or from everything that
-/// distinguishes runs.
+/// Identifies a run in every file that contains it. Generated when the run begins: at random, or from everything that distinguishes runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunId(pub [u8; 16]);
 
@@ -38,7 +37,7 @@ impl FromStr for RunId {
 pub struct Run {
     /// Its id.
     pub id: RunId,
-    /// When it began, in seconds since 1970; a simulated run may say 0.
+    /// Start time in seconds since 1970; a simulated run may have 0.
     pub began_s: i64,
     /// The kind of target (see [`Identity`](control::target::Identity)).
     pub plant: String,
@@ -65,14 +64,14 @@ pub struct WindowRow {
     pub setting: String,
     /// The features' names, each once.
     pub features: Arc<[String]>,
-    /// One for each name; NaN where there is no value.
+    /// One for each name; NaN if there is no value.
     pub values: Vec<f64>,
     /// Its performance. The duration is that from `from` to `to`.
     pub outcome: WindowOutcome,
 }
 
 impl WindowRow {
-    /// The feature of this name; `None` if the window has none of that name.
+    /// The feature of this name; `None` if the window has no such feature.
     pub fn feature(&self, name: &str) -> Option<f64> {
         self.features.iter().position(|known| known == name).map(|index| self.values[index])
     }
@@ -103,9 +102,9 @@ impl From<&Window> for WindowRow {
 pub struct DecisionRow {
     /// Counts up from 0 in its run.
     pub number: u64,
-    /// When.
+    /// Time of the decision.
     pub at: Nanos,
-    /// The number of the window it was based on; it is deleted with that.
+    /// Number of the window on which it was based, and with which it is deleted; `None` for a decision without a window.
     pub window: Option<u64>,
     /// The setting before, as text.
     pub from: String,
@@ -117,7 +116,7 @@ pub struct DecisionRow {
     pub expected_gain: Option<f64>,
     /// Measured improvement.
     pub measured_gain: Option<f64>,
-    /// Why it could not be applied, if it could not.
+    /// Why it could not be applied; `None` if it was applied.
     pub refused: Option<String>,
 }
 
@@ -149,15 +148,15 @@ pub struct RequestRow {
     pub lba: u64,
     /// Number of 512-byte sectors.
     pub sectors: u32,
-    /// A process waited for it.
+    /// Whether a process waited for it.
     pub sync: bool,
     /// Sectors from the end of the previously dispatched request to the start of this one; negative means backwards.
     pub distance: i64,
-    /// When it entered the queue.
+    /// Time at which it was queued.
     pub queued: Nanos,
-    /// When it was dispatched.
+    /// Time of dispatch.
     pub dispatched: Nanos,
-    /// When it completed.
+    /// Time of completion.
     pub done: Nanos,
 }
 
@@ -184,13 +183,13 @@ pub struct ModelRow {
     pub kind: String,
     /// The whole model as JSON.
     pub json: String,
-    /// When it was trained, in seconds since 1970, as reported by its trainer.
+    /// Time of training in seconds since 1970, as reported by its trainer.
     pub trained_s: i64,
     /// Its features, in order.
     pub features: Vec<String>,
 }
 
-/// A row and the run it belongs to.
+/// A row and its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored<T> {
     /// The run.

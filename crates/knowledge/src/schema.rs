@@ -1,6 +1,7 @@
 //! The tables of both databases, and their migration from earlier versions.
 //!
-//! Tables are defined once, in SQLite's dialect, and translated by [`in_postgres`]. Statements specific to one database are kept separately.
+//! Tables are defined once, in SQLite's dialect, and translated by [`in_postgres`]. Statements specific to one database are kept
+//! separately.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -22,8 +23,8 @@ pub(super) struct Step {
     pub oldest_writer: u32,
 }
 
-/// The migrations, one per version. The version is in `user_version` of a file and in the table `schema_version` of a server. Released steps never
-/// change; new versions append. New columns have defaults, so that earlier programs can still write.
+/// The migrations, one per version. The version is in `user_version` of a file and in the table `schema_version` of a server. Released
+/// steps never change; new versions are appended. New columns have defaults, so that earlier programs can still write.
 pub(super) static STEPS: &[Step] = &[
     Step { tables: VERSION_1, sqlite: VERSION_1_SQLITE, postgres: VERSION_1_POSTGRES, oldest_writer: 1 },
     Step { tables: VERSION_2, sqlite: VERSION_2_SQLITE, postgres: VERSION_2_POSTGRES, oldest_writer: 2 },
@@ -46,9 +47,9 @@ pub(super) fn in_postgres(tables: &str) -> String {
     text
 }
 
-/// Rows are small: runs, settings and lists of features are stored once and referred to by number. Features are 8 bytes
-/// each, little-endian IEEE 754, in the order of their list. Times are nanoseconds by the clock of their run; `_s` is seconds. Where
-/// a number has no value there is NULL, in `features` NaN.
+/// Rows are small: runs, settings and lists of features are stored once and referred to by number. Features are 8 bytes each, little-endian
+/// IEEE 754, in the order of their list. Times are nanoseconds by the clock of their run; `_s` is seconds. A missing value is NULL, in
+/// `features` NaN.
 const VERSION_1: &str = "
 CREATE TABLE runs (
   run INTEGER PRIMARY KEY,
@@ -162,8 +163,8 @@ END $$;
 CREATE TRIGGER window_gone AFTER DELETE ON windows FOR EACH ROW EXECUTE FUNCTION window_gone();
 ";
 
-/// Measured outcomes of setting changes: of this and other machines in a file, of all machines on a server. Rows do not name a machine, device,
-/// process or file.
+/// Measured outcomes of setting changes: of this and other machines in a file, of all machines on a server. Rows do not name a machine,
+/// device, process or file.
 const VERSION_2: &str = "
 CREATE TABLE outcomes (
   outcome INTEGER PRIMARY KEY, -- ascending in the order of recording
@@ -186,7 +187,8 @@ CREATE INDEX outcomes_by_kind ON outcomes (kind, model, outcome);
 CREATE INDEX outcomes_by_machine ON outcomes (machine);
 ";
 
-/// The outbox of outcomes not yet confirmed by the server; the machine's id, and the secret that device ids are derived from, which is never sent.
+/// The outbox of outcomes not yet confirmed by the server; the machine's id; and the secret from which device ids are derived, which is
+/// never sent.
 const VERSION_2_SQLITE: &str = "
 CREATE TABLE outbox (outcome INTEGER PRIMARY KEY REFERENCES outcomes ON DELETE CASCADE) STRICT;
 CREATE TABLE machine (machine BLOB NOT NULL CHECK (length(machine) = 16), secret BLOB NOT NULL CHECK (length(secret) = 16)) STRICT;
@@ -260,8 +262,8 @@ CREATE POLICY writes_own ON rollout_scores FOR INSERT WITH CHECK (
     AND d.writer = current_user));
 ";
 
-/// Queue of scores not yet confirmed by the server, rollouts with enrolled devices, and a hash of host id and secret, which detects a copy of the
-/// file on another machine. Only scores are sent.
+/// Queue of scores not yet confirmed by the server, rollouts with enrolled devices, and a hash of host id and secret, which detects a copy
+/// of the file on another machine. Only scores are sent.
 const VERSION_3_SQLITE: &str = "
 CREATE TABLE waiting_scores (
   score INTEGER PRIMARY KEY, -- ascending in the order of recording
@@ -295,7 +297,7 @@ pub(super) enum FileKind {
     Version(u32),
     /// Another program's database.
     Other,
-    /// A knowledge base with a view or trigger that is not Seekwise's.
+    /// A knowledge base with a view or trigger that is not Seekwise's own.
     ForeignCode,
 }
 
@@ -332,7 +334,7 @@ pub(super) fn file_kind(connection: &Connection) -> rusqlite::Result<FileKind> {
     })
 }
 
-/// Migrates an empty database or an earlier version to the last of `steps`, in one transaction.
+/// Migrates an empty database or one of an earlier version to the last of `steps`, in one transaction.
 pub(super) fn migrate(connection: &mut Connection, steps: &[Step]) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another program may have migrated while this one waited for the lock.

@@ -42,8 +42,8 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
     Ok(database)
 }
 
-/// Opens a server to exchange rows, without the right to change tables; also returns its version. A later version is accepted if it still takes
-/// rows of this one, an earlier one from the first version with outcomes on.
+/// Opens a server to exchange rows, without the right to change tables; also returns its version. A later version is accepted if it still
+/// takes rows of this one, an earlier one if it has outcomes ([`OLDEST_SERVER`]).
 ///
 /// # Errors
 /// The server does not answer or refuses the role; its version is too early, or accepts rows of later programs only.

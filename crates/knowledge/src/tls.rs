@@ -71,7 +71,7 @@ fn roots(path: Option<&Path>) -> Result<RootCertStore, Problem> {
                 roots.add(certificate).map_err(|error| of("sslrootcert", path, "certificates of signers", &error))?;
             }
         }
-        // Unparseable old roots of the system are skipped.
+        // Old roots of the system that cannot be parsed are skipped.
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }

@@ -10,19 +10,19 @@ use super::retention::Retention;
 use super::rows::{Row, Run};
 use super::{Batch, Knowledge};
 
-/// Time that a commit waits for another program's transaction; it is retried later.
+/// Maximum wait of a commit for another program's transaction; it is retried later.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(50);
 /// As [`LOCK_TIMEOUT`], for the last commit.
 const LAST_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Number of rows after which the retention rule is applied.
+/// Number of rows after which retention is applied.
 const PRUNE_EVERY: u64 = 4096;
 /// As [`PRUNE_EVERY`], while the file exceeds its size limit.
 const SHRINK_EVERY: u64 = 256;
 /// Maximum number of batches that wait for a lock.
 const MAX_PENDING_BATCHES: usize = 16;
 
-/// When rows are committed: at this many rows, or when the first has waited this long. Uncommitted rows are lost if the program
-/// is killed.
+/// When rows are committed: at this number of rows, or when the first has waited for this time. Uncommitted rows are lost if the program is
+/// killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Rows.
@@ -38,8 +38,8 @@ impl Default for Pace {
     }
 }
 
-/// Writes the rows of one run, a transaction per batch, and applies the retention rule periodically. On the first failure it
-/// disables itself: [`failed`](Writer::failed) gives the reason, and later rows are dropped.
+/// Writes the rows of one run, one transaction per batch, and applies retention periodically. On the first failure it disables itself:
+/// [`failed`](Writer::failed) returns the reason, and later rows are dropped.
 ///
 /// Dropping it commits pending rows.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub struct Writer {
     pace: Pace,
     retention: Retention,
     pending: Vec<Row>,
-    /// When the first of them was added.
+    /// Time at which the first of them was added.
     since: Nanos,
     committed: u64,
     since_pruned: u64,
@@ -58,7 +58,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens the file, creating it if missing. If that fails the writer is disabled from the start.
+    /// Opens the file, creating it if missing. If that fails, the writer is disabled from the start.
     pub fn open(path: &Path, run: Run, pace: Pace, retention: Retention) -> Writer {
         let opened = Knowledge::open(path).and_then(|knowledge| knowledge.set_lock_timeout(LOCK_TIMEOUT).map(|()| knowledge));
         let (knowledge, failed) = match opened {
@@ -90,7 +90,7 @@ impl Writer {
         }
     }
 
-    /// Commits pending rows. If another program holds the lock they are kept, up to a bound.
+    /// Commits pending rows. If another program holds the lock, they are kept, up to a bound.
     pub fn commit(&mut self) {
         let Some(knowledge) = &mut self.knowledge else { return };
         let rows = self.pending.len() as u64;
@@ -115,7 +115,7 @@ impl Writer {
         }
     }
 
-    /// Commits pending rows, waiting for another program if necessary (within seconds), and closes the file.
+    /// Commits pending rows, waiting for another program if necessary (for seconds at most), and closes the file.
     ///
     /// # Errors
     /// The error that disabled the writer.
@@ -129,7 +129,7 @@ impl Writer {
         self.failed.as_deref()
     }
 
-    /// Rows committed so far, which survive a crash of the program.
+    /// Number of rows committed, which survive a crash of the program.
     pub fn committed(&self) -> u64 {
         self.committed
     }

@@ -1,4 +1,4 @@
-//! Predicts the performance of a unit alone on a device: its processes' requests, replayed on the fitted device.
+//! Predicts the performance of a unit alone on a device by replaying its processes' requests on the fitted device.
 
 use block::{Limits, Nanos, StreamId};
 use control::Setting;
@@ -14,13 +14,13 @@ use crate::trial::TrialLength;
 
 /// Minimum number of requests of the unit, and of the device, for a forecast.
 pub const MIN_REQUESTS: usize = 300;
-/// A p99 guarantee is rejected only if the forecast exceeds it by this factor: the forecast for a solid-state drive that writes at times
+/// A p99 guarantee is rejected only if the forecast exceeds it by this factor: the forecast for a solid-state drive with occasional writes
 /// was 2.5 times the measured p99, for disks at most 1.3 times (`seekwise-lab protect`, the first eight draws of seed 5 of the training
 /// world).
 const P99_FACTOR: f64 = 3.0;
 /// A rate guarantee is rejected only if it exceeds the forecast by this fraction: forecasts were 0.95 to 1.06 times the measured rates.
 const ERROR: f64 = 0.3;
-/// Maximum number of requests of a trial: two seconds of a fast solid-state drive, some tenths of a second to simulate.
+/// Maximum number of requests of a trial: two seconds of a fast solid-state drive, some tenths of a second of simulation.
 const MAX_REQUESTS: u64 = 100_000;
 /// The scheduler of the forecast: with a single unit there is nothing to arbitrate.
 const SCHEDULER: &str = "none";
@@ -37,7 +37,7 @@ impl Seen {
     /// Infers the load of these processes until now.
     ///
     /// # Errors
-    /// Too few requests; the text names the number.
+    /// Too few requests; the text contains the number.
     pub fn new(recording: &Recording, now: Nanos, is_of: impl Fn(StreamId) -> bool) -> Result<Seen, String> {
         let skipped = recording.seen().len().saturating_sub(MAX_FITTED);
         let sample: Vec<ObservedRequest> = recording.seen().skip(skipped).chain(recording.flushes()).copied().collect();

@@ -1,8 +1,8 @@
 //! Predicts the performance of a load's calls from that of its requests.
 //!
 //! A block device sees requests, but a process waits for its calls: some are served from memory, some wait for several requests, read-ahead
-//! is waited for only if it is late, and a write does not wait unless too much memory is dirty. Where calls were observed, their relation
-//! to the requests is measured per stream, and applied to trials.
+//! is waited for only if it is late, and a write does not wait unless too much memory is dirty. If calls were observed, their relation to
+//! the requests is measured per stream, and applied to trials.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use sim::run::Responses;
 
 use crate::recording::{Call, ObservedRequest};
 
-/// A stream is throttled by write-back if it waits for it for more than this share of its time.
+/// A stream counts as throttled by write-back if it waits for write-back for more than this share of its time.
 const THROTTLED: f64 = 0.05;
-/// A stream with at most this number of requests in a trial is not judged by them.
+/// A stream with at most this number of requests in a trial is not judged by its requests.
 const FEW_REQUESTS: f64 = 3.0;
 
 /// The relation between calls and requests, per stream.
@@ -37,14 +37,15 @@ pub(crate) struct StreamProgress {
     bytes: u64,
     /// Bytes of completed asynchronous requests.
     async_bytes: u64,
-    /// Synchronous requests in flight: their number, start of the busy period, and sum of their starts, each clamped to the judged part.
+    /// Synchronous requests in flight: their number, the start of the busy period, and the sum of their start times, each clamped to the
+    /// judged part.
     in_flight: u32,
     since: Nanos,
     queued_ns: u128,
 }
 
 impl StreamProgress {
-    /// Notes a queued request. `from`: start of the judged part, from which on waits count.
+    /// Records a queued request. `from`: start of the judged part, from which on waits count.
     pub fn queued(&mut self, request: &Request, from: Nanos) {
         if request.is_sync() {
             if self.in_flight == 0 {
@@ -55,7 +56,7 @@ impl StreamProgress {
         }
     }
 
-    /// Notes a completed request. It counts if it completed in the judged part, from `from` on.
+    /// Records a completed request. It counts if it completed in the judged part, from `from` on.
     pub fn completed(&mut self, request: &Request, at: Nanos, model: &CallModel, from: Nanos) {
         let counts = at >= from;
         if !request.is_sync() {
@@ -77,17 +78,17 @@ impl StreamProgress {
         }
     }
 
-    /// Notes a flush with its times of issue and completion. It counts if it completed in the judged part, from `from` on.
+    /// Records a flush with its times of issue and completion. It counts if it completed in the judged part, from `from` on.
     pub fn flushed(&mut self, (asked, at): (Nanos, Nanos), stream: StreamId, model: &CallModel, from: Nanos) {
         let Some(stream) = model.streams.get(&stream).filter(|_| at >= from) else { return };
         self.requests += 1;
-        // A wait that overlaps requests in flight is counted with these.
+        // A wait that overlaps requests in flight is counted with those.
         if stream.waits_for_each || self.in_flight == 0 {
             self.waited += at - asked.max(from) - stream.ahead;
         }
     }
 
-    /// Ends the trial, and adds the waits for requests still in flight.
+    /// Ends the trial, and adds the waits for requests that are still in flight.
     pub fn close(&mut self, until: Nanos, stream: StreamId, model: &CallModel, from: Nanos) {
         let Some(stream) = model.streams.get(&stream).filter(|_| self.in_flight > 0) else { return };
         if stream.waits_for_each {
@@ -109,9 +110,9 @@ struct Stream {
     /// Requests per call, and bytes of calls per byte of requests; 0 without requests.
     requests: f64,
     bytes_by_requests: f64,
-    /// Whether calls overlap, each waiting for its own requests. Otherwise a call waits while any request is in flight.
+    /// Whether calls overlap and each waits for its own requests. Otherwise a call waits while any request is in flight.
     waits_for_each: bool,
-    /// Time that requests are in flight before a call waits for them (read-ahead).
+    /// Time for which requests are in flight before a call waits for them (read-ahead).
     ahead: Nanos,
     /// Mean wait of a call for anything else, in seconds.
     other_s: f64,
@@ -151,7 +152,7 @@ impl CallModel {
         Some(CallModel { streams: streams.collect(), written_back: written_back as f64 / seconds })
     }
 
-    /// The p99 of a stream's calls, from the response times of its requests; `None` if fewer than one call in a hundred waits for a request.
+    /// The p99 of a stream's calls, from the response times of its requests; `None` if less than one call in a hundred waits for a request.
     pub(crate) fn tail(&self, stream: StreamId, responses: &Responses) -> Option<Tail> {
         let of = self.streams.get(&stream).filter(|of| of.requests > 0.0)?;
         let quantile = 1.0 - 0.01 / of.requests.min(1.0);
@@ -161,7 +162,7 @@ impl CallModel {
         })
     }
 
-    /// Predicted performance of calls in a trial with this performance of requests. `judged`: length of the judged part.
+    /// Predicted performance of calls in a trial, from that of its requests. `judged`: length of the judged part.
     pub(crate) fn served(
         &self,
         requests: &Performance,
@@ -196,7 +197,7 @@ impl Stream {
             let called = call.called.max(from);
             let last = completions.partition_point(|&at| at <= call.returned).checked_sub(1).map(|last| completions[last]);
             match last {
-                // Anything after its last request (a flush, copying) takes the same time under any setting.
+                // Time after its last request (a flush, copying) is the same under any setting.
                 Some(last) if last >= call.called => {
                     for_requests_s += (last.max(called) - called).as_secs_f64();
                     behind_s += (call.returned - last.max(called)).as_secs_f64();
@@ -227,16 +228,16 @@ impl Stream {
         }
     }
 
-    /// Number of calls, their total wait in seconds, and bytes, in this many seconds of a trial. `write_back_ratio`: the rate of write-back
+    /// Number of calls, their total wait in seconds, and bytes, in a trial of `seconds`. `write_back_ratio`: the rate of write-back
     /// relative to the observed one.
     fn served(&self, progress: &StreamProgress, seconds: f64, write_back_ratio: f64) -> (f64, f64, f64) {
         if self.is_throttled {
-            // The think time between calls is the same.
+            // Think time between calls does not change.
             let between_s = (1.0 / self.calls - self.wait_s).max(1e-9);
             let calls = (self.calls * write_back_ratio).min(1.0 / between_s) * seconds;
             return (calls, (seconds - calls * between_s).max(0.0), calls * self.bytes);
         }
-        // A stream with few requests may have none in a trial: its calls are then as observed.
+        // A stream with few requests may have none in a trial, so its calls are taken to be as observed.
         if (self.requests * self.calls * seconds).max(progress.requests as f64) > FEW_REQUESTS {
             let calls = progress.requests as f64 / self.requests;
             return (calls, progress.waited.as_secs_f64() + calls * self.other_s, progress.bytes as f64 * self.bytes_by_requests);
@@ -260,7 +261,7 @@ fn busy_periods(seen: &[&ObservedRequest]) -> Vec<Nanos> {
     periods.into_iter().map(|(from, to)| to - from).collect()
 }
 
-/// The time by which each of these ascending times must be shortened (to 0 at least) so that their sum is `wait_s`.
+/// The time by which each of these ascending times must be shortened (to 0 at least) to make their sum `wait_s`.
 fn ahead(times: &[Nanos], wait_s: f64) -> Nanos {
     let mut beyond_s: f64 = times.iter().map(|time| time.as_secs_f64()).sum();
     let mut before = Nanos::ZERO;

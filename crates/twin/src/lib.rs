@@ -1,12 +1,12 @@
-//! The twin of a target: replays the observed load under every candidate in the simulator.
+//! The twin of a target: replays the observed load in the simulator under every candidate.
 //!
 //! ```text
 //! observe::Event ──▶ Recording ──▶ load: streams and their requests ──┐
 //!                      │                                            ├──▶ forecast: trials of the candidates ──▶ controller
 //!                      └───────▶ device: fitted to service times ───┘
 //! ```
-//! Its only input is what block tracepoints of Linux report: when requests were queued, dispatched and completed. It has no access to the
-//! inside of a simulated device.
+//! Its only input is block tracepoints of Linux: the times at which requests were queued, dispatched and completed. It has no access to the
+//! internals of a simulated device.
 
 #![forbid(unsafe_code)]
 

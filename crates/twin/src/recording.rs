@@ -1,4 +1,4 @@
-//! The latest requests, flushes and calls that were observed, in bounded memory.
+//! The latest observed requests, flushes and calls, in bounded memory.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -6,25 +6,25 @@ use block::{Nanos, Op, Priority, Request, StreamId};
 use observe::Event;
 use sim::trace::TraceRequest;
 
-/// Memory of a recording by default: 64 MiB, a third each for requests, calls and flushes.
+/// Default memory of a recording: 64 MiB, a third each for requests, calls and flushes.
 const MAX_BYTES: usize = 64 << 20;
 
-/// The time of events that have not occurred.
+/// The time of an event that has not occurred.
 const NEVER: Nanos = Nanos(u64::MAX);
 
 /// A request that was queued, dispatched and completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedRequest {
-    /// As it was queued, before any merge or split. Its id has no meaning.
+    /// As queued, before any merge or split. Its id has no meaning.
     pub request: Request,
-    /// When its last part was dispatched to the device.
+    /// Dispatch time of its last part.
     pub dispatched: Nanos,
-    /// When its last part completed.
+    /// Completion time of its last part.
     pub completed: Nanos,
 }
 
 impl ObservedRequest {
-    /// A request of a trace with its response time. Traces without service times are taken to dispatch at once.
+    /// A request of a trace with its response time. In traces without service times it counts as dispatched at once.
     pub fn recorded(request: &TraceRequest, response: Nanos) -> ObservedRequest {
         let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
         // Reads are synchronous unless the trace marks them as read-ahead.
@@ -35,7 +35,7 @@ impl ObservedRequest {
         ObservedRequest { request: queued, dispatched, completed }
     }
 
-    /// A flush: a request of no sectors, as Linux has it.
+    /// A flush: a request of no sectors, as in Linux.
     pub fn flush(stream: StreamId, asked: Nanos, at: Nanos) -> ObservedRequest {
         let (op, priority) = (Op::Write, Priority::DEFAULT);
         let request = Request { id: 0, stream, op, sync: true, priority, sectors: 0, lba: 0, arrival: asked };
@@ -60,13 +60,13 @@ impl ObservedRequest {
         self.completed - self.request.arrival
     }
 
-    /// Time from dispatched to completed, or from queued if the request was merged into one already at the device.
+    /// Time from dispatched to completed, or from queued if the request was merged into one already in flight.
     pub fn service(&self) -> Nanos {
         self.completed - self.dispatched.max(self.request.arrival)
     }
 }
 
-/// A system call of a process that has returned.
+/// A system call that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The calling process.
@@ -75,16 +75,16 @@ pub struct Call {
     pub op: Op,
     /// Bytes read or written.
     pub bytes: u64,
-    /// When it was issued.
+    /// Issue time.
     pub called: Nanos,
-    /// When it returned.
+    /// Return time.
     pub returned: Nanos,
 }
 
-/// Maximum number of tracked requests in flight: beyond it the oldest, whose completion was probably not reported, are dropped.
+/// Maximum number of tracked requests in flight. Beyond it the oldest are dropped, whose completion was probably not reported.
 const MAX_UNDER_WAY: usize = 1 << 14;
 
-/// Rings of the latest requests, flushes and calls, in the order of completion.
+/// Rings of the latest requests, flushes and calls, in order of completion.
 ///
 /// ```
 /// use block::{Nanos, Op, Priority, Request};
@@ -170,31 +170,31 @@ impl Recording {
         }
     }
 
-    /// Notes that the ring dropped an item that completed at this time.
+    /// Updates `known_from` after the ring dropped an item that completed at this time.
     fn forgets(&mut self, at: Option<Nanos>) {
         self.known_from = at.map_or(self.known_from, |at| self.known_from.max(at));
     }
 
-    /// The time after which all completions are kept; a full ring has dropped earlier ones.
+    /// Time after which all completions are kept; earlier ones were dropped from a full ring.
     pub fn known_from(&self) -> Nanos {
         self.known_from
     }
 
-    /// The requests, in the order in which they completed.
+    /// The requests, in order of completion.
     pub fn seen(&self) -> impl DoubleEndedIterator<Item = &ObservedRequest> + ExactSizeIterator {
         self.seen.iter()
     }
 
-    /// Requests queued or at the device; `dispatched` and `completed` are not set. They show streams that are not being served.
+    /// Requests queued or in flight, with `dispatched` and `completed` unset. They show streams that are not being served.
     pub fn in_flight(&self) -> impl Iterator<Item = ObservedRequest> {
         self.in_flight.iter().map(|&request| ObservedRequest { request, dispatched: NEVER, completed: NEVER })
     }
 
-    /// The number of streams whose first known request arrived since this time.
+    /// Number of streams whose first known request arrived at or after this time.
     pub fn newcomers(&self, since: Nanos) -> usize {
         let is_late = |request: &&Request| request.arrival >= since;
         let seen = || self.seen.iter().rev().map(|seen| &seen.request);
-        // Anything that completed before `since` also arrived before.
+        // Any request that completed before `since` also arrived before.
         let late = self.seen.iter().rev().take_while(|seen| seen.completed >= since).map(|seen| &seen.request);
         let mut newcomers: BTreeSet<StreamId> = late.chain(&self.in_flight).filter(is_late).map(|request| request.stream).collect();
         for early in self.in_flight.iter().chain(seen()).filter(|request| request.arrival < since) {
@@ -206,27 +206,27 @@ impl Recording {
         newcomers.len()
     }
 
-    /// The number of requests that completed before this time.
+    /// Number of requests that completed before this time.
     pub fn done_before(&self, at: Nanos) -> usize {
         self.seen.partition_point(|seen| seen.completed < at)
     }
 
-    /// The flushes, in the order of completion.
+    /// The flushes, in order of completion.
     pub fn flushes(&self) -> impl DoubleEndedIterator<Item = &ObservedRequest> + ExactSizeIterator {
         self.flushes.iter()
     }
 
-    /// The calls, in the order of their returns; none where calls cannot be observed.
+    /// The calls, in order of return; none if calls cannot be observed.
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> + ExactSizeIterator {
         self.calls.iter()
     }
 }
 
-/// Appends an item; returns the oldest if the ring was full.
+/// Appends an item; returns the oldest one if the ring was full.
 fn push<T>(ring: &mut VecDeque<T>, bytes: usize, last: T) -> Option<T> {
     let most = bytes / size_of::<T>();
     let forgotten = if ring.len() >= most { ring.pop_front() } else { None };
-    // Growth by doubling could take almost twice the memory.
+    // Doubling the capacity could take almost twice the memory.
     if ring.len() == ring.capacity() {
         ring.reserve_exact((most - ring.len()).min(ring.len()).max(64));
     }
@@ -257,7 +257,7 @@ mod tests {
         recording.event(&Event::Completed { request: requests[1], dispatched: Nanos::from_millis(11), at: Nanos::from_millis(12) });
         let in_flight: Vec<Request> = recording.in_flight().map(|seen| seen.request).collect();
         assert_eq!(in_flight, [requests[0], requests[2]]);
-        // A stream without completions belongs to the load, too.
+        // A stream without completions belongs to the load as well.
         let waiting: Vec<ObservedRequest> = recording.in_flight().collect();
         let load = Load::infer(recording.seen().chain(&waiting), Nanos::ZERO, Nanos::from_millis(20));
         assert_eq!(load.streams().map(|stream| (stream.stream, stream.requests)).collect::<Vec<_>>(), [(1, 2), (2, 1)]);

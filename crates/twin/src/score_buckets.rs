@@ -9,7 +9,7 @@ use observe::{Event, WindowOutcome};
 
 /// Length of a bucket: long enough for a few requests of a hard disk, short compared with any load.
 pub const BUCKET: Nanos = Nanos::from_millis(500);
-/// Maximum number of buckets kept of a long run: the minutes that a decision considers.
+/// Maximum number of buckets kept of a long run: the minutes relevant to a decision.
 const MAX_BUCKETS: usize = 600;
 
 /// Performance of a run, in buckets of equal length from time 0.
@@ -17,9 +17,9 @@ const MAX_BUCKETS: usize = 600;
 pub struct ScoreBuckets {
     tally: Tally,
     length: Nanos,
-    /// End of the open bucket.
+    /// End of the current bucket.
     ends: Nanos,
-    /// Number of dropped buckets; the kept ones follow them.
+    /// Number of dropped buckets, which precede the kept ones.
     dropped: usize,
     outcomes: VecDeque<WindowOutcome>,
     max_buckets: usize,
@@ -31,12 +31,12 @@ impl ScoreBuckets {
         ScoreBuckets::of(BUCKET, usize::MAX)
     }
 
-    /// An empty recorder that keeps the latest five minutes.
+    /// An empty recorder that keeps the last five minutes.
     pub fn latest() -> ScoreBuckets {
         ScoreBuckets::of(BUCKET, MAX_BUCKETS)
     }
 
-    /// An empty recorder that keeps every bucket, of this length.
+    /// An empty recorder that keeps every bucket, with this bucket length.
     pub(crate) fn with_length(length: Nanos) -> ScoreBuckets {
         ScoreBuckets::of(length, usize::MAX)
     }
@@ -47,7 +47,7 @@ impl ScoreBuckets {
 
     /// Adds an event.
     pub fn event(&mut self, event: &Event) {
-        // A request that waited for room in the queue is reported later than it arrived.
+        // A request that waited for room in the queue is reported later than its arrival.
         if !matches!(event, Event::Queued(_)) {
             self.until(event.at());
         }
@@ -67,7 +67,7 @@ impl ScoreBuckets {
         }
     }
 
-    /// Closes buckets that would be dropped by `now` all at once.
+    /// Closes all buckets at once that would be dropped by `now`.
     fn skip_dropped(&mut self, now: Nanos) {
         let left = now.0.saturating_sub(self.ends.0) / self.length.0;
         let skipped = left.saturating_sub(self.max_buckets as u64);

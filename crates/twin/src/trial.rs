@@ -16,21 +16,21 @@ use crate::call_model::{CallModel, StreamProgress};
 use crate::load::{Asked, Load, Replayed};
 use crate::score_buckets::{BUCKET, ScoreBuckets};
 
-/// Usual number of requests of a trial: enough to tell settings apart by two percent, few enough for a population in a second.
+/// Usual number of requests of a trial: enough to distinguish settings that differ by two percent, few enough for a population in a second.
 pub(crate) const REQUESTS: f64 = 3_000.0;
 /// Minimum number of buckets in the judged part of a trial.
 const MIN_BUCKETS: u64 = 8;
-/// Share of a trial that is warm-up.
+/// Fraction of a trial that is warm-up.
 const WARMUP: f64 = 0.2;
-/// A live switch has a longer warm-up: bfq decides after 600 ms which queues it merges (`bfq_late_stable_merging` in
-/// `block/bfq-iosched.c`), and has its tunables [written](block::LiveSwitch) nearly as late. But at most this share of a trial.
+/// Warm-up of a live switch: bfq decides after 600 ms which queues it merges (`bfq_late_stable_merging` in `block/bfq-iosched.c`), and has
+/// its tunables [written](block::LiveSwitch) nearly as late. But at most the second constant, as a fraction of the trial.
 const SWITCH_WARMUP: Nanos = Nanos::from_millis(1_000);
 const MAX_SWITCH_WARMUP: f64 = 0.5;
 
 /// The length of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct TrialLength {
-    /// The first part, not judged: queues and caches fill.
+    /// The first part, which is not judged: queues and caches fill.
     pub warmup: Nanos,
     /// The second part, which is judged.
     pub judged: Nanos,
@@ -66,10 +66,10 @@ impl TrialLength {
     }
 }
 
-/// A setting that becomes active during a trial. The moment has lasting effects: every stream's queue under the new scheduler starts then,
+/// A setting that becomes active during a trial. The time has lasting effects: every stream's queue under the new scheduler starts then,
 /// and bfq merges queues that started together. Linux lets the old scheduler serve all queued requests, and admits no others meanwhile
 /// (`blk_mq_freeze_queue` in `elevator_switch`, `block/elevator.c`). The new one first receives one request of every stream, and of those
-/// that read at a [live switch](block::LiveSwitch), and each is at the device before the tunables are written.
+/// that read at a [live switch](block::LiveSwitch), and each is dispatched before the tunables are written.
 pub struct Successor {
     /// Time of the change within the trial.
     pub at: Nanos,
@@ -79,14 +79,14 @@ pub struct Successor {
 
 /// What a live switch changes.
 pub enum Change {
-    /// The scheduler, then the values of its tunables: Linux starts a scheduler with its defaults, and requests that arrive until then are
-    /// served with these.
+    /// The scheduler, then the values of its tunables: Linux starts a scheduler with its defaults, under which it serves requests that
+    /// arrive until the values are written.
     Scheduler(Box<dyn Scheduler>, Vec<i64>),
     /// Values of tunables only.
     Values(Vec<i64>),
 }
 
-/// Time to write the tunables of a scheduler after its switch.
+/// Delay from the switch of a scheduler to the writing of its tunables.
 const WRITE_TIME: Nanos = Nanos::from_millis(1);
 
 /// Service of each stream and direction.
@@ -105,7 +105,7 @@ pub struct Service {
     pub p99_s: f64,
 }
 
-/// Response times of read-ahead are per 128 KiB, as on the target: `weights` has the divisor of each stream.
+/// Service of all streams. Response times of read-ahead are per 128 KiB, as on the target; `weights` has the divisor of each stream.
 fn services(streams: &BTreeMap<StreamId, StreamMeasure>, weights: &BTreeMap<StreamId, f64>, lasts: Nanos) -> Services {
     let directions = streams.iter().flat_map(|(&stream, measure)| {
         let of = |op, responses, bytes| ((stream, op), responses, bytes);
@@ -208,9 +208,9 @@ pub fn run(
 /// A queue that also accepts flushes.
 struct FlushingQueue<'a> {
     queue: &'a mut Queue,
-    /// Flushes of a device without a write cache: they complete at once.
+    /// Flushes of a device without a write cache, which complete at once.
     flushed: Vec<Flushed>,
-    /// While set, queued requests are served and no others admitted.
+    /// While set, queued requests are served and no others are admitted.
     frozen: &'a Cell<bool>,
 }
 
@@ -254,12 +254,12 @@ impl Server for FlushingQueue<'_> {
 struct Recorder<'a> {
     /// See [`FlushingQueue`].
     frozen: &'a Cell<bool>,
-    /// Requests queued or at the device.
+    /// Requests queued or in flight.
     in_flight: u32,
     buckets: ScoreBuckets,
     from: Nanos,
     until: Nanos,
-    /// Requests left until the trial ends early.
+    /// Requests until the trial ends early.
     left: u64,
     successor: Option<Successor>,
     call_model: Option<&'a CallModel>,

@@ -1,4 +1,4 @@
-//! A simulated host that keeps a ledger of the requests given to a scheduler, and checks every answer against it.
+//! A simulated host that keeps a ledger of the requests passed to a scheduler, and checks every answer against it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -17,14 +17,14 @@ const MAX_WAIT: Nanos = Nanos::from_millis(60_000);
 
 type Checked = Result<(), String>;
 
-/// A request that should be waiting in the scheduler.
+/// A request that should be queued in the scheduler.
 struct Waiting {
     /// The request as it should be picked.
     request: Request,
     /// Arrival number; for merged requests the lowest.
     order: u64,
     parts: Vec<Request>,
-    /// Number of requests that may still leave before this one; `None` until its starvation bound applies.
+    /// Number of requests that may still be dispatched before this one; `None` until its starvation bound applies.
     others_left: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Plays `script` with these values; in the middle, `successor` takes over, if any. Returns each dispatched request with its time.
+    /// Plays `script` with these values; `successor`, if any, takes over in the middle. Returns each dispatched request with its time.
     pub(super) fn play(
         spec: &'static SchedulerSpec,
         script: &'a Script,
@@ -63,7 +63,7 @@ impl<'a> Host<'a> {
             now: Nanos::ZERO,
             waiting: BTreeMap::new(),
             at_device: BTreeMap::new(),
-            // The last id freed is reused first: ids recur as early as possible.
+            // The last id freed is reused first, so that ids recur as early as possible.
             free_ids: (0..ids).rev().collect(),
             wake: None,
             idle_waits: 0,
@@ -253,11 +253,11 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// Sets new values, or switches to the successor.
+    /// Sets other values, or switches to the successor.
     fn change(&mut self, successor: Option<&'static SchedulerSpec>) -> Checked {
         self.wake = None;
         let Some(spec) = successor else {
-            // Requests in the queue keep the deadlines of the old values.
+            // Queued requests keep the deadlines of the old values.
             self.starvation_bound = None;
             self.scheduler.retune(&self.script.later_values(self.spec));
             return self.fill_device();
@@ -285,7 +285,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// A successor that records the requests it is given.
+/// A successor that records the requests handed over to it.
 struct Recorder {
     inner: Box<dyn Scheduler>,
     given: Vec<Request>,

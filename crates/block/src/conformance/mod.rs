@@ -1,13 +1,13 @@
 //! The conformance kit: requirements on every scheduler, whatever its policy, including schedulers of other crates.
 //!
-//! * No request is lost or served twice. Parts are followed through merges, and together cover the merged request exactly.
+//! * No request is lost or dispatched twice. Parts are tracked through merges, and together cover the merged request exactly.
 //! * Merges join requests with equal operation, synchronous flag and priority, and respect the size limit.
-//! * `Empty` is answered if and only if nothing waits; `WaitUntil` names a future time, and only if the scheduler is not declared
-//!   work-conserving. With the device idle, waiting leads to a request eventually.
-//! * The starvation bound holds, where one is declared.
+//! * `Empty` is answered if and only if nothing is queued; `WaitUntil` returns a future time, and only if the scheduler is not declared
+//! work-conserving. If the device is idle, waiting leads to a request eventually.
+//! * The starvation bound holds, if one is declared.
 //! * New values in the middle of a run, and a switch to another scheduler, lose nothing.
 //! * The same input gives the same order.
-//! * Tunables are documented, and their defaults lie within their ranges, in which every value works.
+//! * Tunables are documented, their defaults are within their ranges, and every value in range works.
 //!
 //! ```
 //! # let spec = block::find("noop").unwrap();
@@ -31,7 +31,7 @@ pub use script::{Arrival, Script, scripts};
 /// Runs every check on `spec`, with `cases` random scripts.
 ///
 /// # Panics
-/// If the scheduler breaks a rule; the message has the rule and the smallest failing script found.
+/// The scheduler breaks a rule; the message has the rule and the smallest failing script found.
 pub fn assert_conforms(spec: &'static SchedulerSpec, cases: u32) {
     if let Err(violation) = conforms(spec, cases) {
         panic!("{}: {violation}", spec.name);
@@ -41,7 +41,7 @@ pub fn assert_conforms(spec: &'static SchedulerSpec, cases: u32) {
 /// Runs every check on `spec`, with `cases` random scripts.
 ///
 /// # Errors
-/// The rule that was broken, and the smallest failing script found.
+/// The broken rule, and the smallest failing script found.
 pub fn conforms(spec: &'static SchedulerSpec, cases: u32) -> Result<(), String> {
     check_declaration(spec)?;
     holds(cases, |script| check(spec, script))
@@ -50,7 +50,7 @@ pub fn conforms(spec: &'static SchedulerSpec, cases: u32) -> Result<(), String> 
 /// Switches from `from` to `to` in the middle of `cases` random scripts.
 ///
 /// # Panics
-/// If either breaks a rule; the message has the rule and the smallest failing script found.
+/// One of them breaks a rule; the message has the rule and the smallest failing script found.
 pub fn assert_switches(from: &'static SchedulerSpec, to: &'static SchedulerSpec, cases: u32) {
     if let Err(violation) = holds(cases, |script| check_switch(from, to, script)) {
         panic!("{violation}");
@@ -98,7 +98,7 @@ pub fn check_declaration(spec: &SchedulerSpec) -> Result<(), String> {
 /// Plays a script twice, and once more with each tunable at either end of its range.
 ///
 /// # Errors
-/// The rule that was broken.
+/// The broken rule.
 pub fn check(spec: &'static SchedulerSpec, script: &Script) -> Result<(), String> {
     let first = Host::play(spec, script, &script.values(spec), None)?;
     if Host::play(spec, script, &script.values(spec), None)? != first {
@@ -117,7 +117,7 @@ pub fn check(spec: &'static SchedulerSpec, script: &Script) -> Result<(), String
 /// Plays a script with a switch from `from` to `to` in the middle.
 ///
 /// # Errors
-/// The rule that was broken.
+/// The broken rule.
 pub fn check_switch(from: &'static SchedulerSpec, to: &'static SchedulerSpec, script: &Script) -> Result<(), String> {
     Host::play(from, script, &script.values(from), Some(to)).map(|_| ())
 }

@@ -49,7 +49,7 @@ impl Script {
         spec.tunables.iter().zip(self.settings.iter().cycle()).map(|(tunable, &setting)| value(tunable, setting)).collect()
     }
 
-    /// The host's estimate of the time to reach a request: `None` throughout in half of the scripts, otherwise an arbitrary function of the
+    /// The host's estimate of the time to reach a request: always `None` in half of the scripts, otherwise an arbitrary function of the
     /// LBA.
     pub(super) fn cost(&self) -> impl FnMut(&Request) -> Option<Nanos> + use<> {
         let tells = self.arrivals.len().is_multiple_of(2);
@@ -72,7 +72,7 @@ fn value(tunable: &Tunable, setting: u16) -> i64 {
     (value as i64).clamp(tunable.min, tunable.max)
 }
 
-/// Random scripts: dense areas where requests touch and overlap, distant ones, the end of the address space; bursts and pauses.
+/// Random scripts: dense areas in which requests touch and overlap, distant ones, the end of the address space; bursts and pauses.
 pub fn scripts() -> impl Strategy<Value = Script> {
     let service = prop_oneof![3 => 50..2_000u64, 2 => 2_000..15_000u64, 1 => 50_000..700_000u64];
     let max_sectors = prop_oneof![1 => Just(0), 2 => 8..64u32, 2 => Just(2560u32)];

@@ -108,13 +108,13 @@ fn a_request_is_due_when_the_reserved_rate_pays_for_it() {
         reservation.charge(&request);
         due.0 / 100_000
     });
-    // Of 2 MiB, which counts as eight requests, the bytes are paid for in 51.2 ms and the requests in 80.
+    // For 2 MiB, which counts as eight requests, bytes are paid for in 51.2 ms and requests in 80.
     assert_eq!(due, [0, 1, 2, 5_000, 5_001]);
     assert_eq!(reservation.span(&read(4_096)), Nanos(51_200_000));
 }
 
 proptest! {
-    /// Whatever asks, no window has more than the rate, the burst and one request; and if something always asks, none has less.
+    /// No window has more than the rate, the burst and one request; and if a request always waits, none has less than the rate.
     #[test]
     fn every_window_has_the_rate(
         rate in 1_u64..5_000,

@@ -1,27 +1,28 @@
 //! ADIOS, the adaptive deadline scheduler of CachyOS's kernels: deadlines from a learned model of the device, and batches that the device
-//! should complete within a window of time.
+//! should complete within a time window.
 //!
 //! ```text
 //!            deadline                                   sorted by deadline        batches, two pages
 //! reads      arrival + lat_target_read  + prediction    reads    ─┐ by the bias   filled  reads │ writes │ discards
 //! writes     arrival + lat_target_write + prediction    others   ─┴─────────────▶ served  reads │ writes │ discards ─▶ device
-//!   sync.    arrival                                              while the predictions of all that was sent fit the window
+//!   sync.    arrival                                              while the predictions of all sent requests fit the window
 //! ```
-//! The next batch is filled when the one in service is empty, or when the predicted latency of the requests in batches and at the device
-//! falls below a share of the window. Within a batch, reads go first, then writes.
+//! The next batch is filled when the one in service is empty, or when the predicted latency of the requests in batches and in flight falls
+//! below a percentage of the window. Within a batch, reads go first, then writes.
 //!
 //! If both reads and others wait, reads go first until they have preceded others with earlier deadlines for long enough: the *bias* sums
-//! the predicted latencies of such reads, weighted by the priority of reads, and then reverses.
+//! the predicted latencies of such reads, weighted by the priority of reads, and reverses the order when it is used up.
 //!
-//! Until a read and a write of at most 4 KiB have completed, all requests leave in order of arrival; on a device that is only read, always.
+//! Until a read and a write of at most 4 KiB have completed, requests are dispatched in order of arrival; on a device that is only read,
+//! always.
 //!
-//! A latency is the time between two completions, or from dispatch to completion if nothing else was in flight. So it is the time for which
-//! a request occupied the device, and shrinks as the device serves several at once.
+//! A latency is the time between two completions, or from dispatch to completion if nothing else was in flight: the time for which a
+//! request occupied the device, which shrinks as the device serves several at once.
 //!
 //! Differences from the source: it weights latencies of rotational devices by their seek distance and gives those a window of 22 ms, but
-//! here a scheduler does not know the type of the device; a merged request counts with its whole size, while Linux keeps that of its first
-//! part (most merging there precedes the scheduler); the operations do not share a buffer of latencies. Flushes, which it treats as
-//! barriers, do not arrive here.
+//! here a scheduler does not know the type of the device. A merged request counts with its whole size, while Linux keeps that of its first
+//! part (most merging there precedes the scheduler). Each operation has its own latency buckets here. Flushes, which it treats as barriers,
+//! do not arrive here.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -44,14 +45,14 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "ADIOS 3.1.9, block/adios.c of its patch for Linux 6.18 (github.com/firelzrd/adios); not in mainline Linux",
     tunables: Tunables::TUNABLES,
     work_conserving: true,
-    // Only the bias decides between reads and others.
+    // Only the bias decides between reads and others, so neither has a bound.
     starvation_bound: None,
     knowledge: None,
     build: |limits, values| Box::new(Adios::new(limits, Tunables::of(values))),
 };
 
 tunables! {
-    /// The tunables. Linux's ranges are wider where no largest value has a meaning.
+    /// The tunables. Linux's ranges are wider where an upper limit has no meaning.
     #[derive(Clone, Copy)]
     struct Tunables {
         /// What is predicted for all requests in batches and at the device together. More means longer batches and longer waits.
@@ -89,16 +90,16 @@ tunables! {
     }
 }
 
-/// Time from a completion to the update of the models (`adios_completed_request`).
+/// Delay from a completion to the update of the models (`adios_completed_request`).
 const UPDATE: Nanos = Nanos::from_millis(100);
-/// Deadlines in the same 2^20 ns are equal (`ADIOS_QUANTUM_SHIFT`).
+/// Mask of a quantum of 2^20 ns, within which deadlines are equal (`ADIOS_QUANTUM_SHIFT`).
 const QUANTUM: u64 = (1 << 20) - 1;
 
 const OPS: usize = 3;
 /// Lanes of the queue, and orders by deadline.
 const READS: usize = 0;
 const OTHERS: usize = 1;
-/// With `batch_order`: the list of a batch that is sorted by position; the previous list is for synchronous writes.
+/// With `batch_order`: the list of a batch that is sorted by position; list 0 is for synchronous writes.
 const SORTED: usize = 1;
 
 fn op_index(op: Op) -> usize {
@@ -113,7 +114,7 @@ fn lane(op: Op) -> usize {
     if op == Op::Read { READS } else { OTHERS }
 }
 
-/// The weight of a nice level in 1,024ths: each step a fifth less than the previous one (`sched_prio_to_weight`, to a thousandth).
+/// The weight of a nice level in 1,024ths: each step up a fifth less than the previous one (`sched_prio_to_weight`, to a thousandth).
 fn weight(nice: i64) -> u64 {
     let steps = nice.unsigned_abs() as u32;
     if nice < 0 { 1_024 * 5_u64.pow(steps) / 4_u64.pow(steps) } else { 1_024 * 4_u64.pow(steps) / 5_u64.pow(steps) }
@@ -133,15 +134,15 @@ impl Tunables {
     }
 }
 
-/// A request from arrival to completion. After it has left the queue it is in a list: in order of arrival, or in a batch.
+/// A request from arrival to completion. Outside the queue it is in a list: in order of arrival, or in a batch.
 struct Entry {
-    /// As queued; after it has left the queue, including merged requests.
+    /// As queued; once taken from the queue, including merged requests.
     request: Request,
-    /// Its place in the queue, meaningless after it has left.
+    /// Its slot in the queue; `None` once it was taken from it.
     slot: Option<Slot>,
     deadline: u64,
     key: u128,
-    /// Predicted latency in nanoseconds, set when it leaves the queue.
+    /// Predicted latency in nanoseconds, set when it is taken from the queue.
     predicted: u64,
     links: Links,
 }
@@ -156,12 +157,12 @@ impl Linked for Entry {
     }
 }
 
-/// A batch: a list for each operation, or with `batch_order` one by arrival and one by position.
+/// A batch: a list for each operation, or with `batch_order` one in deadline order and one sorted by position.
 #[derive(Clone, Copy, Default)]
 struct Batch {
     lists: [List; OPS],
     is_sorted: bool,
-    /// Whether the list by position is served from its end.
+    /// Whether the list sorted by position is served from its end.
     downwards: bool,
 }
 
@@ -174,31 +175,31 @@ impl Batch {
 struct Adios {
     tuning: Tunables,
     models: [Model; OPS],
-    /// Whether both reads and writes were predicted once; from then on deadlines decide (`models_stable`).
+    /// Whether both the read and the write model have a base; from then on deadlines decide (`models_stable`).
     is_stable: bool,
     queue: Queue,
     entries: Slab<Entry>,
     by_id: HashIndex,
-    /// By deadline and number, reads and others.
+    /// Queued requests by deadline and number: reads, and others.
     deadlines: [SortedList; 2],
     number: u64,
-    /// If negative, others go first; in nanoseconds of weighted predictions.
+    /// Negative if others go first; in nanoseconds of weighted predictions.
     bias: i64,
-    /// Requests in order of arrival, until the models are stable.
+    /// Requests in order of arrival, which are served first; filled until the models are stable.
     first_come: List,
     batches: [Batch; 2],
     /// The batch in service.
     serving: usize,
-    /// Number of requests that left the queue and are not completed, and the sum of their predictions in nanoseconds.
+    /// Number of requests in lists or in flight, and the sum of their predictions in nanoseconds.
     sent: u64,
     sent_predicted: u64,
-    /// Time of the last completion, if other requests were in flight then.
+    /// Time of the last completion; `None` if no request was in a list or in flight after it.
     last_completed: Option<Nanos>,
     /// End of the last dispatched request.
     head: u64,
     /// Time of the next update of the models; `None` if no request has completed since the last.
     update_at: Option<Nanos>,
-    /// Buffer for sorting a batch: first sector, order so far, number.
+    /// Buffer for sorting a batch: first sector, previous index, number.
     places: Vec<(u64, usize, u32)>,
 }
 
@@ -226,7 +227,7 @@ impl Adios {
         }
     }
 
-    /// Updates the models if Linux's timer would have. Their inputs do not change before the next call.
+    /// Updates the models if Linux's timer would have fired. Their inputs do not change before the next call.
     fn update(&mut self, now: Nanos) {
         let Some(at) = self.update_at.filter(|&at| at <= now) else { return };
         self.update_at = None;
@@ -238,7 +239,7 @@ impl Adios {
         &self.models[op_index(op)]
     }
 
-    /// The deadline in nanoseconds (`add_to_dl_tree`). Linux checks `REQ_SYNC`, which it sets on synchronous writes but not on reads.
+    /// The deadline in nanoseconds (`add_to_dl_tree`). Linux checks `REQ_SYNC`, which is set on synchronous writes but not on reads.
     fn deadline(&self, request: &Request) -> u64 {
         if request.op != Op::Read && request.sync {
             return request.arrival.0;
@@ -248,7 +249,7 @@ impl Adios {
     }
 
     fn add_entry(&mut self, request: Request, slot: Option<Slot>) -> u32 {
-        // If a host reuses an id, it did not report the first request's completion.
+        // A host that reuses an id did not report the first request's completion.
         self.remove(request.id);
         let deadline = self.deadline(&request);
         let key = u128::from(deadline & !QUANTUM) << 64 | u128::from(self.number);
@@ -262,7 +263,7 @@ impl Adios {
         self.by_id.get(u64::from(id)).next()
     }
 
-    /// Removes a request that completed, or was absorbed; `None` if it is unknown.
+    /// Removes a request that completed or was absorbed; `None` if the id is unknown.
     fn remove(&mut self, id: RequestId) -> Option<Entry> {
         let number = self.find(id)?;
         self.by_id.remove(u64::from(id), number);
@@ -274,7 +275,7 @@ impl Adios {
         Some(entry)
     }
 
-    /// Counts a request as sent, with its prediction.
+    /// Counts a request as taken from the queue, with its prediction.
     fn send(&mut self, number: u32, predicted: u64) {
         let entry = &mut self.entries[number as usize];
         (entry.slot, entry.predicted) = (None, predicted);
@@ -282,7 +283,8 @@ impl Adios {
         self.sent_predicted += predicted;
     }
 
-    /// The request that enters the batch next: its lane, its number, and whether the bias makes it precede its deadline order.
+    /// The request that enters the batch next: its lane, its number, and whether it shifts the bias, because it precedes an earlier
+    /// deadline of the other lane, or because it is of the favoured lane and the other one is empty.
     fn next(&self) -> Option<(usize, u32, bool)> {
         let first = |lane: usize| self.deadlines[lane].first().map(|(_, number)| number);
         let favoured = if self.bias < 0 { OTHERS } else { READS };
@@ -296,7 +298,7 @@ impl Adios {
         }
     }
 
-    /// Shifts the bias away from a lane whose request preceded its deadline order.
+    /// Shifts the bias away from a lane by the weighted prediction of a request.
     fn turn_bias(&mut self, lane: usize, predicted: u64) {
         let (sign, nice) = if lane == READS { (-1, self.tuning.read_priority) } else { (1, 0) };
         if predicted == 0 {
@@ -307,7 +309,7 @@ impl Adios {
         }
     }
 
-    /// Fills the batch that is not in service, while the predictions fit the window; with at least one request (`fill_batch_queues`).
+    /// Fills the batch that is not in service as long as the predictions fit the window, with at least one request (`fill_batch_queues`).
     fn fill(&mut self) {
         let page = 1 - self.serving;
         let is_sorted = self.tuning.batch_order;
@@ -352,7 +354,7 @@ impl Adios {
         }
     }
 
-    /// Switches service to the other batch, by position from the nearer end (`update_elv_direction`).
+    /// Switches service to the other batch; one sorted by position is served from the end nearer to the head (`update_elv_direction`).
     fn flip(&mut self) {
         self.serving = 1 - self.serving;
         let batch = &mut self.batches[self.serving];
@@ -378,7 +380,7 @@ impl Adios {
         list.pop_front(&mut self.entries)
     }
 
-    /// The next request for the device, filling and changing batches as needed (`dispatch_from_bq`).
+    /// The next request to dispatch, after filling and switching batches as needed (`dispatch_from_bq`).
     fn next_of_batches(&mut self) -> Option<u32> {
         let is_served = self.batches[self.serving].is_empty();
         let refill_below = self.tuning.global_latency_window.saturating_mul(self.tuning.bq_refill_below_ratio) / 100;
@@ -480,7 +482,7 @@ impl Scheduler for Adios {
         }
         self.queue.drain(out);
         out[begin..].sort_by_key(|request| request.arrival);
-        // The models are kept. Completions of requests at the device are not reported any more.
+        // The models are kept. Completions of requests in flight are no longer reported.
         (self.entries, self.by_id, self.deadlines) = Default::default();
         (self.sent, self.sent_predicted, self.last_completed) = (0, 0, None);
     }

@@ -1,7 +1,7 @@
 //! Deadline batches, with a short wait after a synchronous request for the next one of the same process.
 //!
-//! A process that reads block after block leaves the disk idle while it thinks (*deceptive idleness*): a scheduler that serves another
-//! process in between pays two seeks. This one waits if the process's history predicts a gain.
+//! A process that reads block after block leaves the disk idle while it thinks (*deceptive idleness*); serving another process in between
+//! costs two seeks. This scheduler waits if the process's history predicts a gain.
 //!
 //! ```text
 //!                       last synchronous request    it completes       antic_expire passes, a close request or one of the
@@ -10,9 +10,9 @@
 //!         '------------------- a request leaves --------------------------'
 //! ```
 //!
-//! Two differences from the kernel, which sees more of the processes: A scheduler here is not notified of exits, so the estimate
-//! `exit_no_coop` is left out and `exit_prob` alone decides about processes without a history, as in Linux 2.6.12. And a wait begins when
-//! the last request of the process at the device completes, not the first, as the disk may hold several.
+//! Two differences from the kernel, which has more information about processes: A scheduler here is not notified of exits, so the estimate
+//! `exit_no_coop` is left out, and `exit_prob` alone decides about processes without a history, as in Linux 2.6.12. And a wait begins when
+//! the last request of the process in flight completes, not the first, as the disk may hold several.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -50,14 +50,14 @@ tunables! {
     }
 }
 
-/// Cap of a recorded think time, so that a program that changes phase is not penalised for long.
+/// Cap of a recorded think time, so that a program that changes its access pattern is not penalised for long.
 const MAX_THINK_TIME: u64 = Nanos::from_millis(20).0;
-/// How far back the elevator may turn, in sectors, and the factor by which the way back counts (`MAXBACK`, `BACK_PENALTY`).
+/// Maximum backward seek in sectors, and the factor by which backward distance counts (`MAXBACK`, `BACK_PENALTY`).
 const BACK_SEEK_MAX: u64 = 1024 * 1024;
 const BACK_SEEK_PENALTY: u64 = 2;
 /// Probability 1 in the fixed point of the exit probability.
 const ONE: u64 = 256;
-/// Upper bound of the write batch.
+/// Upper bound of the writes in a batch.
 const WRITE_BATCH_MAX: u64 = 1 << 20;
 
 struct Tuning {
@@ -89,7 +89,7 @@ struct Process {
     /// Completion time of its last synchronous request; `None` before the first.
     last_completion: Option<Nanos>,
     queued: u32,
-    /// By kind.
+    /// Requests in flight, by kind.
     at_device: [u32; 2],
 }
 
@@ -123,14 +123,14 @@ struct Batch {
     kind: usize,
     began: Nanos,
     ends: Nanos,
-    /// The batch switches to the other kind once the device has finished this one's requests.
+    /// The batch of `kind` begins once the device has completed the previous batch's requests.
     changing: bool,
-    /// The time of a new batch of synchronous requests counts from its first completion.
+    /// The time of a new batch of synchronous requests is counted from its first completion.
     counts_from_completion: bool,
-    /// Writes in a batch, adapted so that it lasts about `write_batch_expire`.
+    /// Maximum writes in a batch, adapted so that it lasts about `write_batch_expire`.
     writes: u64,
     writes_left: u64,
-    /// The current batch of writes had the disk to itself: its length is no sample.
+    /// The current batch of writes had the disk to itself, so it does not count as too long.
     writes_uncontended: bool,
 }
 
@@ -145,9 +145,9 @@ struct Anticipatory {
     last_sector: [u64; 2],
     at_device: u32,
     anticipation: Anticipation,
-    /// The process of the last request that left, if that was synchronous; held in the directory.
+    /// The process of the last dispatched request, if that was synchronous; held in the directory.
     process: Option<usize>,
-    /// Completion time of its last synchronous request at the device; `None` while one is there.
+    /// Completion time of its last synchronous request; `None` while one is in flight.
     process_idle_since: Option<Nanos>,
 }
 
@@ -170,7 +170,7 @@ impl Anticipatory {
         };
         Anticipatory {
             tuning,
-            // Merging within a stream keeps think times and seeks those of one process.
+            // Merging within a stream only keeps think times and seek distances those of one process.
             queue: Queue::new(*limits, Merging { front: true, within_stream: true }),
             directory: Directory::default(),
             processes: Vec::new(),
@@ -200,12 +200,12 @@ impl Anticipatory {
         matches!(self.anticipation, Anticipation::WaitRequest | Anticipation::WaitNext)
     }
 
-    /// End of the wait for the process; `None` if it has not begun.
+    /// End of the wait for the process; `None` if the wait has not begun.
     fn wait_ends(&self) -> Option<Nanos> {
         self.process_idle_since.map(|since| since + self.tuning.antic_expire)
     }
 
-    /// The kernel's timer (`as_antic_timeout`).
+    /// Does what the kernel's timer does (`as_antic_timeout`).
     fn end_overdue_wait(&mut self, now: Nanos) {
         if self.anticipation != Anticipation::WaitNext || self.wait_ends().is_some_and(|end| now < end) {
             return;
@@ -233,14 +233,14 @@ impl Anticipatory {
             if process.seek.is_empty() {
                 self.newcomers.seek_total = decayed(self.newcomers.seek_total, distance);
             }
-            // A single far request should not distort the mean; the first few may move it more.
+            // Limits the effect of a single far request on the mean; the first few may move it more.
             let slack = if process.seek.samples() <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
             process.seek.add(distance.min(process.seek.mean().saturating_mul(4).saturating_add(slack)));
         }
         process.last_end = Some(request.end());
     }
 
-    /// Whether a request is near enough to the last one to be served instead of waiting; the limit grows with the time waited
+    /// Whether a request is near enough to the last dispatched one to be served instead of waiting; the limit grows with the time waited
     /// (`as_close_req`).
     fn is_close(&self, now: Nanos, process: &Process, request: &Request) -> bool {
         let waited_ms = match self.process_idle_since {
@@ -259,7 +259,7 @@ impl Anticipatory {
         expected > last.abs_diff(next)
     }
 
-    /// Whether waiting for the process does not pay, or `request` is as good as the awaited one (`as_can_break_anticipation`).
+    /// Whether waiting for the process does not pay, or `request` is as good as the one waited for (`as_can_break_anticipation`).
     fn may_stop_waiting(&mut self, now: Nanos, number: usize, request: Option<&Request>) -> bool {
         let process = self.processes[number];
         if request.is_some_and(|request| self.directory.find(u64::from(request.stream)) == Some(number))
@@ -273,7 +273,7 @@ impl Anticipatory {
             && request.is_sync()
             && self.is_close(now, &process, request)
         {
-            // Processes that work in the same area count as one, so the request updates the history of the awaited process.
+            // Processes that work in the same area count as one, so the request updates the history of the process waited for.
             self.update_history(now, number, request);
             return true;
         }
@@ -283,7 +283,7 @@ impl Anticipatory {
         process.think.mean() > self.tuning.antic_expire.0
     }
 
-    /// Whether to keep the disk idle although `best` could go, if there is one (`as_can_anticipate`).
+    /// Whether to keep the disk idle although `best` could be dispatched, if it is `Some` (`as_can_anticipate`).
     fn should_wait(&mut self, now: Nanos, best: Option<Slot>) -> bool {
         let Some(number) = self.process else { return false };
         if self.anticipation == Anticipation::Finished {
@@ -314,7 +314,7 @@ impl Anticipatory {
         now > self.batch.ends || (self.batch.kind == ASYNC && self.batch.writes_left == 0)
     }
 
-    /// Chooses the next request; `None` to wait (`as_dispatch_request`).
+    /// Chooses the next request; `None` to wait or if there is none (`as_dispatch_request`).
     fn select(&mut self, now: Nanos) -> Option<Slot> {
         let (reads, writes) = (self.queue.lane_len(SYNC) > 0, self.queue.lane_len(ASYNC) > 0);
         if self.batch.kind == ASYNC && !reads && (self.batch.writes_left == 0 || !writes) {
@@ -369,8 +369,8 @@ impl Anticipatory {
         self.best(ASYNC)
     }
 
-    /// Whether the batch of the other kind may begin: once the device has finished the last batch, as its length could not be measured
-    /// otherwise.
+    /// Begins the clock of a new batch unless requests of the last batch are in flight, as its length could not be measured otherwise.
+    /// Returns whether the new batch has begun.
     fn try_change_batch(&mut self, now: Nanos) -> bool {
         if !self.batch.changing {
             return true;
@@ -392,7 +392,7 @@ impl Anticipatory {
         self.batch.changing = false;
     }
 
-    /// Adapts the number of writes in a batch to the time the last one `took` (`update_write_batch`).
+    /// Adapts the number of writes in a batch from `took`, the duration of the last one (`update_write_batch`).
     fn adapt_write_batch(&mut self, took: Nanos) {
         let target = self.tuning.batch_expire[ASYNC];
         let batch = &mut self.batch;
@@ -404,7 +404,7 @@ impl Anticipatory {
         batch.writes = batch.writes.clamp(1, WRITE_BATCH_MAX);
     }
 
-    /// Sends a request to the device (`as_move_to_dispatch`).
+    /// Dispatches a request (`as_move_to_dispatch`).
     fn dispatch(&mut self, slot: Slot) -> Request {
         let request = self.queue.take(slot);
         self.anticipation = Anticipation::Off;

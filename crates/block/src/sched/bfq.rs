@@ -1,5 +1,5 @@
-//! Budget fair queueing: each process has its own queue, which is served in turns. A turn has a budget of sectors, and throughput is
-//! divided by weight.
+//! Budget fair queueing: each process has its own queue, and queues take turns. A turn has a budget of sectors, and throughput is divided
+//! by weight.
 //!
 //! ```text
 //! requests -> queue of their process -+ real time  \\
@@ -10,19 +10,19 @@
 //!             queues may be injected. At the end its next budget is adapted to the turn.
 //! ```
 //!
-//! With `low_latency`, the weight of queues that look interactive or soft real-time is raised 30 or 3,000 times for a while, unless many
-//! start together. Queues of processes that start together and read close to each other, or start together and seek, are merged, and split
-//! again when they are no longer close.
+//! With `low_latency`, the weight of queues that look interactive or soft real-time is raised by a factor of 30 or 3,000 for a while,
+//! unless many start together. Queues of processes that start together and read close to each other, or start together and seek, are
+//! merged, and split again when they are no longer close.
 //!
 //! Differences from the kernel:
 //!
-//! * The type of the device is not passed in. It assumes a disk until random reads complete within less than 1 ms of each other on
-//!   average; from then on it decides as the kernel does for flash.
+//! * The device type is unknown. A disk is assumed until random reads complete less than 1 ms apart on average; from then on it decides as
+//! the kernel does for flash.
 //! * A process that uses several priorities has a queue for each; the kernel's queue changes its priority.
 //! * No groups but the root, no metadata hint, no second actuator, as a [`Request`] has none of these.
 //! * Processes never exit; the least recently active ones are forgotten.
-//! * While it waits, it injects from the queue that is due first; the kernel from the one that became busy last.
-//! * Time is exact, where the kernel counts in jiffies of 4 ms.
+//! * While idling, it injects from the queue that is due first; the kernel from the one that became busy last.
+//! * Time is exact, while the kernel counts in jiffies of 4 ms.
 
 mod cooperation;
 mod groups;
@@ -55,8 +55,8 @@ use rate::PeakRate;
 use service::{CLASSES, Entity, Schedule};
 use tuning::{Tunables, Tuning};
 
-/// By then the peak rate of four sequential readers is known after a switch on a disk of 7,200 rpm: of 12 runs that wrote `timeout_sync` at
-/// once, 2 stayed as slow as before for a second; of 12 that wrote it after this time, none.
+/// Time after a live switch until the peak rate of four sequential readers is known, on a disk of 7,200 rpm. Of 12 runs that wrote
+/// `timeout_sync` at once, 2 stayed as slow as before for a second; of 12 that wrote it after this time, none.
 const SETTLE_TIME: Nanos = Nanos::from_millis(500);
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
@@ -72,12 +72,12 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
 
 /// Priority levels in a class (`IOPRIO_NR_LEVELS`).
 const LEVELS: usize = 8;
-/// Shared queues come first: eight levels of real time, eight of best effort, one idle. The queues of processes follow.
+/// Shared queues come first: eight of real time and eight of best effort, one per level, and one idle. The queues of processes follow.
 const SHARED_QUEUES: usize = 2 * LEVELS + 1;
-/// A request further than this from the previous one, in sectors, is a seek (`BFQQ_SEEK_THR`).
+/// Minimum distance of a seek from the previous request, in sectors (`BFQQ_SEEK_THR`).
 const SEEK_THRESHOLD: u64 = 8 * 100;
 
-/// A request at the device.
+/// A request in flight.
 #[derive(Clone, Copy)]
 struct Flight {
     id: RequestId,
@@ -96,24 +96,24 @@ struct Bfq {
     groups: Groups,
     directory: Directory,
     processes: Vec<Process>,
-    /// Queues without processes: their numbers are reused once they are empty.
+    /// Queues without processes, whose numbers are reused once they are empty.
     left: Vec<usize>,
     flights: Slab<Flight>,
     flights_by_id: HashIndex,
     at_device: u32,
-    /// Queues with requests by class, and weight-raised ones.
+    /// Number of queues with requests by class, and of weight-raised ones.
     busy: [usize; CLASSES],
     raised_busy: i64,
-    /// How often a queue that was not raised was subtracted from that count; see [`Bfq::end_all_raising`].
+    /// Number of queues that were subtracted from that count without being raised; see [`Bfq::end_all_raising`].
     raised_undercount: i64,
     in_service: Option<usize>,
-    /// Time of the last event, as new values come without a time.
+    /// Time of the last event, as new tunables are set without a time.
     now: Nanos,
     turn_began: Nanos,
-    /// The device is kept idle until then for the queue in service, and has been since.
+    /// End of idling for the queue in service, and its start; `None` if the device is not kept idle.
     idle_until: Option<Nanos>,
     idling_since: Nanos,
-    /// End of the last request that left, and of the last one of this turn; 0 if there is none.
+    /// End of the last dispatched request, and of the last one of this turn; 0 if there is none.
     head: u64,
     head_in_service: u64,
     /// The largest budget, in sectors.
@@ -136,7 +136,7 @@ fn level_of(priority: Priority) -> u8 {
     }
 }
 
-/// The scheduling entity of a new queue; each level is worth a weight of ten (`bfq_ioprio_to_weight`).
+/// The scheduling entity of a new queue; a level is worth a weight of ten (`bfq_ioprio_to_weight`).
 fn entity_of(priority: Priority) -> Entity {
     Entity::new(priority.class, 10 * (LEVELS as u64 - u64::from(level_of(priority))))
 }
@@ -225,7 +225,7 @@ impl Bfq {
         }
     }
 
-    /// The queue of requests of this kind; `None` if its process has none.
+    /// The queue of such requests; `None` if their process has none.
     fn queue_known(&self, request: &Request) -> Option<usize> {
         if !request.is_sync() {
             return Some(shared_queue(request.priority.class, level_of(request.priority)));
@@ -255,7 +255,7 @@ impl Bfq {
 
     // Arrivals.
 
-    /// Records whether a request lies far from the previous one (`bfq_update_io_seektime`).
+    /// Records whether a request is far from the previous one (`bfq_update_io_seektime`).
     fn learn_seek(&mut self, now: Nanos, number: usize, request: &Request) {
         let seeks = self.seeks(self.queues[number].last_arrived_end, request);
         let queue = &mut self.queues[number];
@@ -265,7 +265,7 @@ impl Bfq {
         }
     }
 
-    /// Handles a queue that has requests again; returns whether it looks interactive (`bfq_bfqq_handle_idle_busy_switch`).
+    /// Handles a queue that has become busy; returns whether it looks interactive (`bfq_bfqq_handle_idle_busy_switch`).
     fn become_busy(&mut self, now: Nanos, number: usize, process: Option<usize>) -> bool {
         let stably_merged = process.is_some_and(|process| self.processes[process].stably_merged);
         let arrival = self.classify_arrival(now, number, stably_merged);
@@ -291,8 +291,9 @@ impl Bfq {
         arrival.interactive
     }
 
-    /// Gives a queue that becomes busy its budget: the rest of the last one, if its process was waited for and returned in time. Returns
-    /// whether it did; then it may also preempt, to recover the service it missed (`bfq_bfqq_update_budg_for_activation`).
+    /// Sets the budget of a queue that becomes busy: the rest of the last one, if the device was kept idle for its process and that issued
+    /// a request in time. Returns whether that was so; then it may also preempt, to recover the service it missed
+    /// (`bfq_bfqq_update_budg_for_activation`).
     fn renew_budget(&mut self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
         let limit = Nanos(3 * self.tuning.slice_idle.0);
@@ -343,7 +344,7 @@ impl Bfq {
         self.end_idling_on_arrival(now, number, request);
     }
 
-    /// Checks whether the request that was queued or grew last should be its queue's next; returns whether the next one changed.
+    /// Makes the request that was queued or grew last its queue's next one if it is the better one; returns whether the next one changed.
     fn reconsider_next(&mut self, now: Nanos, number: usize) -> bool {
         let Some(slot) = self.requests.last() else { return false };
         let before = self.queues[number].next.map(|next| next.slot);
@@ -356,7 +357,7 @@ impl Bfq {
         true
     }
 
-    /// Updates the state after a merge: processes have fewer requests, and the next request may have been absorbed or moved
+    /// Updates the state after a merge: processes have fewer requests, and the next request may have been absorbed or have grown
     /// (`bfq_request_merged`, `bfq_requests_merged`).
     fn merged(&mut self, now: Nanos, number: usize, request: &Request, absorbed: Option<&Request>) {
         self.release_process(request);
@@ -417,7 +418,7 @@ impl Scheduler for Bfq {
         Some(Tags { depth: room.nr_requests, wake_batch: 1 })
     }
 
-    /// All tags for reads; fewer for write-back and synchronous writes, so that they cannot lock out readers (`bfq_limit_depth`).
+    /// All tags for reads; fewer for write-back and synchronous writes, so that they cannot block readers (`bfq_limit_depth`).
     fn open_tags(&self, depth: u32, request: &Request) -> u32 {
         let limit = match request.op {
             Op::Read => depth,
@@ -426,16 +427,16 @@ impl Scheduler for Bfq {
         if self.queue_known(request).is_some_and(|number| self.is_over_limit(number, limit)) { 1 } else { limit }
     }
 
-    /// Asks for a large burst of readers. Queues of a small one are raised, as they look interactive; while they are, idling for any of
-    /// them counts as harmful to the others, and 600 ms later they are merged permanently as queues that gain nothing from idling
-    /// (`idling_boosts_thr_without_issues`, `bfq_setup_cooperator`). Queues of a large burst are not raised, and sequential ones are
+    /// Requires a large burst of readers at the switch. Queues of a small one are raised, as they look interactive; while they are, idling
+    /// for any of them counts as harmful to the others, and 600 ms later they are merged permanently as queues that gain nothing from
+    /// idling (`idling_boosts_thr_without_issues`, `bfq_setup_cooperator`). Queues of a large burst are not raised, and sequential ones are
     /// recognised in time.
     ///
-    /// Writing `timeout_sync` computes the largest budget from the peak rate estimated so far (`bfq_timeout_sync_store`). Just after a
-    /// switch that is a rate of seeks, and budgets are too small for more than a request or two.
+    /// Writing `timeout_sync` computes the maximum budget from the peak rate estimated so far (`bfq_timeout_sync_store`). Just after a
+    /// switch that is a rate of seeks, and budgets are too small for more than one or two requests.
     ///
     /// Turning `low_latency` off decrements the count of raised queues for every waiting queue, raised or not (`bfq_end_wr`). If the count
-    /// is not zero after that, bfq never idles, and four sequential readers stay as slow as before the switch: 10 times of 10.
+    /// is not zero after that, bfq never idles, and four sequential readers stay as slow as before the switch (10 of 10 runs).
     fn live_switch(&self) -> LiveSwitch {
         LiveSwitch { min_readers: LARGE_BURST, settle_time: SETTLE_TIME, fixed_tunables: &["low_latency"] }
     }

@@ -1,17 +1,17 @@
-//! Completely fair queueing: each process has its own queue, which is served in turns; a better priority has longer ones.
+//! Completely fair queueing: each process has its own queue, and queues are served in time slices, which are longer at better priority.
 //!
 //! ```text
-//! class        kind of work       queues, by the key that says when a turn is due (round robin)
+//! class        kind of work       queues, by due time of their next slice (round robin)
 //! real time    async              shared, one per priority level
-//!              sync, seeky        one per process; no idling between their turns
-//!              sync               one per process; at the end of a request the disk idles for slice_idle
+//!              sync, seeky        one per process; no idling between their slices
+//!              sync               one per process; after a request the disk idles for slice_idle
 //! best effort  the same three
 //! idle         one tree           served only if no other class has requests
 //! ```
 //!
-//! The turn goes to the best class, in it to the kind of work whose first queue has the lowest key, and stays with that kind for its share
-//! of `target_latency`. Left out of the kernel's CFQ: groups, merging the queues of close cooperators, the metadata and no-idle hints, and
-//! the rules for non-rotational disks, as a [`Request`] has none of these. A process that uses several priorities has a queue for each.
+//! The best class is served first, and in it the kind of work whose first queue is due first; service stays with that kind for its share of
+//! `target_latency`. Left out of the kernel's CFQ: groups, merging the queues of close cooperators, the metadata and no-idle hints, and the
+//! rules for non-rotational disks, as a [`Request`] has none of these. A process that uses several priorities has a queue for each.
 
 mod process_queue;
 mod tuning;
@@ -40,17 +40,17 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
 
 /// Priority levels in a class (`IOPRIO_BE_NR`).
 const LEVELS: usize = 8;
-/// Shared queues come first: eight levels of real time, eight of best effort, one idle. The queues of processes follow.
+/// Shared queues come first: eight of real time and eight of best effort, one per level, and one idle. The queues of processes follow.
 const SHARED_QUEUES: usize = 2 * LEVELS + 1;
 /// A request within this distance of the head, in sectors, may use the idle time of another queue (`CFQQ_CLOSE_THR`).
 const CLOSE_THRESHOLD: u64 = 8 * 1024;
-/// The shortest time for one kind of work (`CFQ_MIN_TT`, in jiffies of 1 ms).
+/// Minimum time for one kind of work (`CFQ_MIN_TT`, in jiffies of 1 ms).
 const MIN_WORK_TIME: Nanos = Nanos::from_millis(2);
-/// Distance between turns of idle-class queues (`CFQ_IDLE_DELAY`), and the lead of a queue that preempts over the first one.
+/// Interval between slices of idle-class queues (`CFQ_IDLE_DELAY`), and the lead of a preempting queue over the first one.
 const IDLE_DELAY: i64 = 200_000_000;
 const FRONT_LEAD: i64 = 1_000_000_000;
 
-/// The index of a service tree: class and kind of work; the idle class has one tree for all.
+/// Index of a service tree: class and kind of work; the idle class has one tree for all kinds.
 fn tree_of(class: PriorityClass, work: Work) -> usize {
     match class {
         PriorityClass::RealTime => work as usize,
@@ -61,7 +61,7 @@ fn tree_of(class: PriorityClass, work: Work) -> usize {
 
 const TREES: usize = 7;
 
-/// When a queue's turn is due, and a counter that orders queues with equal times.
+/// Due time of a queue's slice, and a counter that orders queues with equal times.
 #[derive(Clone, Copy)]
 struct Turn {
     due: i64,
@@ -75,14 +75,14 @@ impl Turn {
     }
 }
 
-/// Queues that wait for their turn, including the one whose turn it is.
+/// Queues that wait for their slice, and the one in service.
 #[derive(Default)]
 struct ServiceTree {
     queues: SortedList,
     think: ThinkTime,
 }
 
-/// When the turn with this key is due.
+/// Due time of the slice with this key.
 fn due(key: u128) -> i64 {
     ((key >> 64) as u64 ^ 1 << 63) as i64
 }
@@ -95,18 +95,18 @@ struct Cfq {
     directory: Directory,
     trees: [ServiceTree; TREES],
     turns: u64,
-    /// Queues in the trees, all and synchronous ones.
+    /// Number of queues in the trees: all, and synchronous ones.
     busy: usize,
     busy_sync: usize,
     /// Decaying average number of busy queues by class (`busy_queues_avg`).
     busy_average: [u64; 2],
     active: Option<usize>,
-    /// The disk is kept idle until then for the active queue.
+    /// End of idling for the active queue; `None` if the disk is not kept idle.
     idle_until: Option<Nanos>,
     serving: (PriorityClass, Work),
     work_ends: Option<Nanos>,
     at_device: [u32; 2],
-    /// End of the last request that left.
+    /// End of the last dispatched request.
     head: u64,
     /// Completion time of the last synchronous request that had waited longer than `fifo_expire_sync`.
     last_delayed_sync: Option<Nanos>,
@@ -116,7 +116,7 @@ fn signed(time: Nanos) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
-/// In microseconds, as products of spans in nanoseconds would overflow; tunables are whole milliseconds.
+/// Whole microseconds, as products of spans in nanoseconds would overflow; tunables are whole milliseconds.
 fn micros(span: Nanos) -> u64 {
     span.0 / 1_000
 }
@@ -168,7 +168,7 @@ impl Cfq {
         }
     }
 
-    /// The queue of an arriving request, held for it.
+    /// Finds or creates the queue of an arriving request and holds it.
     fn admit(&mut self, now: Nanos, request: &Request) -> usize {
         if !request.is_sync() {
             return Cfq::shared_queue(request.priority);
@@ -206,7 +206,7 @@ impl Cfq {
 
     // The round robin.
 
-    /// The key of a queue's next turn in its tree (`cfq_service_tree_add`).
+    /// Due time of a queue's next slice in a tree (`cfq_service_tree_add`).
     fn next_turn(&self, now: Nanos, number: usize, tree: usize) -> i64 {
         let queue = &self.queues[number];
         if queue.class == PriorityClass::Idle {
@@ -240,7 +240,7 @@ impl Cfq {
     fn enqueue(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         let tree = tree_of(queue.class, queue.work());
-        // The number of others excludes the queue itself, whether it is in the tree or new.
+        // The queue itself is not among the others, whether it is in the tree or new.
         self.busy += usize::from(queue.waiting.is_none());
         let due = self.next_turn(now, number, tree);
         self.busy -= usize::from(self.queues[number].waiting.is_none());
@@ -264,9 +264,9 @@ impl Cfq {
         WORKS.iter().map(|&work| self.trees[tree_of(class, work)].queues.len()).sum()
     }
 
-    // Turns.
+    // Slices.
 
-    /// The slice of a queue, shortened if many synchronous ones share the disk (`cfq_scaled_cfqq_slice`).
+    /// The slice of a queue, shortened if many synchronous queues share the disk (`cfq_scaled_cfqq_slice`).
     fn scaled_slice(&mut self, number: usize) -> Nanos {
         let (kind, level, class) = (self.queues[number].kind, self.queues[number].level, self.queues[number].class);
         let slice = self.tuning.slice(kind, level);
@@ -285,7 +285,7 @@ impl Cfq {
         Nanos::from_micros((micros(slice) * target / expected).max(low))
     }
 
-    /// Ends the turn of the active queue (`cfq_slice_expired`); with `keep_rest`, its remaining time counts for its next turn.
+    /// Ends the slice of the active queue (`cfq_slice_expired`); with `keep_rest`, its remaining time counts for its next slice.
     fn end_turn(&mut self, now: Nanos, keep_rest: bool) {
         let Some(number) = self.active.take() else { return };
         self.idle_until = None;
@@ -313,7 +313,8 @@ impl Cfq {
         self.active = Some(number);
     }
 
-    /// Selects the class and kind of work to serve (`choose_wl_class_and_type`).
+    /// Selects the class and kind of work to serve (`choose_wl_class_and_type`). Keeps the current ones until their time is over or they
+    /// have no queues.
     fn choose_work(&mut self, now: Nanos) {
         let classes = [PriorityClass::RealTime, PriorityClass::BestEffort];
         let Some(class) = classes.into_iter().find(|&class| self.busy_in_class(class) > 0) else {
@@ -327,13 +328,13 @@ impl Cfq {
             return;
         }
         let firsts = WORKS.into_iter().filter_map(|work| Some((due(self.trees[tree_of(class, work)].queues.first()?.0), work)));
-        // Of equal keys the first kind wins, as in the kernel's comparison.
+        // At equal due times the first kind wins, as in the kernel's comparison.
         let next = firsts.min_by_key(|&(due, _)| due);
         self.serving = (class, next.map_or(Work::SyncSeeky, |(_, work)| work));
         self.work_ends = Some(now + self.work_time());
     }
 
-    /// How long the selected kind of work is served: its share of the target latency.
+    /// Time for the selected kind of work: its share of the target latency.
     fn work_time(&self) -> Nanos {
         let (class, work) = self.serving;
         let queues = self.trees[tree_of(class, work)].queues.len() as u64;
@@ -350,7 +351,7 @@ impl Cfq {
         Nanos::from_micros(time).max(MIN_WORK_TIME)
     }
 
-    /// The queue whose request may go; `None` if it is better to wait (`cfq_select_queue`).
+    /// The queue whose request to dispatch; `None` if it is better to wait (`cfq_select_queue`).
     fn select_queue(&mut self, now: Nanos) -> Option<usize> {
         if let Some(number) = self.active {
             if !self.queues[number].slice_used(now) {
@@ -374,7 +375,7 @@ impl Cfq {
         Some(number)
     }
 
-    /// Stops idling for a seeky queue that was exempt because it was deep, but ran empty with most of its turn left.
+    /// Stops idling for a seeky queue that was exempt because it was deep, but ran empty with most of its slice left.
     fn stop_idling_for_deep_seeker(&mut self, now: Nanos, number: usize) {
         let queue = &mut self.queues[number];
         let fast = queue.slice.clock.is_none_or(|clock| clock.end - now > now - clock.start);
@@ -384,7 +385,7 @@ impl Cfq {
         }
     }
 
-    /// Whether idling for the next request of a queue pays (`cfq_should_idle`).
+    /// Whether to idle for the next request of a queue (`cfq_should_idle`).
     fn should_idle(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         if self.tuning.slice_idle == Nanos::ZERO || queue.class == PriorityClass::Idle {
@@ -394,12 +395,12 @@ impl Cfq {
             return true;
         }
         let Some((tree, _)) = queue.waiting else { return false };
-        // The last seeky queue of its tree stands for them all.
+        // The last seeky queue of its tree stands for all of them.
         let tree = &self.trees[tree];
         queue.is_sync() && tree.queues.len() == 1 && !tree.think.exceeds(self.tuning.slice_idle)
     }
 
-    /// Whether a queue in its turn may dispatch one more request (`cfq_may_dispatch`). If not, requests are at the device.
+    /// Whether the active queue may dispatch one more request (`cfq_may_dispatch`). If not, requests are in flight.
     fn may_dispatch(&self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
         if (self.at_device[ASYNC] > 0 && self.should_idle(number)) || (self.at_device[SYNC] > 0 && !queue.is_sync()) {
@@ -424,7 +425,7 @@ impl Cfq {
         queue.slice.clock.is_none_or(|clock| now + expected > clock.end)
     }
 
-    /// Limit of asynchronous requests at the device: one more for each slice_sync since a synchronous one was last delayed.
+    /// Limit of asynchronous requests in flight: one more for each `slice_sync` since a synchronous one was last delayed.
     fn async_depth(&self, now: Nanos, queue: &ProcessQueue) -> u32 {
         let Some(delayed) = self.last_delayed_sync else { return u32::MAX };
         let depth = (now - delayed).0 / self.tuning.slice[SYNC].0;
@@ -432,7 +433,7 @@ impl Cfq {
         u32::try_from(depth).unwrap_or(u32::MAX)
     }
 
-    /// The next request of a queue: its oldest if that has expired, checked once per turn, or the next in its sweep.
+    /// The next request of a queue: its oldest if that has expired, checked once per slice; otherwise the next in its sweep.
     fn select_request(&mut self, now: Nanos, number: usize) -> Option<Slot> {
         let queue = &mut self.queues[number];
         if !core::mem::replace(&mut queue.slice.oldest_checked, true) {
@@ -470,7 +471,7 @@ impl Cfq {
             return;
         }
         self.idle_until = None;
-        // No other queue has requests: the queue may as well keep its turn.
+        // No other queue has requests, so the queue keeps its slice.
         if self.requests.is_empty() && !self.queues[number].slice_used(now) {
             return;
         }
@@ -478,7 +479,7 @@ impl Cfq {
         self.end_turn(now, false);
     }
 
-    /// Begins idling for the next request of the active queue, if that pays (`cfq_arm_slice_timer`).
+    /// Begins idling for the next request of the active queue, if worthwhile (`cfq_arm_slice_timer`).
     fn begin_idling(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         if !self.should_idle(number) || queue.at_device > 0 {
@@ -493,7 +494,7 @@ impl Cfq {
 
     // Arrivals.
 
-    /// Updates the habits of a process from a request (`cfq_update_io_thinktime`, `cfq_update_io_seektime`).
+    /// Updates the think time and seek history of a process from a request (`cfq_update_io_thinktime`, `cfq_update_io_seektime`).
     fn learn(&mut self, now: Nanos, number: usize, request: &Request) {
         let slice_idle = self.tuning.slice_idle;
         let queue = &mut self.queues[number];
@@ -509,7 +510,7 @@ impl Cfq {
         self.update_idling(number);
     }
 
-    /// Decides whether idling for the process pays: not if it thinks too long or seeks too much (`cfq_update_idle_window`).
+    /// Decides whether to idle for the process: not if it thinks too long or seeks too much (`cfq_update_idle_window`).
     fn update_idling(&mut self, number: usize) {
         let waiting = self.requests.lane_len(number);
         let slice_idle = self.tuning.slice_idle;
@@ -525,7 +526,7 @@ impl Cfq {
         }
     }
 
-    /// Whether a queue that got `request` preempts the active one (`cfq_should_preempt`).
+    /// Whether a queue that received `request` preempts the active one (`cfq_should_preempt`).
     fn should_preempt(&self, now: Nanos, active: usize, newcomer: usize, request: &Request) -> bool {
         let (old, new) = (&self.queues[active], &self.queues[newcomer]);
         let real_time = |queue: &ProcessQueue| queue.class == PriorityClass::RealTime;
@@ -539,7 +540,7 @@ impl Cfq {
             return true;
         }
         let dry = !self.has_requests(active);
-        // The disk idles for a seeky queue on behalf of all of them, and this is one of them.
+        // The disk idles for a seeky queue on behalf of all of them, including this one.
         let two_seeky = new.waiting.is_some_and(|(tree, _)| self.trees[tree].queues.len() == 2);
         if self.serving.1 == Work::SyncSeeky && new.work() == Work::SyncSeeky && two_seeky && dry {
             return true;
@@ -550,7 +551,7 @@ impl Cfq {
         self.idle_until.is_some() && old.slice.dispatched > 0 && request.lba.abs_diff(self.head) <= CLOSE_THRESHOLD
     }
 
-    /// Gives the turn of the active queue to another (`cfq_preempt_queue`).
+    /// Ends the slice of the active queue and puts another one first (`cfq_preempt_queue`).
     fn preempt(&mut self, now: Nanos, active: usize, newcomer: usize) {
         let other_work = self.queues[active].work() != self.queues[newcomer].work();
         self.end_turn(now, true);
@@ -572,7 +573,7 @@ impl Cfq {
         }
     }
 
-    /// Continues or ends the turn of the active queue after a completion of its request.
+    /// Starts, continues or ends the slice of the active queue after a completion of its request.
     fn advance_turn(&mut self, now: Nanos, number: usize) {
         if self.queues[number].slice.clock.is_none() {
             let slice = self.scaled_slice(number);

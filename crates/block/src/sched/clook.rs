@@ -1,4 +1,4 @@
-//! C-LOOK, the one-way elevator: up the disk to the last request, back to the first, up again.
+//! C-LOOK, the one-way elevator: up to the last request, back to the first, up again.
 //!
 //! ```text
 //! LBA  0 ------100------300-----------900---->
@@ -28,7 +28,7 @@ const LANE: usize = 0;
 
 struct Clook {
     queue: Queue,
-    /// End of the last request that left. The sweep continues from there, so that repeated requests for one sector cannot hold the
+    /// End of the last dispatched request. The sweep continues from there, so that repeated requests for one sector cannot hold the
     /// elevator.
     head: u64,
 }

@@ -1,4 +1,4 @@
-//! A one-way elevator that serves batches of reads or writes, and checks the oldest request before each batch.
+//! A one-way elevator that serves batches of reads or writes, and checks the oldest request before each batch for expiry.
 //!
 //! ```text
 //! batch of reads, at most fifo_batch     next batch: reads again, or writes if reads passed them over writes_starved times
@@ -40,8 +40,8 @@ tunables! {
     }
 }
 
-/// At most `writes_starved` batches of the favoured direction precede a batch of the other, each batch begins at the oldest request if it
-/// has expired, and one batch may be in progress.
+/// At most `writes_starved` batches of the favoured direction precede a batch of the other direction, each batch begins at the oldest
+/// request if that has expired, and one batch may be in progress.
 fn starvation_bound(values: &[i64]) -> StarvationBound {
     let tuning = Tuning::new(values);
     let expires = tuning.expire[READ].max(tuning.expire[WRITE]);
@@ -75,7 +75,7 @@ impl Tuning {
 struct Deadline {
     tuning: Tuning,
     queue: Queue,
-    /// Direction of the last batch and the position after its last request; `None` at the end of the disk.
+    /// Direction of the current batch and position of its next request; `None` if none follows in this sweep.
     next: Option<(usize, QueuePosition)>,
     batched: u64,
     starved: u64,
@@ -88,7 +88,7 @@ impl Deadline {
         Deadline { tuning, queue, next: None, batched: 0, starved: 0 }
     }
 
-    /// The next request of the batch. It was chosen when the one before left: later arrivals wait.
+    /// The next request of the batch. It was chosen at the previous dispatch, so later arrivals ahead of it wait.
     fn next_in_batch(&self) -> Option<(usize, Slot)> {
         let (direction, place) = self.next?;
         Some((direction, self.queue.from(direction, place)?))
@@ -139,7 +139,7 @@ impl Scheduler for Deadline {
             && *next_direction == direction
             && place.lba == request.end()
         {
-            // The next request of the batch may have grown at its front: follow it to its new position.
+            // The next request of the batch may have grown by a front merge: follow it to its new position.
             place.lba = request.lba;
         }
         placed.into()

@@ -4,40 +4,40 @@
 //! disk time by weight ──▶             now          end of the cycle
 //!                          |-----------|-----------------|
 //! a  ##########################                               ready: has share left; least served first
-//! b  ##############                                           away: has share left, but nothing queued
+//! b  ##############                                           away: has share left, but no queued requests
 //! c  ######################################################   upheld: used its share, waits for the next cycle
 //! ```
-//! Each tenant has an account of the disk time it was given, divided by its weight. A cycle lets accounts grow up to a line; queued tenants
-//! below it are served, in one of three orders. When all are at the line, the next cycle begins and the line moves on by the cycle's
+//! Each tenant has an account of the disk time it received, divided by its weight. A cycle lets accounts grow up to a line; queued tenants
+//! below it are served, in one of three orders. When all are at the line, the next cycle begins, and the line advances by the cycle's
 //! service divided by the sum of the active weights.
 //!
 //! * **Accounts are in disk time.** A request is charged an estimate on dispatch, so that a deep device queue does not run ahead of the
-//!   accounts, and its actual time on completion. A tenant with an excess begins the next cycle above the line. Nothing is cut off at the
-//!   end of a cycle.
-//! * **Idle capacity is not charged.** If all queued tenants have used their shares and none is about to return, the line just moves on. A
-//!   returning tenant begins at the average of the others: time it did not ask for is lost. Time of requests that are still at the device
-//!   is not yet included in that average.
-//! * **Tenants about to return are waited for.** While a tenant with share left has requests at the device or has just completed one, tenants
-//!   at the line are served only up to a limit of requests at the device, and are charged for them. The limit starts at
-//!   `storage_load_threshold`. If a tenant thereby gets a fourth of a share ahead, or the time that the device usually needs for two cycles
-//!   passes, the limit is lowered, down to one; after a cycle without that in which more could have been sent, it is raised by one. So the
-//!   device is kept as full as shares allow.
-//! * **A tenant that cannot use its share is not waited for.** It is one that has less disk time while all others are held back than its
-//!   share of the disk time that the device usually works in that time (`rate.rs`): a stream of one request at a time keeps one disk of eight
-//!   busy at most. It loses the share, and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles` of 100 ms: counted in long
-//!   cycles, a share would be forgone for ten seconds. It is not judged by the number of disks, which nothing may keep busy, and which is 1 for
-//!   flash with many units.
+//! accounts, and the difference to its actual time on completion. A tenant with an excess begins the next cycle above the line: a cycle's
+//! end cuts nothing off.
+//! * **Idle capacity is not charged.** If all queued tenants have used their shares and none is about to return, the line advances at once.
+//! A returning tenant begins at the average of the others: disk time that it did not request is lost. Time of requests in flight is not yet
+//! included in that average.
+//! * **Tenants about to return are waited for.** While a tenant with share left has requests in flight or has just completed one, tenants
+//! at the line are served only up to a limit of requests in flight, and are charged for them. The limit starts at `storage_load_threshold`.
+//! If a tenant thereby gets a fourth of a share ahead, or the time that the device usually needs for two cycles passes, the limit is
+//! lowered, down to one; after a cycle in which that did not happen and more could have been sent, it is raised by one. So the device is
+//! kept as full as shares allow.
+//! * **A tenant that cannot use its share is not waited for.** Such a tenant has, while all others are held back, less disk time than its
+//! share of the disk time that the device usually provides in that time (`rate.rs`): a stream of one request at a time keeps at most one
+//! disk of eight busy. It loses the share, and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles` of 100 ms:
+//! counted in long cycles, a share would be forgone for ten seconds. The number of disks is no criterion: no workload may keep all of them
+//! busy, and it is 1 for flash with many units.
 //! * **A share is worth several batches.** At the end of a cycle, disks wait for the last tenants with share left. With cycles that are
-//!   short compared to the device queue, that is all the time, and arms move between tenants for one request each. So the automatic cycle
-//!   has room for twice `storage_load_threshold` requests of each tenant: one batch for disks to choose from, and one that follows.
-//! * **A tenant at its limit takes no part.** It is neither waited for nor counted in the shares until its limit lets its next request go,
+//! short compared to the device queue, that is always the case, and arms move between tenants after each request. So the automatic cycle
+//! has room for twice `storage_load_threshold` requests of each tenant: one batch for disks to choose from, and the one after it.
 //! * **A tenant at its limit takes no part.** It is neither waited for nor counted in the shares until its limit allows its next request,
-//!   and then returns like one that was idle. Reads and writes with separate limits do not wait for each other.
-//!   `storage_load_threshold` requests for each disk: a longer queue is better kept here.
+//! and then returns like one that was idle. Reads and writes with separate limits do not wait for each other.
+//! * **The device queue is bounded.** The next cycle begins only while less than two cycles' service is in flight, or fewer than
+//! `storage_load_threshold` requests for each disk: a longer queue is better kept here.
 //!
 //! The paper ends cycles by the clock and compensates deviations over a window of observation of r cycles. Here the accounts are that
-//! history, exact and unlimited for a tenant that stays active; the window bounds how long a failure to use the share counts. `cycle_ms` is
-//! the length of a cycle with all disks busy: its service is that length times their number.
+//! history, exact and unlimited for a tenant that stays active; the window bounds how long a share is forgone because it was not used.
+//! `cycle_ms` is the length of a cycle with all disks busy: its service is that length times their number.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -127,7 +127,7 @@ words! {
 /// A share should be worth this many batches of `storage_load_threshold` requests.
 const BATCHES: u32 = 2;
 
-/// The limits of a tenant, and its key in the list of tenants that wait for their limits.
+/// The limits of a tenant, and its key in the list of tenants that wait for their limits; `None` if it does not wait.
 #[derive(Default)]
 struct Limited {
     limiter: Option<Limiter>,
@@ -153,7 +153,7 @@ struct Fairio {
     /// End of the last request, and number of completed sweeps of the elevator.
     head: u64,
     sweep: u32,
-    /// Number of requests that are kept at the device while tenants with share left are waited for.
+    /// Requests in flight at which tenants without share left are refused, while tenants with share left are waited for.
     floor: u32,
     /// The device's rate while no tenant is held back.
     rate: Rate,
@@ -202,7 +202,7 @@ impl Fairio {
         self.limits.get(number)?.limiter.as_ref()
     }
 
-    /// Puts a request into its tenant's queue.
+    /// Queues a request of a tenant.
     fn enqueue(&mut self, number: usize, request: Request) -> Insertion {
         self.open(number);
         let lane = lane_for(number, self.limiter(number), &request);
@@ -215,7 +215,7 @@ impl Fairio {
         placed.into()
     }
 
-    /// The next request of a tenant, and the time at which its limits allow it.
+    /// The next request of a tenant, and the time at which its limits allow it; `None` if none is queued.
     fn next(&self, number: usize) -> Option<(Slot, Nanos)> {
         next_within_limits(&self.queue, number, self.limiter(number), self.now, |lane| match self.set.order {
             Order::Arrival | Order::Share => self.queue.oldest(lane),
@@ -223,7 +223,7 @@ impl Fairio {
         })
     }
 
-    /// The sort key of a tenant's next request among those of others.
+    /// The sort key of a tenant's next request among those of all tenants.
     fn key(&self, number: usize, slot: Slot) -> u128 {
         let number_bits = number as u128;
         match self.set.order {
@@ -295,7 +295,7 @@ impl Fairio {
         Some(request)
     }
 
-    /// The cost of a request in nanoseconds as far as it is known at dispatch, and whether that is final.
+    /// The cost of a request in nanoseconds of disk time, as known at dispatch, and whether that is final.
     fn charge_of(&mut self, now: Nanos, number: usize, request: &Request) -> (u64, bool) {
         let class = self.accounts.class_mut(number);
         if self.set.disk_time == Charge::Predicted
@@ -309,7 +309,8 @@ impl Fairio {
         (class.cost.estimate(request.sectors, &self.cost), false)
     }
 
-    /// Whether all disks have full queues and the work of two cycles. Requests sent now would only delay later arrivals of others.
+    /// Whether all disks have full queues and the work of two cycles is in flight. Requests sent now would only delay later arrivals of
+    /// others.
     fn device_has_enough(&self) -> bool {
         let full = u64::from(self.set.storage_load_threshold) * u64::from(self.disks());
         self.flights.len() as u64 >= full && self.flights.charged() / 2 > self.accounts.service()
@@ -421,7 +422,7 @@ impl Scheduler for Fairio {
         self.queue.set_limits(limits);
     }
 
-    /// Tenants on both rosters keep their accounts, and their requests at the device.
+    /// Tenants on both rosters keep their accounts and their requests in flight.
     fn set_roster(&mut self, roster: &Roster) {
         let limits = self.queue.limits();
         let mut waiting = Vec::new();
@@ -433,7 +434,7 @@ impl Scheduler for Fairio {
         self.accounts.renumber(numbers.collect());
         (self.limits, self.limited) = (Vec::new(), SortedList::default());
         (self.hold, self.rate) = (None, Rate::new(roster.disks()));
-        // Merged requests are kept as they are.
+        // Requests are not merged again.
         self.queue.set_limits(&Limits { max_sectors: 0, ..limits });
         waiting.into_iter().for_each(|request| self.reinsert(request));
         self.queue.set_limits(&limits);

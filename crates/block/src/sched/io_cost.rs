@@ -1,19 +1,18 @@
 //! Shares of a device by weight and a cost model, and limits: Linux's `io.cost` and `io.max`.
 //!
 //! ```text
-//! device's clock  ────────────────────▶ runs at vrate: 100% if the model is right
-//! a  ==========|cost|                     a request may go when its tenant's clock plus its cost is behind the device's clock
-//! b  ================|    cost    |       cost: of the model, times all weights in use, divided by the tenant's
+//! a  ==========|cost|                     a request may be dispatched when its tenant's clock plus its cost is behind the device's clock
+//! b  ================|    cost    |       cost: by the model, times all weights in use, divided by the tenant's
 //! ```
 //! A tenant that uses less than its weight donates the rest at the end of each period, and takes it back when it needs it. The clock is
-//! slowed down when requests miss their latency target or wait for the device, and sped up when none does but requests wait for the clock.
-//! So the device is sometimes idle although requests wait.
+//! slowed down when requests miss their latency target or wait for the device, and sped up when neither happens but requests wait for the
+//! clock. So the device is sometimes idle although requests wait.
 //!
 //! Simplifications: a flat hierarchy of cgroups; a request is charged on dispatch, not each bio on arrival; no asynchronous request is
-//! dispatched on credit and charged to its process as a delay, so there is no debt to forgive; waits for a tag are measured as the time an
-//! eligible request waits for room at the device; requests that span periods do not prevent a speed-up; the model does not change with the
-//! type of device (`ioc_refresh_params`), its defaults are those of hard disks. A request is held for at most [`MAX_WAIT`], whatever its
-//! cost. Limits are those of the tenant's [`Rates`](crate::Rates): a large request counts as several operations, and waits only for its
+//! dispatched on credit and charged to its process as a delay, so there is no debt to forgive; waits for a tag are measured as the time
+//! that an eligible request waits for room at the device; requests that span periods do not prevent a speed-up; the model does not depend
+//! on the device type (`ioc_refresh_params`), its defaults are those of hard disks. A request is held for at most [`MAX_WAIT`], whatever
+//! its cost. Limits are those of the tenant's [`Rates`](crate::Rates): a large request counts as several operations, and waits only for its
 //! predecessors, while `block/blk-throttle.c` grants an allowance for a slice of 100 ms; a read behind a write waits for it.
 
 use alloc::boxed::Box;
@@ -80,13 +79,13 @@ tunables! {
 /// Maximum time for which a tenant's next request waits for its clock.
 const MAX_WAIT: Nanos = Nanos::from_millis(10_000);
 
-/// Maximum sleep requested from a host.
+/// Maximum sleep time requested from a host.
 const BACKSTOP: Nanos = Nanos::from_millis(30_000);
 
-/// A tenant's clock, and its use of its weight.
+/// A tenant: its clock, and the part of its weight in use.
 struct Group {
     weight: u64,
-    /// With 16 fraction bits.
+    /// Weight in use, with 16 fraction bits.
     in_use: u64,
     /// Whether it counts among the tenants that share the device.
     active: bool,
@@ -94,21 +93,21 @@ struct Group {
     clock: u64,
     /// End of its last request.
     cursor: u64,
-    /// Use in this period, in nanoseconds of the model.
+    /// Use in this period, in nanoseconds by the model.
     used: u64,
     /// Its key in `due`; `None` if none of its requests are queued.
     key: Option<u128>,
-    /// Reading of the device's clock from which its next request only waits for the device.
+    /// Reading of the device's clock from which its next request waits only for room at the device.
     may_go_from: u64,
     /// Whether its next request waits for its limit, not for its clock.
     limited: bool,
-    /// Time since which that request is the next one.
+    /// Time since which that request has been the next one.
     next_since: Nanos,
     limiter: Option<Limiter>,
 }
 
 impl Group {
-    /// Time at which its limits allow this request; `now` if they do already.
+    /// Time at which its limits allow this request; `now` if they already do.
     fn allowed_at(&self, now: Nanos, request: &Request) -> Nanos {
         self.limiter.as_ref().map_or(now, |limiter| limiter.ready_at(now, request))
     }
@@ -122,12 +121,12 @@ struct IoCost {
     register: Register,
     groups: Vec<Group>,
     active: Vec<usize>,
-    /// Sum over the active tenants.
+    /// Sum of the weights in use of the active tenants.
     in_use: u64,
-    /// Tenants with queued requests, by the reading of the device's clock at which the first may go.
+    /// Tenants with queued requests, by the reading of the device's clock at which their first may be dispatched.
     due: SortedList,
     clock: Clock,
-    /// Time of the last event, as a new roster comes without a time, and the clock never runs backwards.
+    /// Time of the last event, as a new roster is set without a time, and the clock never runs backwards.
     now: Nanos,
 }
 
@@ -148,7 +147,7 @@ impl IoCost {
         }
     }
 
-    /// Registers that a tenant has a request.
+    /// Registers that a tenant has a request, which makes it active.
     fn activate(&mut self, now: Nanos, number: usize) {
         while self.groups.len() <= number {
             let newcomer = self.groups.len();
@@ -170,7 +169,7 @@ impl IoCost {
         let least = self.clock.at(now).saturating_sub(self.clock.margin());
         let group = &mut self.groups[number];
         if group.key.is_none() {
-            // Budget it did not use in time is lost.
+            // Budget that it did not use in time is lost.
             group.clock = group.clock.max(least);
         }
         if !group.active {
@@ -181,7 +180,7 @@ impl IoCost {
         }
     }
 
-    /// The cost of a tenant's request by the device's clock, and its cost for the device, in nanoseconds.
+    /// The cost of a tenant's request on its own clock, and its cost for the device, both in nanoseconds.
     fn cost(&self, number: usize, request: &Request) -> (u64, u64) {
         let group = &self.groups[number];
         let of_device = self.model.cost(request, group.cursor);
@@ -189,7 +188,7 @@ impl IoCost {
         (u64::try_from(cost).unwrap_or(u64::MAX), of_device)
     }
 
-    /// Sorts a tenant by when its oldest request may go.
+    /// Sorts a tenant by the time at which its oldest request may be dispatched.
     fn settle(&mut self, now: Nanos, number: usize) {
         if let Some(key) = self.groups[number].key.take() {
             self.due.remove(key);
@@ -198,7 +197,7 @@ impl IoCost {
         let request = *self.queue.request(slot);
         let mut due = self.groups[number].clock.saturating_add(self.cost(number, &request).0);
         if due > self.clock.at(now) && self.groups[number].in_use < donation::whole(self.groups[number].weight) {
-            // It needs the weight it donated.
+            // It needs back the weight it donated.
             self.take_back(number);
             due = self.groups[number].clock.saturating_add(self.cost(number, &request).0);
         }

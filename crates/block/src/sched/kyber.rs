@@ -1,17 +1,17 @@
-//! Limits the requests at the device so that the device's own queue stays short enough for latency targets.
+//! Limits the requests in flight so that the device's own queue stays short enough for latency targets.
 //!
 //! ```text
-//! domain     queue       limit at the device (tokens)
+//! domain     queue       limit in flight (tokens)
 //! reads      FIFO        1 to 256    controlled: under congestion, a domain that meets its target easily gives up tokens,
 //! writes     FIFO        1 to 128    and one that misses it gets more
 //! discards   FIFO        1 to 64
 //! ```
-//! Domains take turns by batches. Nothing is sorted, as it is meant for devices whose speed does not depend on the order.
+//! Domains take turns by batches. Nothing is sorted, as it is meant for devices whose speed does not depend on the order of requests.
 //!
-//! Linux also queues requests by processor, and serves another processor's queue when the current one is empty. Requests of a process that
-//! has moved to another processor are then passed over for a whole round; here each domain has one queue. Measured on Linux 6.18 with the
-//! block tracepoints, with 32 random reads in flight: 2% of them were queued on the other processor, and the 99th percentile was 264 to 308
-//! ms, compared to 201 with one queue.
+//! Linux also has a queue for each processor, and serves another one when the current one is empty. Requests of a process that has moved to
+//! another processor are then passed over for a whole round; here each domain has one queue. Measured on Linux 6.18 with the block
+//! tracepoints, 32 random reads in flight: 2% of them were queued on the other processor, and the 99th percentile was 264 to 308 ms,
+//! compared to 201 with one queue.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -41,7 +41,8 @@ tunables! {
     }
 }
 
-/// The domains, each with tokens and a lane of the queue. Linux has a fourth one, for flushes and the like, which do not arrive here.
+/// The domains, each with tokens and a lane of the queue. Linux has a fourth one for other requests such as flushes, which do not arrive
+/// here.
 const DOMAINS: usize = 3;
 const READ: usize = 0;
 const WRITE: usize = 1;
@@ -49,11 +50,11 @@ const DISCARD: usize = 2;
 
 /// The initial and largest number of tokens of a domain (`kyber_depth`).
 const DEPTH: [u32; DOMAINS] = [256, 128, 64];
-/// Requests of one domain in a row (`kyber_batch_size`).
+/// Maximum requests of one domain in a row (`kyber_batch_size`).
 const BATCH: [u32; DOMAINS] = [16, 8, 1];
 /// The latency target of discards.
 const DISCARD_TARGET: Nanos = Nanos::from_millis(5_000);
-/// A quarter of the tags is reserved for synchronous requests (`KYBER_ASYNC_PERCENT`).
+/// Percentage of the tags that asynchronous requests may use (`KYBER_ASYNC_PERCENT`); the rest is reserved for synchronous ones.
 const ASYNC_PERCENT: u64 = 75;
 
 fn async_depth(nr_requests: u32) -> u32 {
@@ -64,9 +65,9 @@ fn async_depth(nr_requests: u32) -> u32 {
 const BUCKETS: usize = 8;
 /// The number of buckets that meet the target.
 const GOOD_BUCKETS: usize = 4;
-/// Time from a completion to the adjustment of tokens.
+/// Delay from a completion to the adjustment of tokens.
 const ADJUSTMENT: Nanos = Nanos::from_millis(100);
-/// A percentile needs this many latencies, or this time.
+/// A percentile needs this many samples, or after this time any number.
 const MIN_SAMPLES: u32 = 500;
 const MAX_SAMPLE_TIME: Nanos = Nanos::from_millis(1_000);
 
@@ -84,7 +85,7 @@ struct Histogram([u32; BUCKETS]);
 
 impl Histogram {
     fn add(&mut self, latency: Nanos, target: Nanos) {
-        // The upper bound of a bucket belongs to it (`add_latency_sample`).
+        // A bucket includes its upper bound (`add_latency_sample`).
         let quarters = latency.0.saturating_sub(1).saturating_mul(GOOD_BUCKETS as u64) / target.0.max(1);
         self.0[quarters.min(BUCKETS as u64 - 1) as usize] += 1;
     }
@@ -115,9 +116,9 @@ struct Domain {
     total: Histogram,
     /// Latencies at the device.
     device: Histogram,
-    /// When a percentile is taken of fewer latencies (`latency_timeout`); shared by both histograms.
+    /// Time from which a percentile is taken of fewer than [`MIN_SAMPLES`] (`latency_timeout`); shared by both histograms.
     due: Option<Nanos>,
-    /// The last known 99th percentile of the total latency; `None` once tokens were adjusted by it.
+    /// The last known 99th percentile of the total latency, as a bucket; `None` once an adjustment under congestion has used it.
     p99: Option<usize>,
 }
 
@@ -127,7 +128,7 @@ impl Domain {
         Domain { target: Nanos::ZERO, depth, at_device: 0, total, device, due: None, p99: None }
     }
 
-    /// A percentile as a bucket; `None` without enough samples. The histogram is cleared then (`calculate_percentile`).
+    /// A percentile as a bucket, which clears the histogram; `None` without enough samples (`calculate_percentile`).
     fn take_percentile(&mut self, now: Nanos, percent: u32, of: fn(&mut Domain) -> &mut Histogram) -> Option<usize> {
         let histogram = *of(self);
         if histogram.count() == 0 {
@@ -160,7 +161,7 @@ impl Kyber {
         kyber
     }
 
-    /// Adjusts the tokens when Linux's timer would (`kyber_timer_fn`). Its inputs do not change before the next call.
+    /// Adjusts the tokens if Linux's timer would have fired (`kyber_timer_fn`). Its inputs do not change before the next call.
     fn adjust(&mut self, now: Nanos) {
         let Some(at) = self.adjust_at.filter(|&at| at <= now) else { return };
         self.adjust_at = None;
@@ -185,7 +186,7 @@ impl Kyber {
         }
     }
 
-    /// The oldest request of the current domain; `None` if it has none, or no token for it.
+    /// Takes the oldest request of the current domain; `None` if it has no request or no token.
     fn take(&mut self) -> Option<Request> {
         let domain = &mut self.domains[self.current];
         if domain.at_device >= domain.depth {

@@ -2,26 +2,27 @@
 //!
 //! ```text
 //! tags of a tenant's first request
-//!   reservation   max(previous + 1 / reservation, arrival)     ≤ now: due, the lowest first
+//!   reservation   max(previous + 1 / reservation, arrival)     ≤ now: due, lowest first
 //!   limit         max(previous + 1 / limit, arrival)           > now: must wait
-//!   proportion    previous + 1 / weight                        else: the lowest first
+//!   proportion    previous + 1 / weight                        else: lowest first
 //! ```
-//! Requests served by weight do not count towards the reservation: the reservation tag goes back by one request. A tenant that was idle
-//! begins at the lowest proportional tag, so it has neither saved up a share nor pays for the idle time. This is the scheduler of each
-//! dmClock server; with one server the counts of service elsewhere are zero, and tags are computed when a request becomes its tenant's
-//! first, as in Ceph (`src/dmclock`). A large request counts as several ([`Rates::units`](crate::Rates::units)).
+//! Requests served by weight do not count towards the reservation: its tag is set back by one request. A tenant that was idle begins at the
+//! lowest proportional tag, so it has neither saved up a share nor pays for the idle time. This is the scheduler of each dmClock server;
+//! with one server the counts of service elsewhere are zero, and tags are computed when a request becomes its tenant's first, as in Ceph
+//! (`src/dmclock`). A large request counts as several ([`Rates::units`](crate::Rates::units)).
 //!
-//! * **The device's queue is bounded while a tenant with a reservation has requests.** Tags decide when a request reaches the device, but a
-//!   reservation is of completions, and a device whose queue is full of others' requests may take too long for that. By Little's law (the
-//!   paper's section 3.2, on reservations) n requests at a time complete at the rate r if each takes n / r; so others go by weight only
-//!   while the device is expected to complete all that it has in that time, at its mean rate of the last completions. On a disk with 64
-//!   requests in its queue, a tenant with a reservation of 60 a second and four random reads at a time got 46 without this bound.
-//! * **Others are held back while a tenant is behind.** If its completions are more than 20 ms or one request behind its reservation, only
-//!   requests within reservations and its own go to the device, until it has caught up.
-//! * **A reservation that the disk cannot serve does not starve others.** The paper leaves it to admission control to ensure that
-//!   reservations fit the disk; otherwise their tags are always due. If a tenant does not get closer to its reservation in the time of 16
-//!   requests (at least 200 ms) in which others were held back and had nothing at the device, it is served by weight; but such tenants have
-//!   at least half of the requests at the device, so that they get about half of the disk's throughput. After a second it is tried again.
+//! * **The device queue is bounded while a tenant with a reservation has requests.** Tags determine when a request is dispatched, but a
+//! reservation is of completions, and a device whose queue is full of others' requests may complete too few. By Little's law (the paper's
+//! section 3.2, on reservations) n requests at a time complete at the rate r if each takes n / r; so others are dispatched by weight only
+//! while the device is expected to complete all requests in flight in that time, at its mean rate of the last completions. On a disk with
+//! 64 requests in its queue, a tenant with a reservation of 60 a second and four random reads at a time got 46 without this bound.
+//! * **Others are held back while a tenant is behind.** If its completions lag its reservation by more than 20 ms and one request, only
+//! requests within reservations and its own are dispatched until it has caught up.
+//! * **A reservation that the disk cannot meet does not starve others.** The paper leaves it to admission control to ensure that
+//! reservations fit the disk; otherwise their tags are always due. If a tenant does not get closer to its reservation in the time of 16
+//! requests (at least 200 ms) in which others were held back and had nothing in flight, it is served by weight; but such tenants have at
+//! least half of the requests in flight, so that they get about half of the disk's throughput. After a second the reservation is tried
+//! again.
 //! * **Tags of the queue are shared equally**, as no scheduler sees requests that wait for a tag.
 //!
 //! Without a roster each stream is a tenant with a weight of 1 and neither reservation nor limit.
@@ -55,25 +56,25 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
 
 /// Increment of the proportional tag per request, for a weight of 1.
 const SHARE: u64 = 1 << 32;
-/// Number of completions over which the mean time between them is taken.
+/// Number of completions over which their mean interval is taken.
 const SPACING_MEMORY: u64 = 32;
 
-/// A tenant's keys in the lists.
+/// A tenant's keys in the lists; `None` if it is not in that list.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Places {
     reservation: Option<u128>,
-    /// In the list of tenants that may be served by weight, or of those that wait for their limit.
+    /// In the list of tenants that may be served by weight, or in that of tenants waiting for their limit.
     proportion: Option<u128>,
     limit: Option<u128>,
 }
 
-/// The keys of a tenant with a reservation and requests.
+/// The keys of a tenant that has a reservation and requests.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Watches {
-    /// In the list of tenants that are or were behind, or of those that are not, by the time at which they will be.
+    /// In the list of tenants that are or were behind; or in that of the others, by the time at which they will be behind.
     watched: Option<u128>,
     behind: Option<u128>,
-    /// By the maximum duration of its requests; `None` if the disk cannot serve its reservation.
+    /// By the maximum response time of its requests; `None` if the disk cannot meet its reservation.
     response: Option<u128>,
 }
 
@@ -84,7 +85,7 @@ struct Client {
     progress: Progress,
     at_device: u32,
     share: u64,
-    /// Proportional tag of its last request.
+    /// Proportional tag of its last dispatched request.
     proportion: u64,
     is_waiting: bool,
     places: Places,
@@ -115,7 +116,7 @@ fn tag(key: u128) -> u64 {
     (key >> 64) as u64
 }
 
-/// Tenants whose reservations the disk cannot serve: their requests at the device, and the lowest proportional tag of the eligible ones.
+/// Tenants whose reservations the disk cannot meet: their requests in flight, and the lowest proportional tag of the eligible ones.
 #[derive(Default)]
 struct Unmet {
     at_device: u32,
@@ -129,21 +130,21 @@ struct MClock {
     clients: Vec<Client>,
     tag_shares: TagShares,
     reservations: SortedList,
-    /// Tenants within their limits by proportional tag; and those beyond, by the end of their wait.
+    /// Tenants within their limits, by proportional tag; and those at their limits, by the end of their wait.
     ready: SortedList,
     limited: SortedList,
-    /// Tenants with a reservation and requests: those that are or were behind, by number; those that are not, by the time at which they
-    /// will be; and those that the disk can serve, by the maximum duration of their requests.
+    /// Tenants with a reservation and requests: those that are or were behind, by number; the others, by the time at which they will be
+    /// behind; and those whose reservation the disk can meet, by the maximum response time of their requests.
     watched: SortedList,
     behind: SortedList,
     responses: SortedList,
     at_device: u32,
-    /// Number of requests of tenants with a reservation.
+    /// Requests in flight of tenants with a reservation.
     reserved_at_device: u32,
-    /// Mean time between completions of a busy device in nanoseconds; and the last completion, reset when the device is idle.
+    /// Mean time between completions of a busy device in nanoseconds; and the last completion, `None` if the device was idle since.
     spacing: u64,
     last_completion: Option<Nanos>,
-    /// The highest proportional tag served.
+    /// The highest proportional tag dispatched.
     served: u64,
     now: Nanos,
 }
@@ -177,7 +178,7 @@ impl MClock {
         }
     }
 
-    /// A tenant's next request, and the time at which its limits allow it.
+    /// A tenant's next request, and the time at which its limits allow it; `None` if none is queued.
     fn next(&self, now: Nanos, number: usize) -> Option<(Slot, Nanos)> {
         let limiter = self.clients[number].limiter.as_ref();
         next_within_limits(&self.queue, number, limiter, now, |lane| self.queue.oldest(lane))
@@ -208,7 +209,7 @@ impl MClock {
         self.update_watches(number);
     }
 
-    /// Updates the entries of a tenant with a reservation, after its progress or the number of its requests has changed.
+    /// Updates the entries of a tenant with a reservation, after its progress or number of requests has changed.
     fn update_watches(&mut self, number: usize) {
         let client = &mut self.clients[number];
         if client.reservation.is_none() {
@@ -229,7 +230,7 @@ impl MClock {
         self.responses.move_entry(before.response, watches.response, number as u32);
     }
 
-    /// Moves tenants that have fallen behind to the list of tenants that are behind.
+    /// Moves tenants that have fallen behind to the watched list.
     fn watch(&mut self, now: Nanos) {
         while let Some((behind, number)) = self.behind.first().filter(|&(behind, _)| tag(behind) <= now.0) {
             self.behind.remove(behind);
@@ -246,7 +247,7 @@ impl MClock {
         }
     }
 
-    /// Dispatches a tenant's next request. One dispatched by weight does not use up its reservation.
+    /// Dispatches a tenant's next request. Unless `is_reserved`, it does not use up the reservation.
     fn serve(&mut self, now: Nanos, number: usize, is_reserved: bool) -> Pick {
         let Some((slot, _)) = self.next(now, number) else { return Pick::Empty };
         let request = self.queue.take(slot);
@@ -281,7 +282,7 @@ impl MClock {
         until
     }
 
-    /// The tenant whose request is due by its reservation, the one with the lowest tag; `None` if none is due.
+    /// The tenant with the lowest reservation tag, if its request is due; `None` if none is due.
     fn due(&mut self, now: Nanos) -> Option<usize> {
         while let Some((_, number)) = self.reservations.first().filter(|&(reservation, _)| tag(reservation) <= now.0) {
             let number = number as usize;
@@ -293,8 +294,7 @@ impl MClock {
         None
     }
 
-    /// Whether a request may be dispatched by weight although tenants with reservations have requests: the tenant that may send it, or the
-    /// time until which none may.
+    /// The tenant to dispatch for by weight although tenants with reservations have requests; or the time until which none may be.
     fn by_weight(&mut self, now: Nanos, first: usize) -> Result<usize, Nanos> {
         let mut held_until: Option<Nanos> = None;
         let mut unmet = Unmet::default();
@@ -333,7 +333,7 @@ impl MClock {
         if u64::from(self.at_device) >= room.max(1) { Err(now + COMPLETION_BACKSTOP) } else { Ok(chosen) }
     }
 
-    /// Learns the rate at which the device completes requests while it is busy.
+    /// Updates the mean interval between completions while the device is busy.
     fn learn_spacing(&mut self, now: Nanos) {
         if let Some(before) = self.last_completion {
             let spacing = (now - before).0;
@@ -343,7 +343,7 @@ impl MClock {
         self.last_completion = (self.at_device > 0).then_some(now);
     }
 
-    /// Starts the share of a tenant that was idle at the current tag.
+    /// Sets the proportional tag of a tenant that was idle to the current one.
     fn wake(&mut self, number: usize) {
         let lowest = self.ready.first().map_or(self.served, |(first, _)| tag(first));
         let client = &mut self.clients[number];
@@ -384,7 +384,7 @@ impl Scheduler for MClock {
                 Err(until) => held_until = Some(until.0),
             }
         }
-        // A tenant whose reservation turned out to be served is due again.
+        // A tenant whose reservation turned out to be met is due again.
         if let Some(number) = self.due(now) {
             return self.serve(now, number, true);
         }

@@ -30,15 +30,16 @@ mod youchoose;
 /// The schedulers of current Linux (`/sys/block/*/queue/scheduler`).
 pub static KERNEL: &[&SchedulerSpec] = &[&none::SPEC, &mq_deadline::SPEC, &kyber::SPEC, &bfq::SPEC];
 
-/// Schedulers that kernels of some distributions have besides ([`KERNEL`]): a device may offer them.
+/// Schedulers of some distributions' kernels that mainline lacks; a device may offer them besides [`KERNEL`].
 pub static OUT_OF_TREE: &[&SchedulerSpec] = &[&adios::SPEC];
 
-/// All schedulers that a device of some Linux may offer: those of mainline first.
+/// All schedulers that a Linux device may offer, mainline first.
 pub fn of_linux() -> impl Iterator<Item = &'static SchedulerSpec> + Clone {
     KERNEL.iter().chain(OUT_OF_TREE).copied()
 }
 
-/// What current Linux calls a scheduler of this name, if it has it or one that came of it. bfq came after cfq and is another scheduler.
+/// The name in current Linux of this scheduler or of its successor; `None` if it has neither. bfq is not cfq's successor but a different
+/// scheduler.
 pub fn linux_name(name: &str) -> Option<&'static str> {
     match name {
         "noop" => Some(none::SPEC.name),
@@ -53,8 +54,8 @@ pub static CLASSIC: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC
 /// Schedulers that divide a device among tenants ([`tenants`](crate::tenants)).
 pub static SHARING: &[&SchedulerSpec] = &[&fairio::SPEC, &io_cost::SPEC, &virtual_clock::SPEC, &youchoose::SPEC, &mclock::SPEC];
 
-/// All schedulers that do not learn: the classic ones, an elevator and a bound for comparison, those of current Linux,
-/// those out of its tree, and the sharing ones.
+/// All schedulers that do not learn: the classic ones, an elevator and a bound for comparison, those of current Linux, the out-of-tree
+/// ones, and the sharing ones.
 pub static ALL: &[&SchedulerSpec] = &[
     &noop::SPEC,
     &sstf::SPEC,
@@ -76,8 +77,8 @@ pub static ALL: &[&SchedulerSpec] = &[
     &mclock::SPEC,
 ];
 
-/// Assigns the queued requests of a scheduler to a new roster: drains them, calls `reset` to set the roster, and calls `insert` for each
-/// again. Merging is off meanwhile, as the host could not be notified of a merge.
+/// Redistributes the queued requests of a scheduler for a new roster: drains them, calls `reset` to set the roster, and calls `insert` for
+/// each. Merging is off meanwhile, as the host could not be notified of a merge.
 fn resort<S: Scheduler>(scheduler: &mut S, limits: Limits, reset: impl FnOnce(&mut S), mut insert: impl FnMut(&mut S, Request)) {
     let mut waiting = Vec::new();
     scheduler.drain(&mut waiting);
@@ -93,7 +94,7 @@ fn resort<S: Scheduler>(scheduler: &mut S, limits: Limits, reset: impl FnOnce(&m
 const ASYNC: usize = 0;
 const SYNC: usize = 1;
 
-/// A value for each kind.
+/// An array indexed by [`ASYNC`] and [`SYNC`].
 fn by_kind<T: Copy>(of_async: T, of_sync: T) -> [T; 2] {
     let mut values = [of_async; 2];
     values[SYNC] = of_sync;
@@ -118,7 +119,7 @@ mod tests {
     fn every_file_in_the_folder_is_listed_and_every_scheduler_has_its_file() {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sched")).unwrap();
         let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        // The folder of a scheduler holds parts of its file.
+        // The directory named after a scheduler holds its submodules.
         let files = names.filter_map(|name| name.strip_suffix(".rs").map(String::from));
         let mut files: Vec<String> = files.filter(|name| name != "mod").collect();
         let mut listed: Vec<String> = ALL.iter().map(|spec| spec.name.replace('-', "_")).collect();

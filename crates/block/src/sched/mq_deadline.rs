@@ -20,7 +20,7 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     summary: "sorted batches by class of priority; no read waits long behind the elevator, no write for ever behind the reads",
     source: "Linux 6.18 block/mq-deadline.c",
     tunables: Tunables::TUNABLES,
-    // A class waits for requests of a more urgent one at the device.
+    // A class waits for requests of a more urgent class in flight.
     work_conserving: false,
     // Between classes there is only `prio_aging_expire`, which checks just the next request of a class.
     starvation_bound: None,
@@ -102,9 +102,9 @@ impl Tuning {
 struct MqDeadline {
     tuning: Tuning,
     queue: Queue,
-    /// By class and direction: first sector of the last request that left.
+    /// By class and direction: first sector of the last dispatched request.
     latest_lba: [[u64; 2]; CLASSES],
-    /// By class: requests at the device.
+    /// By class: requests in flight.
     at_device: [u64; CLASSES],
     last_direction: usize,
     batched: u64,
@@ -123,7 +123,7 @@ impl MqDeadline {
         self.queue.lane_len(lane(class, READ)) + self.queue.lane_len(lane(class, WRITE)) > 0
     }
 
-    /// Whether the class has requests queued or at the device (`dd_queued`).
+    /// Whether the class has requests queued or in flight (`dd_queued`).
     fn is_busy(&self, class: usize) -> bool {
         self.at_device[class] > 0 || self.is_waiting(class)
     }
@@ -148,7 +148,7 @@ impl MqDeadline {
         })
     }
 
-    /// The next request of a class. A new batch begins even if the request is not taken then.
+    /// The next request of a class. Begins a new batch if the current one is over, even if the caller does not take the request.
     fn select(&mut self, now: Nanos, class: usize) -> Option<(usize, Slot)> {
         if self.batched < self.tuning.fifo_batch
             && let Some(next) = self.next_by_place(class, self.last_direction)
@@ -165,7 +165,7 @@ impl MqDeadline {
         Some((direction, slot))
     }
 
-    /// The next request of a less urgent class that has waited too long (`dd_dispatch_prio_aged_requests`).
+    /// The next request of a less urgent class that has waited for `prio_aging_expire` (`dd_dispatch_prio_aged_requests`).
     fn aged(&mut self, now: Nanos) -> Option<(usize, usize, Slot)> {
         let busy = (0..CLASSES).filter(|&class| self.is_busy(class)).count();
         if busy < 2 {

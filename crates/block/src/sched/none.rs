@@ -1,7 +1,7 @@
-//! No scheduler: the device's own queue only.
+//! No scheduler: only the device's own queue.
 //!
-//! A request is admitted when the device can take it, and is dispatched at once; the others wait for a tag. So nothing is merged or sorted.
-//! Requests gather here only while a queue is frozen.
+//! A request is admitted when the device has a tag for it, and is dispatched at once; the others wait for a tag. So nothing is merged or
+//! sorted. Requests are queued here only while the queue is frozen.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -35,7 +35,7 @@ impl Scheduler for NoScheduler {
         self.waiting.pop_front().map_or(Pick::Empty, Pick::Go)
     }
 
-    /// The driver's tags (`blk_mq_get_tag`): the depth of the device, or fewer.
+    /// The driver's tags (`blk_mq_get_tag`): `nr_requests`, at most the depth of the device.
     fn tags(&self, room: &Room) -> Option<Tags> {
         let depth = room.nr_requests.min(room.device);
         Some(Tags { depth, wake_batch: wake_batch(depth) })

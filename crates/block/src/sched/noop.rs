@@ -20,8 +20,8 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
 
 const LANE: usize = 0;
 
-/// The block layer finds back merges for it by a hash of ends (`elv_merge` in `block/elevator.c`); front merges need a sorted queue, which
-/// it lacks.
+/// The block layer finds back merges for it by a hash of request ends (`elv_merge` in `block/elevator.c`); front merges need a sorted
+/// queue, which it lacks.
 struct Noop {
     queue: Queue,
 }

@@ -1,4 +1,4 @@
-//! LOOK, the elevator: up the disk to the last request, down to the first, up again. Often called SCAN, which goes on to the edge.
+//! LOOK, the elevator: up to the last request, down to the first, up again. Often called SCAN, which continues to the edge of the disk.
 //!
 //! ```text
 //! LBA  0 ------100------300-----------900---->
@@ -28,8 +28,8 @@ const LANE: usize = 0;
 
 struct Scan {
     queue: Queue,
-    /// First sector of the last request when going down, its end when going up, so that repeated requests for one sector cannot hold the
-    /// elevator.
+    /// First sector of the last dispatched request when going down, its end when going up, so that repeated requests for one sector cannot
+    /// hold the elevator.
     head: u64,
     down: bool,
 }

@@ -1,7 +1,8 @@
-//! Shortest positioning time first: the request that the device can reach soonest, according to the device model's arm and platter.
+//! Shortest positioning time first: the request that the device can reach soonest, according to a model of its arm and platter.
 //!
-//! No kernel knows that, so this is a bound on the gain of a scheduler that did. A host with such estimates passes them to
-//! [`Scheduler::pick_with_cost`]; without, distance stands for time as in `sstf`. Distant requests starve while near ones keep arriving.
+//! No kernel has such a model, so this bounds the gain of a scheduler that had one. A host with such estimates passes them to
+//! [`Scheduler::pick_with_cost`]; without them, distance stands for time as in `sstf`. Distant requests starve as long as near ones keep
+//! arriving.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,7 +26,7 @@ const LANE: usize = 0;
 
 struct Sptf {
     queue: Queue,
-    /// End of the last request that left.
+    /// End of the last dispatched request.
     head: u64,
 }
 
@@ -34,7 +35,7 @@ impl Sptf {
         Sptf { queue: Queue::new(*limits, Merging { front: true, within_stream: false }), head: 0 }
     }
 
-    /// The request of least cost, the oldest of several; `None` if any has no cost.
+    /// The cheapest request, the oldest of several; `None` if any request has no cost.
     fn cheapest(&self, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Slot> {
         let mut candidate = self.queue.oldest(LANE)?;
         let mut best = (cost(self.queue.request(candidate))?, candidate);

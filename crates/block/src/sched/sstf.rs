@@ -1,6 +1,6 @@
 //! Shortest seek time first: the request nearest to the head, in either direction.
 //!
-//! LBA distance stands for seek time, which a host does not know. Distant requests starve while near ones keep arriving.
+//! LBA distance stands for seek time, which a host does not know. Distant requests starve as long as near ones keep arriving.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,7 +24,7 @@ const LANE: usize = 0;
 
 struct Sstf {
     queue: Queue,
-    /// End of the last request that left.
+    /// End of the last dispatched request.
     head: u64,
 }
 
@@ -40,7 +40,7 @@ impl Scheduler for Sstf {
     }
 
     fn pick(&mut self, _now: Nanos) -> Pick {
-        // Of two at the same distance, the one ahead: the platter rotates towards it.
+        // At equal distance the one ahead, as the platter rotates towards it.
         let Some(slot) = self.queue.nearest(LANE, self.head, u64::MAX, 1) else { return Pick::Empty };
         let request = self.queue.take(slot);
         self.head = request.end();

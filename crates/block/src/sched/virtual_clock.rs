@@ -1,8 +1,8 @@
-//! Virtual clocks: each tenant has a rate, and requests leave in the order in which a line of that rate would have carried them.
+//! Virtual clocks: each tenant has a rate, and requests are dispatched in the order in which servers of those rates would complete them.
 //!
 //! A request is stamped on arrival with `clock = max(now, clock) + 1 / rate`, and the lowest stamp goes first. It is the baseline of the
-//! `YouChoose` paper (figure 6c): the same number of requests for each tenant, whatever their disk time. A tenant that used capacity the
-//! others left has a clock ahead of time, and is served less when they return, as in Zhang's original.
+//! `YouChoose` paper (figure 6c): the same number of requests for each tenant, whatever their disk time. The clock of a tenant that used
+//! idle capacity runs ahead of time, so the tenant is served less when the others return, as in Zhang's original.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,14 +34,14 @@ crate::tunables! {
     }
 }
 
-/// In nanoseconds.
+/// One second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Default)]
 struct Flow {
-    /// The stamp of the last request that left.
+    /// Stamp of the last dispatched request.
     clock: u64,
-    /// Key of the first queued request, by its stamp; `None` if none is queued.
+    /// Key of the first queued request, by its stamp; `None` if the tenant has none queued.
     head: Option<u128>,
 }
 
@@ -70,13 +70,13 @@ impl VirtualClock {
         }
     }
 
-    /// Interval between requests of a tenant at its rate.
+    /// Interval between requests of a tenant at its rate, in nanoseconds.
     fn tick(&self, number: usize) -> u64 {
         let reserved = self.register.tenant(number).and_then(|tenant| tenant.rates.reservation.iops);
         SECOND / reserved.map_or(self.tuning.iops, |iops| iops.get()).max(1)
     }
 
-    /// Updates a tenant's key by the stamp of its first request. Later stamps follow from it, so only one is kept.
+    /// Updates a tenant's key from the stamp of its first request. Later stamps follow from it, so only one is kept.
     fn update_head(&mut self, number: usize) {
         let oldest = self.queue.oldest(number).map(|slot| self.queue.request(slot).arrival);
         let tick = self.tick(number);
@@ -100,7 +100,7 @@ impl Scheduler for VirtualClock {
         }
         let placed = self.queue.insert(number, Nanos::ZERO, request);
         self.tag_shares.inserted(number, &self.register, &placed);
-        // A merge into a queued request changes no stamp, unless the oldest was absorbed and passed its age on.
+        // A merge into a queued request changes no stamp, unless it absorbed the oldest request and inherited its age.
         if !matches!(placed, Placed::Merged { absorbed: None, .. }) {
             self.update_head(number);
         }

@@ -1,4 +1,4 @@
-//! `YouChoose`: each volume is served at least as well as it would be by the reference disk that its owner chose.
+//! `YouChoose`: each volume is served at least as well as by the reference disk that its owner chose.
 //!
 //! ```text
 //! volume    requests                      clock of its reference disk                        key
@@ -8,24 +8,24 @@
 //!                                              now ──┴──▶
 //! ```
 //! A volume's clock is the time at which its reference disk would have completed all requests so far. A request is *due* when that disk
-//! would have completed it; earliest due first meets every due time if any order can. A request need not go before its latest start,
-//! though: as long as none is at its latest start there is spare capacity, which is shared by *tags*, in proportion to the speeds of the
-//! reference disks. So no volume pays later for service beyond its guarantee.
+//! would have completed it; earliest due first meets every due time if any order can. A request need not be dispatched before its latest
+//! start, though: as long as no request is at its latest start there is spare capacity, which is shared by *tags*, in proportion to the
+//! speeds of the reference disks. So no volume pays later for service beyond its guarantee.
 //!
-//! Requests of a volume leave in *slots* of reference time, within which another scheduler orders them. A slot ends early if another volume
-//! is at its latest start, unless both are late already: then the host is overloaded, and batching helps most.
+//! Requests of a volume are dispatched in *slots* of reference time, within which another scheduler orders them. A slot ends early if
+//! another volume is at its latest start, unless both are already late: then the host is overloaded, and batching helps most.
 //!
-//! A request at the device cannot be preempted. So a request that is not at its latest start is dispatched only if the work at the device,
+//! A request in flight cannot be preempted. So a request that is not at its latest start is dispatched only if the work in flight,
 //! including it, lets every other volume that has a request, or is about to issue one, have the device in time ([`guard`], [`admission`]).
 //! The time for that work is learned from completions ([`backlog`]), so parallel units are kept busy although no device reports their
 //! number.
-//! A disk that serves the nearest request first keeps one that is far away waiting for as long as nearer ones come. So on a single disk
-//! nothing with a later due time follows a request that would be late if it were served last of all. A
-//! request that is always too long goes so rarely that it makes at most one in a hundred responses late, but after ten times
-//! `best_effort_wait_ms` at the latest. A volume that has the device to itself is served in order of arrival, as without a scheduler.
+//! A disk that serves the nearest request first keeps a distant one waiting as long as nearer ones arrive. So on a single disk no request
+//! with a later due time is dispatched while a request is in flight that would be late if it were served last. A request that is always too
+//! long is dispatched so rarely that it makes at most one in a hundred responses late, but after ten times `best_effort_wait_ms` at the
+//! latest. A volume that has the device to itself is served in order of arrival, as without a scheduler.
 //!
 //! Difference from the paper: its clock runs ahead by service beyond the guarantee, for which the volume pays when others return; here it
-//! never runs further ahead than the work that is left ([`Volume::completed`](volume::Volume::completed)).
+//! never runs further ahead than the remaining work ([`Volume::completed`](volume::Volume::completed)).
 
 mod admission;
 mod backlog;
@@ -69,16 +69,16 @@ enum Turn {
     Due(usize),
     /// No volume is; this one has the lowest tag.
     Spare(usize),
-    /// It has waited too long for the others to leave room for its requests.
+    /// It has waited too long for the others to leave time for its requests.
     Preemption(usize),
-    /// Nothing is dispatched before this time.
+    /// Nothing may be dispatched before this time.
     Later(Nanos),
 }
 
 struct YouChoose {
     tuning: Tunables,
     register: Register,
-    /// Two lanes for each volume, with requests that are in no slot yet.
+    /// Two lanes for each volume, with requests that are not in a slot yet.
     queue: Queue,
     volumes: Vec<Volume>,
     charges: Charges,
@@ -87,14 +87,14 @@ struct YouChoose {
     starts: SortedList,
     /// Volumes with queued requests, by tag: those with a guarantee, and those without.
     tags: [SortedList; 2],
-    /// Deadlines by which volumes with a guarantee must have the device.
+    /// Times by which volumes with a guarantee must have the device.
     deadlines: Deadlines,
-    /// Volumes at their limits, and those without requests whose deadlines change with time, by the time of the change.
+    /// Volumes at their limits, and volumes without requests whose deadlines change with time, by the time of the change.
     expiries: SortedList,
     /// Number of preemptions.
     preemptions: u32,
-    /// Whether, since a volume without a guarantee was last served, the device had room for one but its request would have occupied it for
-    /// too long.
+    /// Whether a volume without a guarantee could not be served, since the last time that one was, only because its request would have
+    /// occupied the device for too long.
     refused: bool,
     /// The shortest worst-case response on the reference disk of any volume.
     shortest_tail: Low,
@@ -103,21 +103,21 @@ struct YouChoose {
     /// Queued requests; and volumes with requests in flight.
     waiting: usize,
     active: usize,
-    /// Progress of the reference disks' time if the host cannot keep up with them.
+    /// Progress of the reference disks' time while the host cannot keep up with them.
     progress: Nanos,
     /// The highest tag served from spare capacity.
     spare_time: u64,
-    /// Lead of the tags of volumes without a guarantee over their recorded values: time for which all of them were held back is not saved
+    /// Lead of the tags of volumes without a guarantee over their recorded values: time in which all of them were held back is not saved
     /// up.
     best_effort_lead: u64,
-    /// Last dispatch of a volume without a guarantee, or the last time that none had requests.
+    /// Last dispatch of a volume without a guarantee, or the last time at which none had requests.
     best_effort_served: Nanos,
     backlog: Backlog,
-    /// Volumes with requests in flight, by the time at which the oldest of them must be done.
+    /// Volumes with requests in flight, by the due time of the oldest of them.
     dues: SortedList,
-    /// Maximum number of requests at the device; for a single disk the initial one.
+    /// Maximum number of requests in flight; on a single disk the initial one of each volume.
     bound: Bound,
-    /// Volumes of a single disk that have or expect requests, by the number of requests at the device that they tolerate.
+    /// Volumes of a single disk that have or expect requests, by the number of requests in flight that they tolerate.
     bounds: SortedList,
     /// Disk time reported for the next request to complete, divided by the number of disks.
     reported_time: Option<Nanos>,
@@ -128,14 +128,14 @@ struct YouChoose {
     now: Nanos,
 }
 
-/// Time on the reference disks for work on this device: decayed sums over the same requests.
+/// Ratio of time on the reference disks to time on this device: decayed sums over the same requests.
 #[derive(Default)]
 struct Exchange {
     reference_time: u64,
     device_time: u64,
 }
 
-/// Both sums are halved beyond this.
+/// Both sums are halved when the device time exceeds this, in nanoseconds.
 const ENOUGH: u64 = 1 << 30;
 
 impl Exchange {
@@ -156,20 +156,20 @@ impl Exchange {
     }
 }
 
-/// Limit of requests in a slot of a volume without a reference disk.
+/// Maximum requests in a slot of a volume without a reference disk.
 const MAX_IN_SLOT: u32 = 64;
 
 /// Factor on `best_effort_wait_ms` for volumes whose requests would occupy the device for too long.
 const LONG_WAIT_FACTOR: u64 = 10;
 
-/// A request dwarfs another from this ratio of sizes on.
+/// Ratio of sizes from which a request dwarfs another.
 const DWARFS: u32 = 2;
 
 /// Indexes of the lists of tags.
 const GUARANTEED: usize = 0;
 const BEST_EFFORT: usize = 1;
 
-/// A key of a sorted list: the number, then the volume, which makes it unique.
+/// A key of a sorted list: the number, then the volume, which makes the key unique.
 fn key(number: u64, volume: usize) -> u128 {
     u128::from(number) << 64 | volume as u128
 }
@@ -257,8 +257,8 @@ impl YouChoose {
 
     // The clocks.
 
-    /// The reference disks' time: `now`, or their progress if the host cannot keep up with them, so that a volume that returns starts
-    /// beside the others and not behind them.
+    /// The reference disks' time: `now`, or their progress if the host cannot keep up with them, so that a returning volume starts beside
+    /// the others and not behind them.
     fn reference_now(&self, now: Nanos) -> Nanos {
         let first = self.starts.first().map(|(_, number)| &self.volumes[number as usize]);
         match first.filter(|volume| volume.due().is_some_and(|due| due < now)) {
@@ -277,7 +277,7 @@ impl YouChoose {
         if let Some((_, ready_at)) = next {
             volume.set_ready(ready_at);
         }
-        // A volume at its limit requests nothing until its limit has passed.
+        // A volume at its limit counts as having no requests until its limit allows the next one.
         let is_ready = volume.is_ready(now);
         let start = volume.latest_start().filter(|_| is_ready).map(|start| key(start.0, number));
         let tag = (volume.waiting > 0 && is_ready).then(|| key(volume.tag, number));
@@ -300,7 +300,7 @@ impl YouChoose {
         volume.places = Places { start, tag, expiry, bears, due, ..volume.places };
     }
 
-    /// Updates volumes whose limits have passed, and deadlines of those that have had no requests for long enough.
+    /// Updates volumes whose limits have passed, and volumes whose deadlines change because they issued no requests.
     fn end_silences(&mut self, now: Nanos) {
         while let Some((_, number)) = self.expiries.first().filter(|&(until, _)| number_of(until) <= now.0) {
             self.update_places(now, number as usize);
@@ -331,14 +331,14 @@ impl YouChoose {
         self.not_overtaking(now, number).map_or(Turn::Later(now + COMPLETION_BACKSTOP), Turn::Due)
     }
 
-    /// The bound of the requests at the device, in parts (see [`Bound::most`]).
+    /// Bound of the requests in flight, in parts (see [`Bound::most`]).
     fn least_bound(&self) -> u64 {
         self.bounds.first().map_or(self.bound.most(), |(most, _)| number_of(most))
     }
 
-    /// The volume to serve instead of this one, so that no request of another with an earlier due time becomes late; `None`: that one's
-    /// requests are all at the device. Between two that are late already the clocks decide. On devices with several units a request may
-    /// wait for one of them while the others would be idle.
+    /// The volume to serve instead of this one, so that no request in flight of another volume with an earlier due time becomes late;
+    /// `None` if that volume has no queued request. Between two volumes that are already late the clocks decide. On devices with several
+    /// units a request may wait for one of them while the others would be idle, so `number` is returned.
     fn not_overtaking(&self, now: Nanos, number: usize) -> Option<usize> {
         if !self.register.roster().has_one_arm() {
             return Some(number);
@@ -357,9 +357,9 @@ impl YouChoose {
         }
     }
 
-    /// Shares spare capacity while no volume is at its latest start; `first` is the earliest latest start with its volume.
+    /// Shares spare capacity while no volume is at its latest start; `first` is the earliest latest start and its volume.
     ///
-    /// It is not given to a volume whose request would delay another volume with requests, now or soon, for longer than that can wait.
+    /// A volume gets none if its request would delay another volume that has requests, now or soon, for longer than that one can wait.
     fn turn_to_spare(&mut self, now: Nanos, open: Option<usize>, first: Option<(Nanos, usize)>) -> Turn {
         let expiry = self.expiries.first().map(|(until, _)| Nanos(number_of(until)));
         let times = [first.map(|(start, _)| start), expiry, Some(now + COMPLETION_BACKSTOP)];
@@ -386,20 +386,20 @@ impl YouChoose {
         Turn::Later(later)
     }
 
-    /// Another volume that must have the device before a further request of this volume would be done, and its deadline; `None` if there is
-    /// none.
+    /// Another volume that must have the device before a further request of this volume would be complete, and its deadline; `None` if
+    /// there is none.
     fn blocker(&self, now: Nanos, number: usize) -> Option<(usize, Nanos)> {
         let volume = &self.volumes[number];
         if volume.cost.mean().is_none() && volume.work_at_device() > Nanos::ZERO {
-            // The duration of its requests is known after the first completion.
+            // The duration of its requests is unknown before the first completion.
             return self.deadlines.first(now, number);
         }
         let until = now + self.backlog.work() + self.next_cost(number);
         self.deadlines.first(now, number).filter(|&(_, deadline)| deadline < until)
     }
 
-    /// Whether to serve a volume rather than keep the device idle for another one that may issue a request: if that has time for it,
-    /// regardless of its learned slack; or if both have guarantees, and the request is not much larger than the other's own.
+    /// Whether to serve a volume rather than keep the device idle for `other`, which may issue a request: if `other` has time for it
+    /// regardless of its learned slack, or if both have guarantees, and if the request is not much larger than those of `other`.
     fn bears(&self, other: usize, number: usize) -> bool {
         let [other, volume] = [other, number].map(|number| &self.volumes[number]);
         if self.backlog.count() > 0 || other.waiting > 0 {
@@ -411,7 +411,7 @@ impl YouChoose {
         !is_larger && (has_time || volume.is_guaranteed())
     }
 
-    /// The next request of a volume that is in no slot yet, and the time at which its limits allow it.
+    /// The next request of a volume that is not in a slot yet, and the time at which its limits allow it; `None` if there is none.
     fn next(&self, now: Nanos, number: usize) -> Option<(Slot, Nanos)> {
         next_within_limits(&self.queue, number, self.volumes[number].limiter(), now, |lane| self.queue.oldest(lane))
     }
@@ -422,7 +422,7 @@ impl YouChoose {
         Nanos(self.volumes[number].cost.estimate(sectors, &self.cost))
     }
 
-    /// The volumes with the lowest tag among those with and without a guarantee; the lower one of both first.
+    /// The volumes with the lowest tag among those with and without a guarantee; the lower of both first.
     fn lowest(&self) -> [Option<usize>; 2] {
         let [guaranteed, other] = [GUARANTEED, BEST_EFFORT].map(|list| self.tags[list].first());
         let is_others = match (guaranteed, other) {
@@ -438,12 +438,12 @@ impl YouChoose {
         lowest
     }
 
-    /// Whether volumes without a guarantee have waited too long to be held back further.
+    /// Whether volumes without a guarantee have waited too long to be refused any longer.
     fn waited_long(&self, now: Nanos) -> bool {
         now >= self.best_effort_served + Nanos(self.tuning.best_effort_wait.0.saturating_mul(LONG_WAIT_FACTOR))
     }
 
-    /// The volume without a guarantee to serve next, if none of them was served for too long.
+    /// The volume without a guarantee to serve next, if none of them was served for `best_effort_wait_ms`.
     fn neglected(&self, now: Nanos) -> Option<usize> {
         let (_, number) = self.tags[BEST_EFFORT].first()?;
         (now >= self.best_effort_served + self.tuning.best_effort_wait).then_some(number as usize)
@@ -458,8 +458,8 @@ impl YouChoose {
         self.tuning.slot.max(Nanos(self.shortest_tail.get().0 / waiting))
     }
 
-    /// The reference time of a request of a volume; without a reference disk its time on this device, at least the part of a slot that
-    /// limits it to [`MAX_IN_SLOT`] requests.
+    /// Reference time of a request of a volume; without a reference disk its time on this device, at least the part of a slot that limits a
+    /// slot to [`MAX_IN_SLOT`] requests.
     fn slot_time(&self, number: usize, request: &Request) -> Nanos {
         let least = Nanos(self.tuning.slot.0 / u64::from(MAX_IN_SLOT));
         if self.volumes[number].is_guaranteed() {
@@ -482,8 +482,8 @@ impl YouChoose {
         }
     }
 
-    /// The next request of a volume: of its slot; in order of arrival if it has the device to itself. If its reads and writes have limits of
-    /// their own, no request waits in a slot behind another one's limit.
+    /// The next request of a volume: from its slot, or in order of arrival if it has the device to itself. If its reads and writes have
+    /// separate limits, slots hold no requests, as one could wait behind another one's limit.
     fn take(&mut self, now: Nanos, number: usize, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Request> {
         if self.active == 1 && self.volumes[number].slot_is_empty() {
             return self.next(now, number).map(|(next, _)| self.queue.take(next));
@@ -602,7 +602,7 @@ impl Scheduler for YouChoose {
         self.now = now;
         let number = self.register.number(&request);
         let service = self.charge(now, number, &request);
-        // A volume that has the device to itself is served as without a scheduler, which merges nothing.
+        // A volume that has the device to itself is served as without a scheduler, so nothing is merged.
         let limits = self.queue.limits();
         if self.active == 1 {
             self.queue.set_limits(&Limits { max_sectors: 0, ..limits });
@@ -697,7 +697,7 @@ impl Scheduler for YouChoose {
         self.queue.set_limits(limits);
     }
 
-    /// Tenants that stay, by name, keep their clocks, debts, guards and costs, and their requests at the device.
+    /// Tenants on both rosters, by name, keep their clocks, debts, guards and costs, and their requests in flight.
     fn set_roster(&mut self, roster: &Roster) {
         let (now, limits) = (self.now, self.queue.limits());
         let insert = |this: &mut YouChoose, request| {

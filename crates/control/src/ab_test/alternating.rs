@@ -4,7 +4,7 @@
 //! turn       0          1         2         3          4          5
 //!            candidate  baseline  baseline  candidate  candidate  baseline   …   at least 3 and at most 5 pairs
 //! ```
-//! The order changes from pair to pair, so that drift favours neither.
+//! The order alternates from pair to pair, so that drift favours neither.
 
 use super::{Comparison, Estimate, MIN_GAIN, MIN_PAIRS, NORMAL_95, Outcome};
 use crate::setting::Setting;
@@ -94,7 +94,7 @@ impl AbTest {
         self.expected.as_ref()
     }
 
-    /// Whether the setting has just changed, so that its turn has not started.
+    /// Whether the setting has just changed and its turn has not started.
     pub fn is_settling(&self) -> bool {
         self.is_settling
     }
@@ -122,7 +122,7 @@ impl AbTest {
         !self.scores[1].is_empty()
     }
 
-    /// The comparison at the end of a pair; `None` within a pair, and before the third.
+    /// The comparison at the end of a pair; `None` within a pair, and before the end of the third pair.
     pub fn comparison(&self) -> Option<Comparison> {
         self.whole_pairs().filter(|_| self.turns.is_multiple_of(2))
     }
@@ -132,7 +132,8 @@ impl AbTest {
         Comparison::of_pairs(candidate, baseline)
     }
 
-    /// Whether the candidate would win if the test had to end now. Without enough pairs the prediction alone decides.
+    /// Whether the candidate would win if the test had to end now. Without enough pairs the prediction alone decides; without a prediction,
+    /// false.
     pub fn is_likely_better(&self) -> bool {
         let wins = |comparison: Comparison| matches!(self.judge(&comparison, true), Some(Verdict::Better(_)));
         self.expected.is_some() && self.whole_pairs().is_none_or(wins)

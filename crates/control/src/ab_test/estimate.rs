@@ -20,7 +20,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// The score of all windows as one, with the standard error of their scores; `None` with fewer than two windows, or if no request
-    /// completed. The mean of the windows' scores would depend on their length: it is lower for shorter windows.
+    /// completed. The mean of the windows' scores is not used, as it depends on their length: it is lower for shorter windows.
     pub fn of_windows<'a>(windows: impl Iterator<Item = &'a Window> + Clone, preference: &Preference) -> Option<Estimate> {
         let scores: Vec<f64> = windows.clone().map(|window| window.outcome.score(preference)).collect();
         let whole = Performance::of(windows.map(|window| &window.outcome))?;
@@ -49,8 +49,8 @@ impl Estimate {
         Estimate { mean: self.mean - baseline.mean, error }
     }
 
-    /// Predicts the gain under another load from known loads' weights and gains; `None` with fewer than three loads. If one load has most
-    /// of the weight, the spread is unknown and the error is large.
+    /// Predicts the gain under another load from the weights and gains of known loads; `None` with fewer than three loads. If one load has
+    /// most of the weight, the spread is unknown and the error is large.
     pub fn expected(known: &[(f64, f64)]) -> Option<Estimate> {
         let whole: f64 = known.iter().map(|(weight, _)| weight).sum();
         // The effective sample size (Kish).
@@ -77,7 +77,7 @@ pub fn error_of_difference(variance: f64, other: f64) -> f64 {
     (variance + other + DRIFT * DRIFT).sqrt()
 }
 
-/// The precision-weighted mean of two values, each with its standard error. A value without an error decides.
+/// The precision-weighted mean of two values, each with its standard error. A value with an error of 0 decides.
 pub fn weighted_by_precision(one: (f64, f64), other: (f64, f64)) -> f64 {
     let precision = |error: f64| error.max(f64::MIN_POSITIVE).powi(-2).min(f64::MAX);
     let (of_one, of_other) = (precision(one.1), precision(other.1));
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn near_loads_weigh_more_than_far_ones_in_an_expected_gain() {
         let alike = Estimate::expected(&[(1.0, 0.1), (1.0, 0.2), (1.0, 0.3)]).unwrap();
-        // The spread of another load, combined with the error of the mean of three.
+        // The spread between loads, combined with the error of the mean of three.
         assert!((alike.mean - 0.2).abs() < 1e-12 && (alike.error - 0.1 * (1.0 + 1.0 / 3.0_f64).sqrt()).abs() < 1e-12, "{alike:?}");
         let near = Estimate::expected(&[(1.0, 0.3), (1.0, 0.3), (1.0, 0.3), (0.5, -0.1), (0.5, -0.1)]).unwrap();
         assert!(near.mean > 0.19 && near.error > 0.1, "{near:?}");

@@ -31,9 +31,10 @@ use observe::merit::Scored;
 pub use alternating::{AbTest, Challenger, Verdict};
 pub use estimate::{Estimate, error_of_difference, weighted_by_precision};
 
-/// Standard errors beyond which a mean of many values is significant: the normal distribution's two-sided 95% quantile, 1.96, rounded up.
+/// Standard errors beyond which a mean of many values is significant: the two-sided 95% quantile of the normal distribution, 1.96, rounded
+/// up.
 pub const CRITICAL_VALUE: f64 = 2.0;
-/// The normal distribution's one-sided 95% quantile; within this many standard deviations of the mean are nine in ten values.
+/// The one-sided 95% quantile of the normal distribution; nine in ten values are within this many standard deviations of the mean.
 pub const NORMAL_95: f64 = 1.645;
 /// Student's t, one-sided 95% quantiles of 2, 3 and 4 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
 const STUDENT_T_95: [f64; 3] = [2.92, 2.35, 2.13];
@@ -44,7 +45,7 @@ pub const DRIFT: f64 = 0.01;
 /// Minimum gain that is worth a change.
 pub const MIN_GAIN: f64 = 0.005;
 
-/// The gain of a candidate over a baseline, and how far it must be from zero to be significant.
+/// The gain of a candidate over a baseline, and the distance from zero at which it is significant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// The difference of the scores, candidate minus baseline, with its standard error.
@@ -81,8 +82,8 @@ impl Comparison {
         Some(Comparison::of_gain(Estimate::of_values(after)?.over(&Estimate::of_values(before)?)))
     }
 
-    /// Compares scores before and after a change, corrected for requests that a queue without free tags hides ([`Scored::over`]). `None` if
-    /// either side is empty; with a single score on a side the error is infinite, as the scatter is unknown.
+    /// Compares scores before and after a change, corrected for requests that are invisible while a queue has no free tags
+    /// ([`Scored::over`]). `None` if either side is empty; with a single score on a side the error is infinite, as the scatter is unknown.
     pub fn of_scores(before: &[Scored], after: &[Scored], preference: &Preference) -> Option<Comparison> {
         let mean = |side: &[Scored]| Scored::mean(side.iter().copied());
         let variance = |side: &[Scored]| {
@@ -93,12 +94,12 @@ impl Comparison {
         Some(Comparison::of_gain(Estimate { mean: gain, error: error_of_difference(variance(before), variance(after)) }))
     }
 
-    /// A comparison from a gain estimated elsewhere, from many values.
+    /// A comparison from a gain estimated elsewhere, based on many values.
     pub fn of_gain(gain: Estimate) -> Comparison {
         Comparison { gain, critical: CRITICAL_VALUE, pairs: None }
     }
 
-    /// A comparison from the mean gain of this many pairs.
+    /// A comparison from the mean gain of `pairs` pairs.
     pub fn of_gain_in_pairs(gain: Estimate, pairs: usize) -> Comparison {
         let quantile = pairs.checked_sub(MIN_PAIRS).and_then(|index| STUDENT_T_95.get(index));
         Comparison { gain, critical: quantile.copied().unwrap_or(CRITICAL_VALUE), pairs: Some(pairs) }

@@ -9,20 +9,20 @@ use observe::merit::TOLERANCE;
 /// Facts and predictions behind a decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
-    /// Facts with their names: the load, the device, how well both reproduce the measurements.
+    /// Facts with their names: the load, the device, and how well both reproduce the measurements.
     pub seen: Vec<(String, String)>,
     /// The candidates, the best first.
     pub candidates: Vec<Prediction>,
-    /// Whether gains and errors are calibrated by the accuracy of earlier predictions. Such a gain is hardly ever significant before it is
+    /// Whether gains and errors are calibrated by the accuracy of earlier predictions; such a gain is hardly ever significant before it is
     /// measured. If false, they are as predicted.
     pub is_expectation: bool,
-    /// The contribution of each source of knowledge: its name, and its statement.
+    /// The contribution of each source of knowledge: its name, and a statement.
     pub sources: Vec<(String, String)>,
 }
 
 impl Evidence {
     /// The candidate to recommend instead of the active setting: the largest gain if calibrated, otherwise the largest sure gain. `None` if
-    /// none is worth a change.
+    /// no gain is worth a change.
     pub fn best(&self, active: &Setting) -> Option<&Prediction> {
         let others = self.candidates.iter().filter(|one| one.setting != *active && !one.starves());
         if self.is_expectation {
@@ -37,7 +37,7 @@ impl Evidence {
 pub struct Prediction {
     /// The candidate.
     pub setting: Setting,
-    /// Bytes per second.
+    /// Throughput in bytes per second.
     pub throughput: f64,
     /// Mean response time in seconds.
     pub response_s: f64,
@@ -50,7 +50,7 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Whether a stream waits beyond the [bound](observe::merit).
+    /// Whether a stream waits for longer than its [bound](observe::merit).
     pub fn starves(&self) -> bool {
         self.p99_by_bound > 1.0
     }
@@ -65,7 +65,7 @@ impl Prediction {
         !self.starves() && self.sure_gain() > TOLERANCE
     }
 
-    /// Orders by sure gain, the largest first, with those that starve a stream last.
+    /// Orders by sure gain, the largest first, with predictions that starve a stream last.
     pub fn surest_first(&self, other: &Prediction) -> Ordering {
         self.starves().cmp(&other.starves()).then(other.sure_gain().total_cmp(&self.sure_gain()))
     }

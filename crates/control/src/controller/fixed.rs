@@ -17,7 +17,7 @@ pub static SPEC: ControllerSpec = ControllerSpec {
 };
 
 tunables! {
-    /// Tunables.
+    /// The tunables.
     struct Tunables {
         /// Length of a window.
         window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 1000).logarithmic(),

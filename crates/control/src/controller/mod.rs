@@ -64,13 +64,13 @@ pub trait Controller: Send {
     /// Length of the window that begins now.
     fn window_length(&self) -> WindowLength;
 
-    /// Minimum number of completed requests of a window by time. One with fewer continues for the same time again, unless no event came in
-    /// that time, so that a load of few requests can be judged, too. Default 0: every window ends on time.
+    /// Minimum number of completed requests of a window that ends by time. A window with fewer is extended by the same time, unless it had
+    /// no event in that time, so that a load of few requests can also be judged. Default 0: every window ends on time.
     fn least_requests(&self) -> u64 {
         0
     }
 
-    /// Called for each event before it is added to the window. True ends the window here because the workload changed.
+    /// Called for each event before it is added to the window. Returning true ends the window there because the workload changed.
     fn event(&mut self, event: &Event) -> bool {
         let _ = event;
         false
@@ -84,7 +84,7 @@ pub trait Controller: Send {
     /// Decides the setting from the end of this window on.
     fn decide(&mut self, window: &Window, target: &dyn Target) -> Decision;
 
-    /// Called if its decision could not be applied; the previous setting remains active.
+    /// Called if its decision could not be applied; the previous setting is still active.
     fn refused(&mut self, setting: &Setting, reason: &str) {
         let _ = (setting, reason);
     }
@@ -100,7 +100,7 @@ pub trait Controller: Send {
         let _ = fleet;
     }
 
-    /// Whether it is still searching for the best setting of the load, rather than monitoring the one in use. Default: false.
+    /// Whether it is still searching for the best setting of the load, rather than monitoring the chosen one. Default: false.
     fn is_searching(&self) -> bool {
         false
     }
@@ -110,13 +110,13 @@ pub trait Controller: Send {
         None
     }
 
-    /// Called if the host replaces the setting because of harm that no window shows. Returns the decision to log.
+    /// Called if the host replaces the setting because of harm that windows do not show. Returns the decision to log.
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {
         let _ = now;
         Decision::set(setting.clone(), reason)
     }
 
-    /// The model that it trained, to store in the knowledge base; `None` if it trains none.
+    /// The model that it has trained, to store in the knowledge base; `None` if it trains none.
     fn model(&self) -> Option<TrainedModel> {
         None
     }
@@ -144,7 +144,7 @@ pub struct ControllerSpec {
     pub source: &'static str,
     /// Its parameters.
     pub tunables: &'static [Tunable],
-    /// Builds one; the values are in the order of `tunables` and within their ranges.
+    /// Builds a controller; the values are in the order of `tunables` and within their ranges.
     pub build: fn(&ControllerInput, &[i64]) -> Box<dyn Controller>,
 }
 
@@ -162,9 +162,9 @@ pub struct ControllerInput {
     pub seed: u64,
     /// Measurements of earlier workloads, from any source.
     pub experience: Arc<Experience>,
-    /// Model of the expected gains of settings under loads that were never observed here.
+    /// Model of the expected gains of settings under loads that were never observed on this device.
     pub gains: Arc<GainModel>,
-    /// Measurements of other machines on devices like this one.
+    /// Measurements of other machines on devices of the same type.
     pub fleet: Arc<FleetKnowledge>,
 }
 
@@ -237,7 +237,7 @@ impl ControllerChoice {
         (self.spec.build)(input, &self.values)
     }
 
-    /// The name and the tunables that differ from their defaults. Marked as a controller if a scheduler has the same name.
+    /// The name, and the tunables that differ from their defaults. Marked as a controller if a scheduler has the same name.
     pub fn label(&self) -> String {
         let label = setting::label(self.spec.name, self.spec.tunables, &self.values);
         let is_scheduler = sched::all().any(|scheduler| scheduler.name == self.spec.name);
@@ -254,7 +254,7 @@ pub struct Decision {
     pub why: String,
     /// Expected improvement, as a difference of [`WindowOutcome::score`](observe::WindowOutcome::score)s.
     pub expected_gain: Option<f64>,
-    /// Measured gain of the active setting over the one before it, once it is known; otherwise `None`.
+    /// Measured gain of the active setting over the previous one; `None` until it is known.
     pub measured_gain: Option<f64>,
     /// The evidence; `None` if there is none to show.
     pub evidence: Option<Arc<Evidence>>,
@@ -285,7 +285,7 @@ mod tests {
     fn every_file_in_the_folder_is_listed_and_every_controller_has_its_file() {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/controller")).unwrap();
         let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        // A folder next to a controller's file holds the parts that would make the file too long.
+        // A directory named after a controller's file holds its submodules.
         let files = names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned));
         let mut files: Vec<String> = files.filter(|name| name != "mod" && name != "evidence").collect();
         let mut listed: Vec<String> = ALL.iter().map(|spec| spec.name.replace('-', "_")).collect();

@@ -1,4 +1,4 @@
-//! Applies each candidate in turn regardless of results, to measure the cost of changing by itself.
+//! Applies each candidate in turn regardless of results, to measure the cost of changes.
 
 use block::{Nanos, Tunable, Unit, tunables};
 
@@ -17,7 +17,7 @@ pub static SPEC: ControllerSpec = ControllerSpec {
 };
 
 tunables! {
-    /// Tunables.
+    /// The tunables.
     struct Tunables {
         /// Time for which each is active.
         window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 5000).logarithmic(),

@@ -22,7 +22,7 @@ pub struct GenePool {
     pub features: Vec<Option<f32>>,
     /// The setting under which it was described, as text.
     pub under: String,
-    /// Tried settings, the best first.
+    /// The settings tried, the best first.
     pub members: Vec<Member>,
 }
 
@@ -36,7 +36,7 @@ pub struct Member {
 }
 
 impl GenePool {
-    /// A pool of the trials of a load with this description. Settings that starve a stream are left out.
+    /// A pool of the trials of a load with this description. Settings that starve a stream are omitted.
     pub fn of(device: &str, row: &[f64], under: &Setting, tried: &[(Setting, TrialScore)], preference: &Preference) -> GenePool {
         let mut tried: Vec<&(Setting, TrialScore)> = tried.iter().filter(|(_, rated)| !rated.starves()).collect();
         tried.sort_by(|a, b| b.1.score(preference).total_cmp(&a.1.score(preference)));
@@ -55,12 +55,12 @@ impl GenePool {
         Columns::described().point(|column| self.features.get(column).copied().flatten().map(f64::from))
     }
 
-    /// Squared distance of its load from another; `None` if it was recorded on another device or under another setting.
+    /// Squared distance between its load and another; `None` if it was recorded on another device or under another setting.
     pub fn distance(&self, device: &str, under: &Setting, point: &Point) -> Option<f64> {
         (self.device == device && self.under == under.to_string()).then(|| load_distance(&self.point(), point))
     }
 
-    /// Its settings, the best first, without those that this program cannot parse.
+    /// Its settings, the best first, except those that this program cannot parse.
     pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
         self.members.iter().filter_map(|member| Setting::parse(&member.setting).ok())
     }

@@ -1,7 +1,7 @@
 //! Measurements for offline learning: workloads on devices, described by their features, with the performance of each setting.
 //!
 //! The two-layer scheme learns its classes from them; the twin's controller recalls those of its device. A case is a phase of a workload on
-//! a device. Its features were observed under one of the settings, on which they depend.
+//! a device. Its features depend on the setting under which they were observed.
 
 mod gene_pool;
 
@@ -14,9 +14,9 @@ use observe::preference::Preference;
 
 pub use gene_pool::{GenePool, Member};
 
-/// Length of the window of a case. Controllers use shorter and longer ones, too.
+/// Length of the window of a case. Controllers also use shorter and longer ones.
 pub const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Minimum number of requests of a window; those with fewer are not used.
+/// Minimum number of requests of a window; windows with fewer are not used.
 pub const MIN_REQUESTS: u64 = 20;
 
 /// Version of the file format.
@@ -28,7 +28,7 @@ pub const SCHEMA: u32 = 2;
 pub struct Experience {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// The features of each case, in order.
+    /// Names of the features of each case, in order.
     pub features: Vec<String>,
     /// The settings of each case's results, in order, in the format of [`Setting`](crate::Setting).
     pub settings: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Scores for ranking the settings: those that starve a stream rank below all others. `None` where not measured.
+    /// Scores for ranking the settings: settings that starve a stream rank below all others. `None` if not measured.
     pub fn ranked(&self, preference: &Preference) -> Vec<Option<f64>> {
         let measured = self.results.iter().flatten().map(|served| (served.score(preference), served.starves));
         let mut ranked = merit::ranked(measured).into_iter();
@@ -72,7 +72,7 @@ pub enum ExperienceError {
     Json {
         /// The file.
         path: String,
-        /// What is wrong, and where.
+        /// The error and its position.
         source: serde_json::Error,
     },
     /// Another version of the format.
@@ -90,7 +90,7 @@ pub enum ExperienceError {
         path: String,
         /// The index of the case, from 0.
         case: usize,
-        /// What does not match.
+        /// The mismatch.
         reason: String,
     },
 }
@@ -143,7 +143,7 @@ impl Experience {
         serde_json::to_string(self)
     }
 
-    /// Combines this with another, which may have other features and settings.
+    /// Combines this with `other`, which may have other features and settings.
     pub fn and(&self, other: &Experience) -> Experience {
         let mut both = self.clone();
         let place = |name: &String, names: &mut Vec<String>| {

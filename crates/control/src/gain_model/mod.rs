@@ -24,7 +24,7 @@ pub const UNITS: f64 = 1_000.0;
 pub struct GainModel {
     /// The preference of the merit.
     pub preference: Preference,
-    /// The settings, as text; gains are over the first.
+    /// The settings, as text; gains are relative to the first.
     pub settings: Vec<String>,
     /// The forest.
     pub trees: Vec<GainTree>,
@@ -137,7 +137,7 @@ mod tests {
         let [of_default, low] = model().expect(&[0.5]).try_into().unwrap();
         assert_eq!((of_default.mean, of_default.error), (0.0, 0.01));
         assert!((low.mean - 0.05).abs() < 1e-9);
-        // Variances within leaves 0.0004 and 0.01; between them, 0.0025.
+        // Variances within leaves are 0.0004 and 0.01; between them, 0.0025.
         assert!((low.error - (1e-4 + 1.5 * (0.0052 + 0.0025_f64)).sqrt()).abs() < 1e-9, "{low:?}");
         let missing = model().expect(&[f64::NAN])[1];
         assert!((missing.mean - -0.15).abs() < 1e-9, "a missing value is not at most the threshold");

@@ -1,4 +1,4 @@
-//! The file format of a model. It is compact, as the file is shipped with the program.
+//! The file format of a model; compact, because the file is shipped with the program.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub const SCHEMA: u32 = 1;
 pub struct Training {
     /// The commands that reproduce it.
     pub commands: Vec<String>,
-    /// Number of cases: loads, each on a device of its own.
+    /// Number of cases: loads, each on a separate device.
     pub cases: u32,
     /// Number of rows from these cases.
     pub rows: u32,
@@ -41,15 +41,15 @@ pub struct TrainingScore {
     pub chosen: f32,
     /// Gain of the best settings in hindsight.
     pub best: f32,
-    /// The best setting if one is used everywhere.
+    /// The best setting if one is used for all cases.
     pub constant: String,
     /// Gain of `constant`.
     pub constant_gain: f32,
     /// Root mean square error of expected gains.
     pub error: f32,
-    /// Root mean square error when the mean gain of each setting is the expectation.
+    /// Root mean square error if the mean gain of each setting is the expectation.
     pub error_of_mean: f32,
-    /// Share of gains that lie within the stated 90% interval.
+    /// Fraction of gains within the stated 90% interval.
     pub within_90: f32,
 }
 
@@ -61,7 +61,7 @@ pub enum GainModelError {
     Json {
         /// The file.
         path: String,
-        /// What is wrong, and where.
+        /// The error and its position.
         source: serde_json::Error,
     },
     /// Another version of the format.
@@ -95,7 +95,7 @@ struct Stored {
     trees: Vec<StoredTree>,
 }
 
-/// Columns rather than nodes: they compress better.
+/// Columns rather than nodes, as they compress better.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredTree {
@@ -111,7 +111,7 @@ impl GainModel {
     /// Reads the output of [`GainModel::to_json`]; `path` is used in errors.
     ///
     /// # Errors
-    /// The text is no model, or inconsistent.
+    /// The text is not a model, or is inconsistent.
     pub fn from_json(text: &str, path: &str) -> Result<GainModel, GainModelError> {
         let stored: Stored = serde_json::from_str(text).map_err(|source| GainModelError::Json { path: path.to_owned(), source })?;
         if stored.schema != SCHEMA {

@@ -9,8 +9,8 @@ use crate::setting::Setting;
 /// Minimum number of requests of a summary.
 pub const MIN_REQUESTS: u64 = 30;
 
-/// Features besides the [description](observe::description). Service time and fairness: the description leaves them out so that loads can
-/// be compared between devices, but the model knows many devices. How requests wait and arrive. And the active scheduler, as its index in
+/// Features besides the [description](observe::description). Service time and fairness: the description omits them so that loads can be
+/// compared between devices, but the model covers many devices. How requests wait and arrive. And the active scheduler, as its index in
 /// [`SCHEDULERS`].
 const MORE: [&str; 6] =
     ["service_s_log10", "fairness", "p99_by_response", "waited_by_response", "dispersion_320_ms_log10", "under"];
@@ -25,7 +25,7 @@ pub fn names() -> Vec<String> {
 
 /// Means over windows under one setting, weighted by requests.
 ///
-/// Windows with few requests count, too: a load of ten requests per second has a summary after three seconds.
+/// Windows with few requests also count: a load of ten requests per second has a summary after three seconds.
 #[derive(Clone, Debug, Default)]
 pub struct LoadSummary {
     /// For each feature, the sum of weighted values, and of weights.

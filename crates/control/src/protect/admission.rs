@@ -1,4 +1,4 @@
-//! Admission control: whether a guarantee can be kept at all, by the service of its unit alone on the device, measured or forecast.
+//! Admission control: whether a guarantee is feasible, judged by the service of its unit alone on the device, measured or forecast.
 
 use std::collections::VecDeque;
 
@@ -7,29 +7,29 @@ use block::Nanos;
 use super::chance::tail;
 use super::{KINDS, Promise, RATES};
 
-/// Number of latest response times that are judged: the p99 is then the tenth longest.
+/// Number of latest response times that are judged; the p99 is then the tenth longest.
 const RESPONSES: usize = 1_000;
 /// Minimum number of response times for a p99.
 const FEW_RESPONSES: usize = 100;
-/// Number of latest steps from which rates are judged: ten seconds.
+/// Number of latest steps over which rates are judged: ten seconds.
 const SLOTS: usize = 100;
 /// Minimum number of steps for a rate: two seconds.
 const FEW_SLOTS: usize = 20;
-/// Probability of refusing a feasible guarantee per decision: there is one per second, for days.
+/// Probability of refusing a feasible guarantee, per decision: there is one per second, for days.
 const BY_CHANCE: f64 = 1e-6;
-/// Standard errors of a mean at that probability: twice the 4.75 of independent steps, because neighbouring ones are correlated.
+/// Standard errors of a mean at that probability: twice the 4.75 of independent steps, as neighbouring steps are correlated.
 const STANDARD_ERRORS: f64 = 9.5;
-/// Minimum duration of a refusal, so that limits on neighbours do not flap.
+/// Minimum duration of a refusal, so that limits on neighbours do not oscillate.
 const REFUSED: Nanos = Nanos::from_millis(60_000);
 /// Age from which a measurement no longer represents the load.
 const FORGOTTEN: Nanos = Nanos::from_millis(600_000);
 
-/// A measurement or forecast with a confidence bound: a lower one for response times, an upper one for rates.
+/// A measurement or forecast with a confidence bound: a lower bound of response times, an upper one of rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// The measured or forecast value.
     pub value: f64,
-    /// The bound, in the unit's favour.
+    /// The confidence bound, in the unit's favour.
     pub bound: f64,
 }
 
@@ -38,8 +38,8 @@ pub struct Figure {
 pub struct Alone {
     /// p99 response times in seconds, of reads, synchronous writes and flushes; `None` if unknown.
     pub p99_s: [Option<Figure>; KINDS],
-    /// Per second in which it has requests: requests, bytes, seconds of device time, seconds of the reference disk's service; `None` if
-    /// unknown.
+    /// Per second in which the unit has requests: requests, bytes, seconds of device time, seconds of the reference disk's service; `None`
+    /// if unknown.
     pub rates: [Option<Figure>; RATES],
     /// Source of the values, for example `measured in 412 requests`.
     pub basis: String,
@@ -60,7 +60,7 @@ pub enum Admission {
 #[derive(Clone, Debug, Default)]
 struct Measured {
     responses: [VecDeque<Nanos>; KINDS],
-    /// For each step and rate, the time in which it was demanded, and the amount.
+    /// For each step and rate, the time in which the rate was demanded, and the amount.
     slots: VecDeque<[(f64, f64); RATES]>,
     /// Kind, arrival and response time of requests since the last step.
     recent: Vec<(usize, Nanos, Nanos)>,
@@ -139,7 +139,7 @@ fn keep<T>(ring: &mut VecDeque<T>, last: T, most: usize) {
     ring.push_back(last);
 }
 
-/// The p99 with its lower bound: were it lower, fewer responses would be as long. `None` with too few responses.
+/// The p99 with its lower bound: if the p99 were lower, fewer responses would be as long. `None` with too few responses.
 fn p99(responses: &VecDeque<Nanos>) -> Option<Figure> {
     let count = responses.len();
     if count < FEW_RESPONSES {
@@ -167,7 +167,7 @@ fn rate(slots: impl Iterator<Item = (f64, f64)> + Clone) -> Option<Figure> {
 }
 
 impl Alone {
-    /// This without the values that `other` has.
+    /// This without the values that are known in `other`.
     fn without(mut self, other: &Alone) -> Alone {
         self.p99_s.iter_mut().zip(&other.p99_s).for_each(|(figure, known)| *figure = figure.filter(|_| known.is_none()));
         self.rates.iter_mut().zip(&other.rates).for_each(|(figure, known)| *figure = figure.filter(|_| known.is_none()));
@@ -199,7 +199,7 @@ impl Alone {
         None
     }
 
-    /// A value that the guarantee is about, for display; `None` if none is known.
+    /// A known value of a guaranteed quantity, for display; `None` if none is known.
     fn text(&self, promise: &Promise) -> Option<String> {
         let names = ["reads", "writes", "calls of fsync"];
         let p99 = self.p99_s.iter().zip(promise.p99s()).zip(names).find_map(|((figure, promised), name)| {
@@ -253,7 +253,7 @@ impl Trial {
         Trial { promise: promise.clone(), measured, forecast: None, admission, refused: Nanos::ZERO }
     }
 
-    /// Notes the response time of a request of this kind, or of a call of fsync.
+    /// Records the response time of a request of this kind, or of a call of fsync.
     pub fn responded(&mut self, kind: usize, arrival: Nanos, response: Nanos) {
         if self.measured.recent.len() < RESPONSES {
             self.measured.recent.push((kind, arrival, response));
@@ -309,7 +309,7 @@ impl Trial {
         figure.map_or(Admission::OnTrial, |figure| Admission::Admitted(format!("with nothing else there {figure}")))
     }
 
-    /// Minimum share of the device's time for the guaranteed rates; `None` if it is unknown, or no rate is guaranteed.
+    /// Minimum share of the device's time for the guaranteed rates; `None` if it is unknown, or if no rate is guaranteed.
     fn need(&self, known: &[Alone]) -> Option<f64> {
         let promised = self.promise.rates();
         let needs = promised.iter().enumerate().filter_map(|(number, promised)| {

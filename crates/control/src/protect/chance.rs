@@ -26,7 +26,7 @@ fn normal_tail(z: f64) -> f64 {
     if z < 0.0 { 1.0 - upper } else { upper }
 }
 
-/// The largest mean with which there are at most `allowed` events with a probability of 99%.
+/// The largest mean with which the probability of at most `allowed` events is 99%.
 pub(super) fn bearable_mean(allowed: f64) -> f64 {
     if allowed > 30.0 {
         // Wilson and Hilferty, "The distribution of chi-square" (1931), to 0.1% there.

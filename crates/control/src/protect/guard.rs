@@ -8,43 +8,43 @@ use super::meter::Meter;
 use super::watch::{Verdict, Watch};
 use super::{Admission, Blame, PERIOD, Promise, Standing, State, Unit, limits};
 
-/// Time after its last event from which a guaranteed unit counts as idle, so that a pause between two requests lifts no limits.
+/// Time after its last event from which a guaranteed unit counts as idle, so that a pause between two requests does not lift limits.
 const IDLE: Nanos = Nanos::from_millis(600);
-/// Time after a change of the load during which limits are searched in quick steps; …
+/// Time after a change of the load during which limits are searched in quick steps.
 const SEEKING: Nanos = Nanos::from_millis(5_000);
-/// … after that, minimum time between two changes.
+/// Minimum time between two changes after that.
 const STEADY: Nanos = Nanos::from_millis(5_000);
 /// Minimum factor by which limits are raised.
 const SMALL_STEP: f64 = 1.1;
-/// Maximum relative raise of a limit in a steady load, so that it can be reverted without a noticeable effect.
+/// Maximum relative raise of a limit in a steady load, small enough to be reverted without a noticeable effect.
 const STEADY_STEP: f64 = 0.19;
-/// Seconds of evidence for room before limits are raised. With 0.4, 203 of 240 random cases kept the guarantee, with 0.8, 207.
+/// Seconds of evidence of room before limits are raised. With 0.4, 203 of 240 random cases kept the guarantee; with 0.8, 207.
 const HOLD: f64 = 0.8;
 /// Time after which a level that broke the guarantee may be approached again.
 const FORGET: Nanos = Nanos::from_millis(30_000);
-/// Factor on the first cut for unknown neighbours, which thus goes further than late requests suggest; …
+/// Factor on the first cut for unknown neighbours, so that the cut is deeper than late requests suggest.
 const FIRST_CUT: f64 = 0.3;
-/// … to a fraction in this range: limits rise from there in quick steps.
+/// Range of the first cut, as a fraction; limits rise from there in quick steps.
 const FIRST: (f64, f64) = (0.03, 0.3);
-/// Lower limit of the factor of any other cut.
+/// Minimum factor of any other cut.
 const LARGEST_CUT: f64 = 0.15;
 /// Share of the device's time below which neighbours are not the cause.
 const HARMLESS: f64 = 0.01;
-/// Neighbours utilise their limits if one of them moves at least this fraction of what it may.
+/// Neighbours count as using their limits if one of them moves at least this fraction of its allowance.
 const USED: f64 = 0.5;
 /// A cut starts from at least this fraction of their limits.
 const LEAST_USED: f64 = 0.1;
-/// Minimum device time of the neighbours: it is not cut further.
+/// Minimum device time of the neighbours, below which it is not cut.
 const LEAST: f64 = 1e-4;
 /// Time with all neighbours at their floors after which a guarantee counts as infeasible, if most steps break it.
 const AT_FLOOR: Nanos = Nanos::from_millis(10_000);
-/// Time without limits, draining included, after which their benefit is judged: …
+/// Time without limits, draining included, after which their benefit is judged.
 const WITHOUT: Nanos = Nanos::from_millis(4_000);
-/// … they were useful if the violation is this many times as severe without them.
+/// Limits were useful if the violation is at least this many times as severe without them.
 const USEFUL: f64 = 2.0;
 /// Time after which limits are tried again.
 const RETRY: Nanos = Nanos::from_millis(60_000);
-/// Requests already queued when limits change are not affected. The limits take effect once that many have completed, or after this time.
+/// Requests already queued when limits change are not affected. The limits take effect once these have completed, or after this time.
 const DRAIN: Nanos = Nanos::from_millis(20_000);
 /// Maximum time for which neighbours are held at their floors after a change of the load, to drain the queue.
 const DIP: Nanos = Nanos::from_millis(1_000);
@@ -80,7 +80,7 @@ struct AtFloor {
 
 impl AtFloor {
     /// Adds a step. Returns the mean severity if most steps over [`AT_FLOOR`] broke the guarantee with all neighbours at their floors; as
-    /// long as the guarantee is kept now and then, the limits are worthwhile.
+    /// long as the guarantee is kept at times, the limits are worthwhile.
     fn hopeless(&mut self, now: Nanos, is_at_floor: bool, second: &Verdict) -> Option<f64> {
         if !is_at_floor {
             *self = AtFloor::default();
@@ -133,9 +133,9 @@ pub(super) struct Guard {
     changed: Nanos,
     /// Whether the limits have taken effect.
     is_settled: bool,
-    /// Whether limits were raised in a steady load, without evidence so far that they keep the guarantee.
+    /// Whether limits were raised in a steady load and there is no evidence yet that they keep the guarantee.
     is_tried: bool,
-    /// Number of neighbours' requests queued at the change of the limits that have not completed.
+    /// Number of neighbours' requests that were queued at the change of the limits and have not completed.
     to_drain: u32,
     /// Time until which neighbours are held at their floors, so that the queue drains sooner.
     floors_until: Nanos,
@@ -208,8 +208,8 @@ impl Guard {
         if self.is_at_floors { 0.0 } else { self.shares(meters).0 }
     }
 
-    /// Max-min fair division: the device time of each neighbour that demands at least that much, and the number of these. Neighbours that
-    /// demand less leave the rest to the others.
+    /// Max-min fair division: the device time of each neighbour that demands at least that much, and the number of these neighbours.
+    /// Neighbours that demand less leave the rest to the others.
     fn shares(&self, meters: &[Meter]) -> (f64, f64) {
         let mut demands: Vec<f64> = self.neighbours.iter().map(|&unit| meters[unit].demand.unwrap_or(1.0).max(1e-3)).collect();
         demands.sort_by(f64::total_cmp);
@@ -221,7 +221,7 @@ impl Guard {
             left -= demand;
             count -= 1.0;
         }
-        // All demands are met: the rest is headroom for each.
+        // All demands are met; the rest is headroom for each.
         if count < 1.0 { (self.level.time, 1.0) } else { (left / count, count) }
     }
 
@@ -233,7 +233,7 @@ impl Guard {
         let outstanding: u32 = neighbours.iter().map(|&unit| meters[unit].outstanding).sum();
         let is_alone = neighbours.is_empty() && outstanding == 0;
         let time = neighbours.iter().map(|&unit| meters[unit].recent.seconds).sum::<f64>();
-        // Limits that are not utilised are no evidence of room.
+        // Limits that are not used up are no evidence of room.
         let is_used = self.level.time.is_infinite() || neighbours.iter().any(|&unit| present[unit] && meters[unit].used >= USED);
         let is_undisturbed =
             (0..units.len()).all(|unit| unit == self.unit || (meters[unit].recent.seconds == 0.0 && meters[unit].outstanding == 0));
@@ -249,7 +249,7 @@ impl Guard {
                 self.begin_span(now);
             }
         }
-        // Blame fades with the time constant of ten seconds.
+        // Blame decays with a time constant of ten seconds.
         let keep = (-period.as_secs_f64() / 10.0).exp();
         self.behind.iter_mut().for_each(|behind| *behind *= keep);
         if neighbours != self.neighbours {
@@ -370,7 +370,7 @@ impl Guard {
             // The load has changed.
             self.began = now;
         }
-        // Writes into the device's cache cost less device time than when they were measured, so utilisation is measured in bytes.
+        // Writes into the device's cache cost less device time than when they were measured, so use is measured in bytes.
         let used_part = self.neighbours.iter().map(|&unit| meters[unit].used).fold(LEAST_USED, f64::max).min(1.0);
         let from = if self.level.time.is_infinite() { used.max(1e-3) } else { self.level.time * used_part };
         let is_first = self.level.broken.is_infinite() && !was_raised;

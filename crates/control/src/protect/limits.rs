@@ -5,17 +5,18 @@ use block::Nanos;
 use super::meter::{Flow, Meter};
 use super::{Limit, Unit};
 
-/// Write-back may continue at its measured rate with a queue of this many seconds; deviations of the queue are corrected within the second
-/// number of seconds.
+/// Write-back may continue at its measured rate with a queue of the first number of seconds; deviations of the queue are corrected within
+/// the second number of seconds.
 const QUEUED: (f64, f64) = (0.5, 0.5);
-/// Bytes and writes that may be queued at any rate, so that write-back can start: a large write, or some small ones.
+/// Bytes and writes that may be queued at any rate, so that write-back can start: a large write, or a few small ones.
 const LEAST_QUEUED: (f64, f64) = (1e6, 4.0);
 /// Minimum factor of a correction.
 const CORRECTED: f64 = 1.5;
-/// A unit that used write-back within this time may have dirty data behind its limit: the flusher writes expired data every five seconds.
+/// A unit that used write-back within this time may have dirty data behind its limit, as the flusher writes expired data every five
+/// seconds.
 const PILED: Nanos = Nanos::from_millis(10_000);
 
-/// Whether limits differ significantly.
+/// Whether limits differ by more than 3%.
 pub(super) fn differs(one: &Limit, other: &Limit) -> bool {
     let pairs = [
         (one.read_bytes_per_s, other.read_bytes_per_s),

@@ -8,7 +8,7 @@ const MEMORY: Nanos = Nanos::from_millis(1_000);
 const PACE: Nanos = Nanos::from_millis(300);
 /// Time constant of the utilisation of limits.
 const USE: Nanos = Nanos::from_millis(2_000);
-/// Minimum device time in seconds for a known speed: a few requests of a disk.
+/// Minimum device time in seconds of a known speed: a few requests of a disk.
 const KNOWN: f64 = 0.03;
 /// Mean size below which random requests are limited by number rather than by bytes: the seeks of a disk then take longer than the
 /// transfers (128 KiB take 1 ms at 128 MB/s).
@@ -70,7 +70,7 @@ fn is_written_back(request: &Request) -> bool {
 /// Measurements of a unit's load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meter {
-    /// Requests queued or at the device.
+    /// Number of requests queued or in flight.
     pub outstanding: u32,
     /// Outstanding write-back requests, and their bytes.
     written_back: u32,
@@ -88,13 +88,13 @@ pub(super) struct Meter {
     pub recent: Work,
     /// Amounts averaged over [`MEMORY`].
     average: Work,
-    /// The averages when it was last unlimited, or the first ones: the amounts per device time. `None` before any request.
+    /// The averages when it was last unlimited, or else the first ones: the amounts per device time. `None` before any request.
     pub speed: Option<Work>,
-    /// Time since it was last limited or idle.
+    /// Time for which it has been neither limited nor idle.
     free: Nanos,
-    /// Share of the device's time that it took after [`MEMORY`] without limits; `None` if that never happened.
+    /// Share of the device's time that it used after [`MEMORY`] without limits; `None` if it never was unlimited for that time.
     pub demand: Option<f64>,
-    /// Utilisation of its limit, averaged over [`USE`], or longer if requests are rarer; 1 without a limit.
+    /// Fraction of its limit that it uses, averaged over [`USE`], or longer if requests are rarer; 1 without a limit.
     pub used: f64,
     /// End sectors of its last read and its last write.
     ends: [u64; 2],
@@ -130,7 +130,7 @@ impl Meter {
         self.ends[direction] = request.end();
     }
 
-    /// Notes that the outstanding requests and calls are unknown.
+    /// Resets the numbers of outstanding requests and calls, which are unknown after a loss of events.
     pub fn lost(&mut self) {
         (self.outstanding, self.written_back, self.written_back_bytes, self.calls) = (0, 0, 0, 0);
     }
@@ -142,7 +142,7 @@ impl Meter {
 
     /// Ends a period. The speed of a unit is measured while it is not limited.
     ///
-    /// `limit`: the bytes per second that its limit allows, and the time for a request or more at that rate; `None` without a limit.
+    /// `limit`: the bytes per second that its limit allows, and the time for one or more requests at that rate; `None` without a limit.
     pub fn close(&mut self, period: Nanos, limit: Option<(f64, Nanos)>) {
         let is_limited = limit.is_some();
         self.used = limit.map_or(1.0, |(bytes_per_s, time)| {
@@ -156,7 +156,7 @@ impl Meter {
         self.write_back_pace.scale((-period.as_secs_f64() / PACE.as_secs_f64()).exp());
         self.recent_written_back.scale(1.0 / PACE.as_secs_f64());
         self.write_back_pace.add(&std::mem::take(&mut self.recent_written_back));
-        // The speed under a limit is not the original one: it is used only if none is known, or the known one has little evidence.
+        // The speed under a limit is not the original one: it is used only if no speed is known, or the known one has little evidence.
         let is_known = self.speed.is_some_and(|speed| speed.seconds >= KNOWN || self.average.seconds < 2.0 * speed.seconds);
         if self.recent.seconds > 0.0 && (!is_known || (!is_limited && self.average.seconds >= KNOWN)) {
             self.speed = Some(self.average);

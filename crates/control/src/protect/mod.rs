@@ -31,18 +31,18 @@ pub const KINDS: usize = 3;
 /// Number of kinds of rates: requests, bytes, seconds of device time, seconds of a reference disk's service.
 pub const RATES: usize = 4;
 
-/// The guarantees of a unit. A field that is `None` guarantees nothing.
+/// The guarantees of a unit; `None`: no such guarantee.
 ///
 /// They hold for each second in which the unit has requests: at most 1% of its requests take longer than the p99, and it completes at least
-/// this many requests and bytes per second of the time in which it has some outstanding. In that time it also gets at least its share of
-/// the device, and service as from the reference disk.
+/// this number of requests and bytes per second of the time in which it has outstanding requests. In that time it also gets at least its
+/// share of the device, and service as from the reference disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Promise {
     /// Maximum p99 response time of reads.
     pub read_p99: Option<Nanos>,
     /// Maximum p99 response time of synchronous writes; write-back has no response time.
     pub write_p99: Option<Nanos>,
-    /// Maximum p99 of calls of fsync, or of flushes where calls cannot be observed.
+    /// Maximum p99 of calls of fsync, or of flushes if calls cannot be observed.
     pub flush_p99: Option<Nanos>,
     /// Minimum number of requests per second.
     pub least_iops: Option<f64>,
@@ -50,7 +50,7 @@ pub struct Promise {
     pub least_bytes_per_s: Option<f64>,
     /// Minimum share of the device's time, from 0 to 1.
     pub share: Option<f64>,
-    /// A reference disk: the device must serve the unit at least as well.
+    /// A reference disk, which is a lower bound of the unit's service.
     pub reference: Option<Reference>,
 }
 
@@ -63,7 +63,7 @@ pub struct Unit {
     pub promise: Option<Promise>,
     /// Whether it may be limited.
     pub is_limitable: bool,
-    /// Lowest limit of this unit, in bytes per second.
+    /// Minimum limit of this unit, in bytes per second.
     pub floor_bytes_per_s: u64,
 }
 
@@ -101,20 +101,20 @@ pub struct Change {
 /// The state of a guarantee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The unit has no requests, so nothing is due.
+    /// The unit has no requests, so the guarantee demands nothing.
     Idle,
     /// The guarantee is kept.
     Kept,
-    /// It is broken, and limits on neighbours that keep it are being searched.
+    /// It is broken, and limits on neighbours that keep it are being searched for.
     NotKept,
     /// It is broken even with the neighbours at their floors, or these are not the cause. Their limits were lifted, unless it is broken at
-    /// least twice as badly without them.
+    /// least twice as severely without them.
     CannotBeKept,
     /// The device cannot keep it even for the unit alone, or not together with other guarantees: nothing is limited for it.
     Refused,
 }
 
-/// The share of a unit's waiting time that was spent behind another unit's requests.
+/// The share of a unit's waiting time behind another unit's requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Blame {
     /// Index of the other unit.
@@ -140,7 +140,7 @@ pub struct Standing {
 
 /// Time after its last event during which a neighbour counts as active.
 const ACTIVE: Nanos = Nanos::from_millis(2_000);
-/// A neighbour without requests for this long, or for twice the interval between requests that its limit allows, leaves room that is no
+/// A neighbour without requests for this time, or for twice the interval between requests that its limit allows, leaves room that is no
 /// evidence about limits.
 const PAUSE: Nanos = Nanos::from_millis(200);
 /// Interval between decisions on admission.
@@ -149,10 +149,10 @@ const DECIDED: Nanos = Nanos::from_millis(1_000);
 /// Enforces the guarantees of units.
 ///
 /// Each guarantee has one controlled quantity: the device time per second that all neighbours together may have. It is divided among them
-/// max-min fairly: neighbours that demand less than an equal part get their demand. A neighbour's part is translated to a limit by what it
-/// moved per second of device time while it was unlimited. While the guarantee is broken the time is cut in proportion to the violation;
-/// while it is kept with room to spare, the time is raised towards the lowest value that broke it. Working values are remembered for each
-/// set of neighbours.
+/// max-min fairly: neighbours that demand less than an equal part get their demand. A neighbour's part is converted to a limit by the bytes
+/// or requests that it moved per second of device time while it was unlimited. While the guarantee is broken, the time is cut in proportion
+/// to the violation; while it is kept with room to spare, the time is raised towards the lowest value that broke it. Levels are remembered
+/// for each set of neighbours.
 ///
 /// A neighbour without requests keeps its limit while the guaranteed unit has some: unlimited, it would fill the queue within a period when
 /// it returns. While the guaranteed unit has no requests there are no limits, except on write-back that has accumulated behind one.
@@ -164,7 +164,7 @@ pub struct Protector {
     /// Index of the guard of each unit's guarantee; `None` without one.
     guard_of: Vec<Option<usize>>,
     limits: Vec<Limit>,
-    /// The last completion of any unit: the next device time is counted from there.
+    /// The last completion of any unit, from which the next device time is counted.
     last_completion: Nanos,
     stepped: Nanos,
     /// Time of the last decision on admission.
@@ -172,7 +172,7 @@ pub struct Protector {
 }
 
 impl Protector {
-    /// A controller of these units, numbered in their order. None is limited at first.
+    /// A controller of these units, numbered in their order. Initially none is limited.
     pub fn new(units: Vec<Unit>) -> Protector {
         let mut protector = Protector {
             units: Vec::new(),
@@ -199,7 +199,7 @@ impl Protector {
         self.limits.push(Limit::default());
     }
 
-    /// Sets whether a unit may be limited. The next step lifts the limit of one that may not.
+    /// Sets whether a unit may be limited. The next step lifts the limit of a unit that may not.
     ///
     /// # Panics
     /// There is no such unit.
@@ -240,14 +240,13 @@ impl Protector {
         }
     }
 
-    /// Notes that events were lost: the number of outstanding requests and calls is unknown and restarts at 0. Later completions still
-    /// count.
+    /// Handles a loss of events: the number of outstanding requests and calls is unknown and restarts at 0. Later completions still count.
     pub fn lost(&mut self) {
         self.meters.iter_mut().for_each(Meter::lost);
         self.guards.iter_mut().for_each(|guard| guard.watch.lost());
     }
 
-    /// Charges device time to a unit. Units with requests or calls outstanding waited behind it.
+    /// Charges device time to a unit. Units with outstanding requests or calls waited behind it.
     fn charge(&mut self, unit: usize, at: Nanos, charge: Nanos) {
         self.last_completion = self.last_completion.max(at);
         for guard in &mut self.guards {
@@ -261,7 +260,7 @@ impl Protector {
         }
     }
 
-    /// Must be called every [`PERIOD`]. Returns the limits that change.
+    /// Returns the limits that change. Must be called every [`PERIOD`].
     pub fn step(&mut self, now: Nanos) -> Vec<Change> {
         let period = now - self.stepped;
         self.stepped = now;
@@ -296,7 +295,7 @@ impl Protector {
         changes
     }
 
-    /// The limit of a unit: the lowest that any guarantee needs, and the index of that guarantee's guard.
+    /// The limit of a unit: the lowest that any guarantee needs, and the index of that guarantee's guard; `None` without a limit.
     fn limit_of(&self, unit: usize) -> (Limit, Option<usize>) {
         let mut least = (f64::INFINITY, None);
         if !self.units[unit].is_limitable {
@@ -322,7 +321,7 @@ impl Protector {
         }
     }
 
-    /// Adds a forecast of the service of a unit alone on the device. Guarantees beyond it are refused, until there are measurements.
+    /// Adds a forecast of the service of a unit alone on the device. Guarantees beyond it are refused, unless measurements override it.
     pub fn forecast(&mut self, unit: usize, alone: Alone) {
         if let Some(Some(guard)) = self.guard_of.get(unit) {
             self.guards[*guard].watch.trial.forecast(alone);

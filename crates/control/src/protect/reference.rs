@@ -1,4 +1,4 @@
-//! A reference disk: a unit must be served at least as well as by it, request by request.
+//! A reference disk, which is a lower bound of a unit's service, request by request.
 //!
 //! ```text
 //! the unit's requests   ├──1──┤├──2──┤      idle      ├──3──┤      with outstanding requests: 1, 2, 3
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use block::tenants::{ServiceModel, ServiceTime};
 use block::{Nanos, Request};
 
-/// Maximum number of tracked requests: beyond it the oldest, whose completion was probably lost, are dropped.
+/// Maximum number of tracked requests. Beyond it the oldest are dropped, whose completion was probably lost.
 const MAX_UNDER_WAY: usize = 1 << 14;
 
-/// A reference disk. Equal if the names are.
+/// A reference disk. Two are equal if their names are.
 #[derive(Clone, Debug)]
 pub struct Reference {
     /// Its name in the configuration, for example `sata7200`.
@@ -35,7 +35,7 @@ impl PartialEq for Reference {
 /// The simulation of a reference disk under a unit's requests.
 pub(super) struct Shadow {
     disk: Box<dyn ServiceTime>,
-    /// Completion of all requests so far, by its own clock.
+    /// Completion of all requests so far, by the disk's own clock.
     end: Nanos,
     /// Start of the unit's idle time.
     idle_since: Nanos,
@@ -68,12 +68,12 @@ impl Shadow {
         self.under_way.push_back(service);
     }
 
-    /// Notes that the outstanding requests are unknown.
+    /// Forgets the outstanding requests, which are unknown after a loss of events.
     pub fn lost(&mut self) {
         self.under_way.clear();
     }
 
-    /// Notes a completion. Returns the reference disk's service time for a request.
+    /// Records a completion. Returns the reference disk's service time for a request.
     pub fn completed(&mut self, at: Nanos) -> Nanos {
         self.idle_since = at;
         self.under_way.pop_front().unwrap_or(Nanos::ZERO)

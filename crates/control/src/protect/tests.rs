@@ -205,7 +205,7 @@ fn constant(ms: u64) -> Reference {
 
 #[test]
 fn a_share_of_the_time_and_the_speed_of_a_reference_disk_are_kept() {
-    // Both are 75 reads of 8 ms a second, or somewhat more.
+    // Both are 75 reads of 8 ms per second, or slightly more.
     let share = Promise { share: Some(0.6), ..Promise::default() };
     let reference = Promise { reference: Some(constant(13)), ..Promise::default() };
     for (promise, figure) in [(share, "% of the device's time"), (reference, " times the speed of a disk of 13 ms")] {
@@ -231,7 +231,7 @@ fn shares_and_disks_that_are_not_to_be_had_are_refused() {
     Disk::new(vec![reader(&[(0, 60_000)]), flood(&[(4_000, 60_000)])]).run(&mut protector, 6_000);
     let Admission::Refused(why) = &protector.standings()[0].admission else { panic!("{:?}", protector.standings()) };
     assert!(why.starts_with("with nothing else there it gets 0.500 times the speed of a disk of 4 ms (measured"), "{why}");
-    // Shares contradict each other before anything is known of the device.
+    // Shares contradict each other before anything is known about the device.
     let share = |part| Some(Promise { share: Some(part), ..Promise::default() });
     let mut all = units(Promise::default(), 3);
     all.iter_mut().zip([share(0.6), share(0.4), share(0.1)]).for_each(|(unit, share)| unit.promise = share);
@@ -297,7 +297,7 @@ fn write_back_that_piled_up_in_front_of_a_limit_is_not_let_go_at_once() {
     let mut meter = meter::Meter::default();
     let at = |ms: u64| Nanos::from_millis(ms);
     let mut limit = Limit { write_bytes_per_s: Some(1 << 20), ..Limit::default() };
-    // The device writes 10 MiB per second. Whatever the limit releases is queued at once.
+    // The device writes 10 MiB per second. Requests that the limit releases are queued at once.
     meter.queued(&written_back(0));
     let (mut queued, mut let_go, mut most) = (1_u64, 0.0, 0);
     for ms in 0..20_000_u64 {
@@ -401,7 +401,7 @@ fn a_forecast_stands_until_it_is_measured() {
     assert!(disk.limits[1].is_none());
     let Admission::Refused(why) = &protector.standings()[0].admission else { panic!("{:?}", protector.standings()) };
     assert_eq!(why, "with nothing else there its reads take 18.0 ms at the 99th percentile (forecast); 17.0 ms is not possible");
-    // Alone it reads in 8 ms: a refusal stands for a minute at least.
+    // Alone it reads in 8 ms; a refusal lasts for at least a minute.
     disk.run(&mut protector, 100_000);
     assert!(matches!(&protector.standings()[0].admission, Admission::Admitted(why) if why.contains("8.00 ms")));
     assert_eq!(state(&protector), State::Kept);
@@ -540,7 +540,7 @@ fn a_call_of_fsync_that_does_not_return_is_late_while_it_waits() {
     let promise = Promise { flush_p99: Some(Nanos::from_millis(20)), ..Promise::default() };
     let mut protector = Protector::new(units(promise, 1));
     let at = |ms: u64| Nanos::from_millis(ms);
-    // A call each 10 ms takes 5, until the neighbour comes after 2 s: the next takes for ever, and nothing completes.
+    // A call every 10 ms takes 5, until the neighbour starts after 2 s: then no call returns and nothing completes.
     let mut changes = Vec::new();
     for ms in 0..6_000 {
         if ms % 10 == 0 && ms <= 2_000 {

@@ -10,26 +10,26 @@ use super::chance::{bearable_mean, tail};
 use super::reference::Shadow;
 use super::{KINDS, Promise, RATES};
 
-/// Share of requests that may be late under a p99.
+/// Fraction of requests that may be late under a p99.
 pub(super) const LATE: f64 = 0.01;
-/// Requests per second from which one of them may be late under a p99; with fewer, none may.
+/// Rate in requests per second from which one request may be late under a p99; below it, none may.
 pub(super) const FEW: f64 = 20.0;
 /// Margin of the mean rate above the guaranteed one in standard deviations, so that 97% of seconds keep it: 1.9, and half as much again
-/// because the steps of a second are correlated where the device or the page cache writes in bursts; …
+/// because the steps of a second are correlated if the device or the page cache writes in bursts.
 const RATE_MARGIN: f64 = 2.8;
-/// … and at least this relative margin, for bursts that are rarer than a span.
+/// Minimum relative margin, for bursts that are rarer than a span.
 const RATE_RESERVE: f64 = 0.05;
 /// Significance level for more late requests than tolerable. It is tested at every step, so limits end up below the level that is just
 /// tolerable.
 const CHANCE: f64 = 0.1;
-/// Share of seconds that may break the guarantee: well below the 5% that are allowed, as seconds during the search for limits count, too.
-/// With 3%, 8 of 20 random cases kept the guarantee, with 1.5% 12.
+/// Fraction of seconds that may break the guarantee: well below the 5% that are allowed, as seconds during the search for limits also
+/// count. With 3%, 8 of 20 random cases kept the guarantee, with 1.5% 12.
 const BROKEN: f64 = 0.015;
-/// If so few late requests have a probability below this, limits may be raised.
+/// Limits may be raised if the probability of no more late requests than observed is below this.
 const ROOM: f64 = 0.3;
-/// A cut aims at this fraction of the tolerable late requests.
+/// Fraction of the tolerable late requests at which a cut aims.
 const AIM: f64 = 0.5;
-/// There is also room if at least this many requests all took less than this fraction of the limit.
+/// There is also room if at least this number of requests all took less than this fraction of the limit.
 const FAR: (f64, f64) = (100.0, 0.6);
 
 /// A kind of requests with a guaranteed p99.
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// Number of outstanding requests that have waited beyond the limit, counted from `from` at the earliest: they are already late.
+    /// Number of outstanding requests that have waited beyond the limit, counted from `from` at the earliest, and so are already late.
     fn overdue(&self, now: Nanos, from: Nanos) -> usize {
         self.pending.iter().take_while(|arrival| now - from.max(**arrival) > self.limit).count()
     }
@@ -75,7 +75,7 @@ struct Span {
     wall: f64,
     /// Seconds with requests or calls outstanding.
     wanted: f64,
-    /// Seconds with requests or flushes outstanding, so that device time is demanded; and seconds with requests outstanding.
+    /// Seconds with requests or flushes outstanding, in which device time is demanded; and seconds with requests outstanding.
     asked: f64,
     requested: f64,
     rates: [Done; RATES],
@@ -87,7 +87,7 @@ struct Span {
 #[derive(Clone, Copy, Debug, Default)]
 struct Done {
     sum: f64,
-    /// Over the steps in which it was demanded: the sum of squares of their rates, and their number.
+    /// Over the steps in which it was demanded: the sum of the squares of their rates, and their number.
     squares: f64,
     slots: f64,
 }
@@ -111,11 +111,11 @@ pub(super) struct Verdict {
     pub is_far: bool,
     /// Whether neighbours may have more, as far as a span of this length can show.
     pub has_room: bool,
-    /// The larger of the share of late requests relative to the tolerable one, and the guaranteed rate relative to the measured one.
+    /// The larger of two ratios: the fraction of late requests to the tolerable one, and the guaranteed rate to the measured one.
     pub severity: f64,
-    /// Factor for the device time of neighbours if the guarantee is broken, …
+    /// Factor on the device time of neighbours if the guarantee is broken.
     pub cut: f64,
-    /// … and if there is room.
+    /// Factor on the device time of neighbours if there is room.
     pub raise: f64,
     /// Measurements, for display.
     pub about: String,
@@ -127,10 +127,10 @@ pub(super) struct Watch {
     promise: Promise,
     kinds: [Option<Kind>; KINDS],
     least: [Option<f64>; RATES],
-    /// Outstanding requests and calls; and since when this number is accounted.
+    /// Number of outstanding requests and calls, and the time up to which it is accounted.
     outstanding: u32,
     since: Nanos,
-    /// Outstanding requests; and since when this number is accounted.
+    /// Number of outstanding requests, and the time up to which it is accounted.
     requests: u32,
     asked_since: Nanos,
     /// Counters since the last step.
@@ -142,7 +142,7 @@ pub(super) struct Watch {
     /// Rates without neighbours; 0 if unknown.
     alone: [f64; RATES],
     has_calls: bool,
-    /// Requests that arrived earlier do not show the effect of the limits.
+    /// Requests that arrived before this time do not show the effect of the limits.
     fresh_from: Nanos,
     /// Number of steps until the current whole second of the span ends.
     until_second: usize,
@@ -205,7 +205,7 @@ impl Watch {
         self.outstanding = if more { self.outstanding + 1 } else { self.outstanding.saturating_sub(1) };
     }
 
-    /// Accounts requests alone, without calls.
+    /// Accounts for requests alone, without calls.
     fn is_asking(&mut self, now: Nanos, more: bool) {
         if self.requests > 0 {
             self.slot.is_asking((now - self.asked_since).as_secs_f64());
@@ -214,7 +214,7 @@ impl Watch {
         self.requests = if more { self.requests + 1 } else { self.requests.saturating_sub(1) };
     }
 
-    /// Adds device time that was spent on this unit.
+    /// Adds device time spent on this unit.
     pub fn worked(&mut self, time: Nanos) {
         self.slot.rates[DEVICE_TIME].sum += time.as_secs_f64();
     }
@@ -229,7 +229,7 @@ impl Watch {
         }
     }
 
-    /// Notes that the outstanding requests are unknown.
+    /// Forgets the outstanding requests, which are unknown after a loss of events.
     pub fn lost(&mut self) {
         (self.outstanding, self.requests) = (0, 0);
         self.kinds.iter_mut().flatten().for_each(|kind| kind.pending.clear());
@@ -278,7 +278,7 @@ impl Watch {
             Event::Called { at, .. } => {
                 self.has_calls = true;
                 self.is_wanting(*at, true);
-                // A call's type is known only when it returns; until then it may be an fsync, which may wait longest.
+                // The type of a call is known only when it returns; until then it may be an fsync, which may wait longest.
                 if let Some(kind) = &mut self.kinds[FLUSH] {
                     kind.pending.push_back(*at);
                 }
@@ -295,7 +295,7 @@ impl Watch {
         }
     }
 
-    /// Ends a step. `is_settled`: the limits have taken effect, so that it counts for the span. `is_alone`: no neighbour was active.
+    /// Ends a step. `is_settled`: the limits have taken effect, so the step counts for the span. `is_alone`: no neighbour was active.
     /// `is_undisturbed`: no other unit used the device.
     pub fn close(&mut self, (from, now): (Nanos, Nanos), is_settled: bool, is_alone: bool, is_undisturbed: bool) {
         if self.outstanding > 0 {
@@ -339,7 +339,7 @@ impl Watch {
         let is_late = |kind: &Kind, count: &Count| count.late + overdue(kind) > allowed(count.done);
         let late = self.kinds.iter().zip(&second.fresh).any(|(kind, count)| kind.as_ref().is_some_and(|kind| is_late(kind, count)));
         let mut done = self.least.iter().zip(second.rates.iter().zip(second.times()));
-        // A rate that is lower by less than one request does not count.
+        // A rate that is too low by less than one request does not count.
         let one = |done: &Done| done.sum / second.rates[0].sum.max(1.0);
         late || done.any(|(least, (done, time))| least.is_some_and(|least| done.sum + one(done) < least * time))
     }
@@ -350,7 +350,7 @@ impl Watch {
         sum
     }
 
-    /// Starts a new span: the limits have taken effect.
+    /// Starts a new span, after the limits have taken effect.
     pub fn begin_span(&mut self, now: Nanos) {
         (self.span, self.fresh_from, self.until_second) = (Span::default(), now, STEPS);
     }
@@ -456,7 +456,7 @@ fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), v
     }
     let is_far_below = count.done >= FAR.0 && longest < FAR.1;
     verdict.has_room &= is_far_below || 1.0 - tail(late + 1.0, expected) < ROOM;
-    // Without late requests, the longest response shows the distance to the limit.
+    // Without late requests, the longest response time shows the distance to the limit.
     let raise = if late > 0.0 { (expected + 0.5) / (late + 0.5) } else { (1.0 / longest.max(0.1)).powi(2).clamp(1.2, 4.0) };
     verdict.cut = verdict.cut.min((AIM * expected + 0.5) / (late + 0.5));
     verdict.raise = verdict.raise.min(raise);

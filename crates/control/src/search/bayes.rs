@@ -11,16 +11,16 @@ use super::{Genome, Search, Space, Start};
 use observe::performance::TrialScore;
 use observe::preference::Preference;
 
-/// Number of random genomes, and of genomes near the best, among which the one with the highest bound is selected.
+/// Number of random genomes, and of genomes near the best one, among which the one with the highest bound is selected.
 const DRAWN: usize = 256;
-/// Standard errors above the mean of the upper confidence bound.
+/// Number of standard errors from the mean to the upper confidence bound.
 const CONFIDENCE: f64 = 2.0;
-/// Candidate length scales and noise shares: the likeliest pair is used.
+/// Candidate length scales and noise fractions, of which the likeliest pair is used.
 const LENGTHS: [f64; 4] = [0.15, 0.3, 0.6, 1.2];
 const NOISES: [f64; 3] = [0.01, 0.1, 0.4];
 /// Number of random genomes after the seeds, before the first model.
 const INITIAL_DRAWS: usize = 4;
-/// Probability that a genome near the best differs in a given gene.
+/// Probability that a given gene of a genome near the best one differs.
 const NEAR: f64 = 0.2;
 
 /// A Gaussian process over the trials, which selects the next one.
@@ -61,7 +61,7 @@ impl Bayes {
         known.chain(scores).filter(|score| score.is_finite()).fold(f64::INFINITY, f64::min)
     }
 
-    /// The genomes from which the next one is selected.
+    /// The genomes among which the next one is selected.
     fn places(&mut self) -> Vec<Genome> {
         let best = self.tried.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(genome, _)| genome.clone());
         let Bayes { space, random, .. } = self;
@@ -95,7 +95,7 @@ impl Search for Bayes {
 
     fn tell(&mut self, rated: &[Option<TrialScore>]) {
         let scores: Vec<Option<f64>> = rated.iter().map(|rated| rated.map(|rated| rated.score(&self.preference))).collect();
-        // A starving genome counts as the worst that does not starve: a larger penalty would distort the model nearby.
+        // A starving genome gets the worst score of those that do not starve: a larger penalty would distort the model nearby.
         let fed = rated.iter().flatten().filter(|rated| !rated.starves()).map(|rated| rated.score(&self.preference));
         let worst = self.worst(fed);
         let scores: Vec<Option<f64>> = scores.into_iter().map(|score| Some(score.unwrap_or(worst).max(worst))).collect();

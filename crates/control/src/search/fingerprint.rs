@@ -9,13 +9,13 @@ use observe::description::{describe, names};
 use observe::event::Event;
 use observe::similarity::{Columns, Point};
 
-/// Minimum number of calls of a fingerprint: with fewer, the share of reads varies as much by chance as between loads.
+/// Minimum number of calls of a fingerprint: with fewer, the fraction of reads varies as much by chance as between loads.
 const MIN_CALLS: u64 = 50;
 
-/// Minimum number of reads for the share of sequential reads; both for requests and for calls, since a large call issues many requests.
+/// Minimum number of reads for the fraction of sequential reads; both for requests and for calls, as a large call issues many requests.
 const MIN_READS: f64 = 50.0;
 
-/// Weight of the latest reads. The page cache splits runs for a while.
+/// Weight of the latest reads, as the page cache splits runs temporarily.
 const LATEST: f64 = 1.0 / 3.0;
 
 /// A window's description by [`names`], and its position among loads.
@@ -26,7 +26,7 @@ pub(super) struct Fingerprint {
 }
 
 /// Collects the calls of processes, if the target observes them: of buffered writes the block layer only sees write-back, timed by the
-/// host. The share of sequential reads is that of the processes' reads that reach the device; the host's own requests, such as swapping,
+/// host. The fraction of sequential reads is that of the processes' reads that reach the device; the host's own requests, such as swapping,
 /// depend on the setting.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
@@ -37,10 +37,10 @@ pub(super) struct Calls {
     in_order: InOrder,
 }
 
-/// The share of sequential reads, over as many windows as needed.
+/// The fraction of sequential reads, over as many windows as needed.
 #[derive(Clone, Debug, Default)]
 struct InOrder {
-    /// The share over enough reads, weighted towards the latest.
+    /// The fraction over enough reads, weighted towards the latest.
     known: Option<f64>,
     /// Reads since then, and the number of sequential ones.
     reads: f64,
@@ -62,7 +62,7 @@ impl InOrder {
 
     fn returned(&mut self, stream: StreamId, op: Op) {
         self.calls += u64::from(op == Op::Read);
-        // No run ends there, so the next read does not count as sequential.
+        // No run ends at that sector, so the next read does not count as sequential.
         self.ends.entry(stream).or_insert(u64::MAX);
     }
 
@@ -82,7 +82,7 @@ impl InOrder {
         }
     }
 
-    /// The share; with too few reads that of these, and `None` without reads.
+    /// The fraction; over fewer reads than required if there are no more, and `None` without reads.
     fn share(&self) -> Option<f64> {
         let of_few = || (self.reads > 0.0).then(|| self.of_them / self.reads);
         self.known.or_else(of_few)

@@ -4,18 +4,18 @@
 //! Fingerprinting in the Genetic Library", 2006; as studied by Gaitonde and Sarfare, "A Study of Genetic Algorithms for I/O Scheduling".
 //!
 //! ```text
-//! a generation: each child lives for a window ──▶ ranked for each phenotype by itself
+//! a generation: each child is active for a window ──▶ ranked separately for each phenotype
 //!        ▲                                          │ throughput: these genes
 //!        │   worst half: genes of two of the        │ latency: those
 //!        └── better half, some of them mutated ◀────┤ fairness: …
-//!                                                   └ all three: scheduler, and what moves none of them clearly
+//!                                                   └ all three: scheduler, and genes without a clear effect on one of them
 //! ```
 //! * *Phenotypes.* A child may be among the best for latency and among the worst for throughput: then its throughput genes are replaced and
-//!   its latency genes are not. The library has a table of the genes of each phenotype. Here a gene belongs to the phenotype whose fitness
-//!   has the highest rank correlation with it over the generation, so genes of any scheduler are assigned without a table.
-//! * *Mutation.* The rate rises when a generation does worse than the one before, and falls when it does better; at most 45%.
+//! its latency genes are not. The library has a table of the genes of each phenotype. Here a gene belongs to the phenotype whose fitness
+//! has the highest rank correlation with it over the generation, so genes of any scheduler are assigned without a table.
+//! * *Mutation.* The rate rises if a generation scores lower than the previous one, and falls if it scores higher; at most 45%.
 //! * *The first child* is always the original setting, the reference for the others, which also shows whether the load has changed. So no
-//!   generation is worse than the original setting, at the cost of one child in each.
+//! generation is worse than the original setting, at the cost of one child in each.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -25,13 +25,13 @@ use super::{Genome, Search, Space, Start};
 use observe::performance::TrialScore;
 use observe::preference::Preference;
 
-/// The highest mutation rate.
+/// Maximum mutation rate.
 pub const MAX_MUTATION: f64 = 0.45;
 const MIN_MUTATION: f64 = 0.05;
 const FIRST_MUTATION: f64 = 0.15;
-/// Change of the rate in each generation.
+/// Change of the mutation rate per generation.
 const MUTATION_STEP: f64 = 0.05;
-/// Standard errors above which a rank correlation is significant, over the children that express the gene.
+/// Standard errors beyond which a rank correlation is significant, over the children that express the gene.
 const CLEAR: f64 = 2.0;
 /// Minimum number of children for a correlation.
 const MIN_CHILDREN: usize = 5;
@@ -72,7 +72,7 @@ pub struct Genetic {
 }
 
 impl Genetic {
-    /// Generations of this many children, at least four: the seeds, then random ones.
+    /// Generations of `children` children, at least four: the seeds, then random ones.
     pub fn new(start: Start, children: usize) -> Genetic {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(start.seed);
         let (space, preference) = (start.space.clone(), start.preference);
@@ -82,7 +82,7 @@ impl Genetic {
         Genetic { preference, random, children, generation: 0, mutation: FIRST_MUTATION, before: None, owners, space }
     }
 
-    /// The share of genes that are mutated when a child is replaced.
+    /// Fraction of genes that are mutated when a child is replaced.
     pub fn mutation(&self) -> f64 {
         self.mutation
     }
@@ -97,7 +97,7 @@ impl Genetic {
         }
     }
 
-    /// The phenotype whose fitness correlates most with the gene; [`Phenotype::All`] if none does significantly.
+    /// The phenotype whose fitness correlates most with the gene; [`Phenotype::All`] if no correlation is significant.
     fn owner(&self, gene: usize, fitness: &[(Phenotype, Vec<f64>)]) -> Phenotype {
         if self.space.is_scheduler(gene) {
             return Phenotype::All;

@@ -9,8 +9,8 @@
 //!                                     ▼
 //!                      A/B test of the best against the original setting; the better one is kept
 //! ```
-//! A search depends on no target, clock or twin: it proposes genomes and receives their scores. So one algorithm runs on a live device,
-//! where a trial costs a window, and in the twin, where it costs simulated requests.
+//! A search depends on no target, clock or twin: it proposes genomes and receives their scores. So the same algorithm runs on a live
+//! device, where a trial costs a window, and in the twin, where it costs simulated requests.
 
 mod bayes;
 mod fingerprint;
@@ -113,13 +113,13 @@ pub trait Rehearsal: Send {
     /// Adds an event of the target.
     fn event(&mut self, event: &Event);
 
-    /// Infers the load in this span under the active setting, for [`rate`](Rehearsal::rate). Returns facts about it, for display.
+    /// Infers the load in this time span under the active setting, for [`rate`](Rehearsal::rate). Returns facts about it, for display.
     ///
     /// # Errors
-    /// There are too few events, or the load cannot be reproduced: the reason, for display.
+    /// There are too few events, or the load cannot be reproduced; the text is the reason, for display.
     fn prepare(&mut self, span: (Nanos, Nanos), active: &Setting, target: &dyn Target) -> Result<Vec<(String, String)>, String>;
 
-    /// Scores each setting under that load; `None` for one that cannot be simulated. Independent of the number of threads.
+    /// Scores each setting under that load; `None` for one that cannot be simulated. The scores are independent of the number of threads.
     fn rate(&mut self, settings: &[Setting]) -> Vec<Option<TrialScore>>;
 
     /// Whether it can simulate this host tunable.

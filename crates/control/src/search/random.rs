@@ -1,4 +1,4 @@
-//! Random search: the baseline of every other search with the same budget.
+//! Random search: the baseline for every other search with the same budget.
 //!
 //! Bergstra and Bengio, "Random Search for Hyper-Parameter Optimization", Journal of Machine Learning Research 13, 2012.
 

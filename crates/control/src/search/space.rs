@@ -1,6 +1,6 @@
 //! The genes of a target: one for the scheduler, one for each tunable of each scheduler, one for each tunable of the host.
 //!
-//! Names, ranges and scales come from the declarations ([`block::Tunable`]); there is no second list of them.
+//! Names, ranges and scales are those of the declarations ([`block::Tunable`]); there is no second list of them.
 
 use block::{Scale, SchedulerSpec, Tunable};
 use rand::Rng;
@@ -40,8 +40,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// The schedulers of `candidates` that the target can run, with all their tunables if `tunes` is set, and those tunables of the host that
-    /// the target can set and `is_gene` accepts.
+    /// The schedulers of `candidates` that the target can run, with all their tunables if `tunes` is set, and those tunables of the host
+    /// that the target can set and `is_gene` accepts.
     pub fn of(target: &dyn Target, candidates: &[Setting], tunes: bool, is_gene: impl Fn(&str) -> bool) -> Space {
         let can_run = target.schedulers();
         let is_there = |candidate: &&Setting| can_run.iter().any(|spec| spec.name == candidate.spec.name);
@@ -91,7 +91,7 @@ impl Space {
         self.genes.len()
     }
 
-    /// Whether there is no scheduler to choose.
+    /// Whether there is no scheduler.
     pub fn is_empty(&self) -> bool {
         self.schedulers.is_empty()
     }
@@ -139,7 +139,7 @@ impl Space {
         self.tunables[gene].as_ref()
     }
 
-    /// The setting of a genome. A tunable of the host at its declared default is left unchanged.
+    /// The setting of a genome. A host tunable at its declared default is not part of it.
     ///
     /// # Panics
     /// There is no scheduler.
@@ -199,7 +199,7 @@ impl Space {
         if is_redrawn { drawn } else { (place + STEP * (2.0 * drawn - 1.0)).clamp(0.0, 1.0) }
     }
 
-    /// Squared distance of two genomes over the genes that are expressed in both, plus `1` for another scheduler; 0 for the same setting.
+    /// Squared distance of two genomes over the genes that are expressed in both, plus 1 for different schedulers; 0 for the same setting.
     pub fn distance(&self, one: &[f64], other: &[f64]) -> f64 {
         let is_other = self.scheduler(one) != self.scheduler(other);
         let in_both = |gene: &usize| self.is_expressed(*gene, one) && self.is_expressed(*gene, other) && !self.is_scheduler(*gene);
@@ -208,12 +208,12 @@ impl Space {
     }
 }
 
-/// The index of the cell with this place, of `count` equal cells from 0 to 1.
+/// The index of the cell that contains this place, of `count` equal cells from 0 to 1.
 fn cell(place: f64, count: usize) -> usize {
     ((place * count as f64) as usize).min(count.saturating_sub(1))
 }
 
-/// Offset for the values of a logarithmic tunable, so that all have a logarithm.
+/// Offset of the values of a logarithmic tunable, so that all have a logarithm.
 fn shift(tunable: &Tunable) -> f64 {
     (1.0 - tunable.min as f64).max(0.0)
 }

@@ -9,22 +9,22 @@ const NOISE: [f64; 6] = [0.01, 0.03, 0.08, 0.2, 0.5, 1.2];
 const DRIFT: [f64; 3] = [0.002, 0.02, 0.15];
 /// Index of the level in the state of a filter.
 const LEVEL: usize = 0;
-/// Initial variance of the level: it is unknown.
+/// Initial variance of the level, which is unknown.
 const UNKNOWN_LEVEL: f64 = 1e4;
-/// Degrees of freedom of the noise: Student's t has tails as heavy as a load that stalls now and then, so outlying windows have less
+/// Degrees of freedom of the noise: Student's t has tails as heavy as a load that stalls occasionally, so outlying windows have less
 /// influence.
 const FREEDOM: f64 = 4.0;
 
-/// Probability that the prior of a gain is wrong altogether, so that [`UNKNOWN`] applies: of 220 forecasts of less than 3% on random loads
+/// Probability that the prior of a gain is entirely wrong, so that [`UNKNOWN`] applies: of 220 forecasts of less than 3% on random loads
 /// and devices of the validation world, 16 were off by more than 10%.
 const WRONG: f64 = 0.07;
 
-/// An expected gain with its error including the probability that it is wrong altogether.
+/// An expected gain whose error includes the probability that the expectation is entirely wrong.
 pub fn stated(expected: &Estimate) -> Estimate {
     Estimate { mean: expected.mean, error: expected.error.hypot(WRONG.sqrt() * UNKNOWN.error) }
 }
 
-/// A Kalman filter: the level of the reference, and the gain over it of each observed arm.
+/// A Kalman filter with the level of the reference, and the gain over it of each observed arm, as its state.
 #[derive(Clone, Debug)]
 struct Filter {
     noise: f64,
@@ -76,7 +76,7 @@ impl Filter {
         }
     }
 
-    /// `mean[a] + sign * mean[b]` and its variance; an index of `None` stands for 0.
+    /// `mean[a] + sign * mean[b]` and its variance; `None` counts as 0.
     fn sum(&self, a: Option<usize>, b: Option<usize>, sign: f64) -> (f64, f64) {
         let mean = |place: Option<usize>| place.map_or(0.0, |place| self.mean[place]);
         let at = |row: Option<usize>, column: Option<usize>| {
@@ -191,7 +191,7 @@ impl Posterior {
         (mean + of_arm.0 - of_over.0, variance + of_arm.1 + of_over.1)
     }
 
-    /// The distribution of an arm's gain over another, with the error of a trial that measures each for this many seconds.
+    /// The distribution of an arm's gain over another, with the error of a trial that measures each for `seconds`.
     pub(super) fn possibilities(&self, arm: usize, over: usize, seconds: f64) -> impl Iterator<Item = Possibility> {
         let wrong = if self.is_observed[arm] && self.is_observed[over] { 0.0 } else { WRONG };
         self.filters.iter().flat_map(move |(weight, filter)| {
@@ -217,7 +217,7 @@ impl Posterior {
         self.mixed(|filter| self.gain_by(filter, arm, over))
     }
 
-    /// The expected score of a window of this many seconds, with the error including its noise.
+    /// The expected score of a window of `seconds`, with an error that includes its noise.
     pub fn level(&self, arm: usize, seconds: f64) -> Estimate {
         let (expected, uncertain) = self.unobserved(arm);
         self.mixed(|filter| {

@@ -2,8 +2,8 @@
 //!
 //! *Model.* The log merit of a window is the level of its setting, plus a drift that all settings share, plus noise. The drift is a random
 //! walk, the noise is independent between windows, and the magnitudes of both are learned from the windows: a grid of pairs is weighted by
-//! how well each predicted them (Bayesian model averaging over Kalman filters). So a load whose windows vary much needs many trials, or
-//! none is worth its cost, and a change of the load during a trial does not count as a gain.
+//! how well each pair predicted them (Bayesian model averaging over Kalman filters). So a load whose windows vary much needs many trials,
+//! or none is worth its cost, and a change of the load during a trial does not count as a gain.
 //!
 //! *Value.* The knowledge gradient (Frazier, Powell, Dayanik: A Knowledge-Gradient Policy for Sequential Information Collection, 2008): the
 //! expected gain over the remaining time of the load if trials make it certain, less the expected loss during the trials.
@@ -35,7 +35,7 @@ use crate::ab_test::Estimate;
 pub use filter::{Posterior, stated};
 pub use worth::{Cost, is_adopted, worth};
 
-/// Maximum number of observations kept: eight minutes of units of two seconds.
+/// Maximum number of observations kept: eight minutes of windows of two seconds.
 const MAX_OBSERVATIONS: usize = 240;
 
 /// The score of a window.
@@ -55,17 +55,17 @@ pub struct Observation {
 #[derive(Clone, Debug)]
 pub struct Trials {
     reference: usize,
-    /// The latest windows: the posterior is recomputed from them if a prior changes, or on the first observation of an arm.
+    /// The latest windows, from which the posterior is recomputed if a prior changes, or on the first observation of an arm.
     observations: VecDeque<Observation>,
     posterior: Posterior,
 }
 
-/// Prior of the gain of a setting without information: measured over the training and the validation world (`seekwise-lab twin`), where
+/// Prior of the gain of a setting without information: measured over the training and the validation world (`seekwise-lab twin`), in which
 /// gains of the kernel's schedulers over the default have a mean of -0.01 and a standard deviation of 0.22.
 pub const UNKNOWN: Estimate = Estimate { mean: -0.01, error: 0.22 };
 
 impl Trials {
-    /// Estimates for this number of settings, with the prior [`UNKNOWN`]. Gains are over the setting `reference`.
+    /// Estimates for `arms` settings, with the prior [`UNKNOWN`]. Gains are over the setting `reference`.
     pub fn new(arms: usize, reference: usize) -> Trials {
         let mut expected = vec![UNKNOWN; arms];
         if let Some(own) = expected.get_mut(reference) {
@@ -86,7 +86,7 @@ impl Trials {
         }
     }
 
-    /// Adds a window. One without a finite score is ignored.
+    /// Adds a window. A window without a finite score is ignored.
     pub fn observe(&mut self, observation: Observation) {
         if !observation.score.is_finite() {
             return;
@@ -102,7 +102,7 @@ impl Trials {
         }
     }
 
-    /// Discards the windows, which belong to another load.
+    /// Discards the windows, which belong to a previous load.
     pub fn restart(&mut self) {
         self.observations.clear();
         self.work_out();
@@ -113,7 +113,7 @@ impl Trials {
         &self.posterior
     }
 
-    /// The gain of the arm of the latest window over another, from that window alone; `None` without a window, or if it was of that arm.
+    /// The gain of the arm of the latest window over `arm`, from that window alone; `None` without a window, or if it was of `arm`.
     pub fn last_gain_over(&self, arm: usize) -> Option<f64> {
         let last = self.observations.back().filter(|last| last.arm != arm)?;
         Some(last.score - self.posterior.level(arm, last.seconds).mean)

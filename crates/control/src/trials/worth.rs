@@ -10,7 +10,7 @@ use crate::ab_test::Estimate;
 const SURE: f64 = 0.9;
 /// The quantile of the normal distribution for that, in standard errors.
 const SURE_DEVIATIONS: f64 = 1.281_55;
-/// Weight of expected losses relative to gains: users notice harm before gain.
+/// Weight of expected losses relative to gains: users notice harm sooner than gain.
 const RISK_AVERSION: f64 = 2.0;
 
 /// Cost of a trial.
@@ -20,16 +20,16 @@ pub struct Cost {
     pub measured_s: f64,
     /// Time in which the arm serves without being measured, while it settles, in seconds.
     pub settling_s: f64,
-    /// Cost of both switches, in seconds of the active setting's service: the device stops.
+    /// Cost of both switches, in seconds of the active setting's service, during which the device stops.
     pub switching_s: f64,
 }
 
-/// Numbers of turns that are considered: several turns may show what one cannot.
+/// Numbers of turns that are considered: several turns may show a gain that one cannot.
 const TURNS: [f64; 3] = [2.0, 4.0, 8.0];
 
 /// The value of trying `arm` instead of `active`, in seconds of the active setting's service: the expected gain in the remaining `lasts_s`
-/// seconds of the load if the arm is then adopted, less the expected cost of the trial. Negative if the trial is not worth it. The best
-/// number of turns counts (Frazier and Powell: Paradoxes in Learning and the Marginal Value of Information, 2010).
+/// seconds of the load if the arm is then adopted, less the expected cost of the trial. Negative if the trial is not worth it. The number
+/// of turns with the highest value counts (Frazier and Powell: Paradoxes in Learning and the Marginal Value of Information, 2010).
 pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cost: &Cost) -> f64 {
     let takes_s = cost.measured_s + cost.settling_s;
     let (mut gains, mut loses, mut goes_on) = ([0.0; TURNS.len()], 0.0, 0.0);
@@ -64,7 +64,7 @@ fn probability_positive(gain: &Estimate) -> f64 {
     normal_cumulative(gain.mean / gain.error.max(f64::MIN_POSITIVE))
 }
 
-/// The expectation of a normal variable where it is above `least`, and of 0 elsewhere.
+/// The expectation of a normal variable restricted to values above `least`, with 0 for others.
 fn expectation_above(least: f64, mean: f64, deviation: f64) -> f64 {
     if deviation <= 0.0 {
         return if mean > least { mean } else { 0.0 };

@@ -123,8 +123,8 @@ impl<W: Write> Sheet for Json<W> {
 }
 
 impl Knowledge {
-    /// Writes a snapshot of a table and returns its number of rows. `proceed` is called periodically with the number of rows written; returning
-    /// false cancels the export.
+    /// Writes a snapshot of a table and returns its number of rows. `proceed` is called periodically with the number of rows written;
+    /// returning false cancels the export.
     ///
     /// # Errors
     /// The file cannot be read, the text cannot be written, a feature has the name of a column; `proceed` returned false.
@@ -240,8 +240,8 @@ fn window(stored: &Stored<WindowRow>, features: &[String]) -> Vec<Cell> {
     cells
 }
 
-/// A case with its best setting; `None` if fewer than two settings were measured. If the active setting is as good as the best, it is the class,
-/// because a change would not pay.
+/// A case with its best setting; `None` if fewer than two settings were measured. If the active setting is as good as the best one, it is
+/// the class, as a change would not pay.
 fn training(case: &Case, settings: &[String]) -> Option<Vec<Cell>> {
     let scores = case.ranked(&Preference::default());
     let measured: Vec<(usize, f64)> = scores.iter().enumerate().filter_map(|(setting, score)| Some((setting, (*score)?))).collect();

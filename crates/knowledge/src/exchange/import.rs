@@ -27,7 +27,7 @@ pub struct Imported {
     pub table: Table,
     /// Rows that were added.
     pub new: u64,
-    /// Rows that existed already.
+    /// Rows that already existed.
     pub known: u64,
 }
 
@@ -160,7 +160,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Records the row; false if it exists.
+    /// Records the row; false if it already exists.
     fn enter(&self, batch: &mut Batch, reading: &mut Reading) -> Result<bool, ExchangeError> {
         let entered = match self.header.table {
             Table::Windows => batch.row(&self.run()?, &Row::Window(self.window(reading)?)),

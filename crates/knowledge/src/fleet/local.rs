@@ -46,9 +46,9 @@ pub struct WaitingScore {
 }
 
 impl Knowledge {
-    /// Binds the file to the host with this unique id (`/etc/machine-id`), of which only a hash is stored. Returns true if the file came from another
-    /// host, for example in a copied image; machine and devices then get new ids, so that two machines do not share one identity. Queued outcomes are
-    /// delivered by the machine that connects first.
+    /// Binds the file to the host with this unique id (`/etc/machine-id`), of which only a hash is stored. Returns true if the file came
+    /// from another host, for example in a copied image; machine and devices then get new ids, so that two machines do not share one
+    /// identity. Queued outcomes are delivered by the machine that connects first.
     ///
     /// # Errors
     /// The file cannot be read or written.
@@ -108,7 +108,7 @@ impl Knowledge {
         })
     }
 
-    /// Queues a score measured at `now_s` (seconds since 1970) until the server confirms it; survives restarts.
+    /// Queues a score measured at `now_s` (seconds since 1970) until the server confirms it; it survives restarts.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -159,7 +159,7 @@ impl Knowledge {
         self.read(|database| database.execute("DELETE FROM waiting_scores WHERE id = ?1", values![*id]).map(drop))
     }
 
-    /// The id of the machine that this file belongs to; it was drawn when the file was made.
+    /// The id of the machine to which this file belongs, drawn when the file was created.
     ///
     /// # Errors
     /// The file cannot be read, or the knowledge base is a server.
@@ -250,8 +250,8 @@ impl Knowledge {
         })
     }
 
-    /// Delivers the outbox, then replaces the stored outcomes of other machines by the server's for these types of device. After an interruption the
-    /// next call resumes.
+    /// Delivers the outbox, then replaces the stored outcomes of other machines by the server's for these types of device. After an
+    /// interruption the next call resumes.
     ///
     /// # Errors
     /// The server or the file fails. Outcomes confirmed before stay delivered.
@@ -345,7 +345,7 @@ impl Problem {
     }
 }
 
-/// The machine's id, and the secret that device ids are derived from.
+/// The machine's id, and the secret from which device ids are derived.
 fn identity(database: &Database) -> Result<([u8; 16], [u8; 16]), Problem> {
     if database.sqlite().is_none() {
         return Err(Problem::Value("is a server, which is no machine: name the machine's own file".to_owned()));

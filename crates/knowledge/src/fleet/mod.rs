@@ -7,8 +7,9 @@
 //!            ◀─── confirmed: leave the outbox                │
 //!   outcomes ◀─────────────────────── pull ──────────────────┘
 //! ```
-//! Delivery is exactly-once. An outcome and its outbox entry are written in one transaction, which also assigns the id; the entry is deleted only
-//! after the server has committed the outcome; the server ignores an id that it already has. A crash of either side loses or duplicates nothing.
+//! Delivery is exactly-once. An outcome and its outbox entry are written in one transaction, which also assigns the id; the entry is
+//! deleted only after the server has committed the outcome; the server ignores an id that it already has. A crash of either side loses or
+//! duplicates nothing.
 
 mod local;
 mod rollout;
@@ -35,7 +36,7 @@ pub struct NewOutcome {
     pub device: DeviceType,
     /// Features of the load under the previous setting, by name; features without a value are absent.
     pub load: BTreeMap<String, f32>,
-    /// Weights of the merit that `gain` is measured in.
+    /// Weights of the merit in which `gain` is measured.
     pub preference: String,
     /// Previous setting.
     pub from: String,

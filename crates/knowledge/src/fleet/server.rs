@@ -9,8 +9,8 @@ use crate::database::{Begin, Database, values};
 use crate::error::{KnowledgeError, Problem};
 use crate::{Knowledge, address, server};
 
-/// A connection to a server, with the rights of the connecting role; needs no right to change tables. A server of a later version works if it still
-/// accepts rows of this one.
+/// A connection to a server, with the rights of the connecting role, which needs no right to change tables. A server of a later version
+/// works if it still accepts rows of this one.
 #[derive(Debug)]
 pub struct Fleet {
     pub(super) database: Database,
@@ -150,8 +150,8 @@ impl Fleet {
         })
     }
 
-    /// Outcomes of other machines, in order of arrival: at most `most` on devices of the same model, the newest of each role, so that no role displaces
-    /// the others; and the newest `most / 4` on other models of the same kind.
+    /// Outcomes of other machines, in order of arrival: at most `most` on devices of the same model, the newest of each role, so that no
+    /// role displaces the others; and the newest `most / 4` on other models of the same kind.
     ///
     /// # Errors
     /// The server does not answer.

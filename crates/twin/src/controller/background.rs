@@ -1,14 +1,14 @@
-//! Asynchronous requests. A process that writes through the page cache may wait for them: once memory is full of dirty pages, it can write
-//! only as fast as they are written back.
+//! Asynchronous requests. A process that writes through the page cache may wait for them: once memory is full of dirty pages, it can only
+//! write at the rate of write-back.
 
 use observe::Event;
 
 /// Write-back below this fraction of its earlier rate starves the processes that wait for it. A throttled process waits in bursts, so the
-/// p99 of its calls rises much more than its throughput falls: by 18 times where that fell to a third (readers and a buffered writer under
-/// bfq).
+/// p99 of its calls rises much more than its throughput falls: by a factor of 18 when throughput fell to a third (readers and a buffered
+/// writer under bfq).
 const LEAST_SHARE: f64 = 0.5;
 
-/// Throughput of asynchronous requests over some time.
+/// Throughput of asynchronous requests over a period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Got {
     bytes: f64,
@@ -25,7 +25,7 @@ impl Got {
         if self.seconds > 0.0 { self.bytes / self.seconds } else { 0.0 }
     }
 
-    /// Whether this rate leaves the writers too little, compared with that before.
+    /// Whether write-back at this rate starves the writers, compared with the rate before.
     pub fn starves_after(&self, before: &Got) -> bool {
         self.rate() < LEAST_SHARE * before.rate()
     }
@@ -50,7 +50,7 @@ impl Background {
         }
     }
 
-    /// Ends a window of this length in seconds, and returns its throughput; `None` if no request is in flight at its end: write-back then
+    /// Ends a window of this length in seconds, and returns its throughput; `None` if no request is in flight at its end: then write-back
     /// does not limit the writers.
     pub fn close(&mut self, seconds: f64) -> Option<Got> {
         let bytes = std::mem::take(&mut self.bytes) as f64;

@@ -13,7 +13,7 @@ use super::{EARLY_REFIT, REFIT, SIMULATED_REQUEST_NS, TwinController, sample};
 use crate::device::{self, Finding, MAX_FITTED};
 use crate::forecast::{Activation, Forecast, ForecastError, ForecastRequest, rank, widened};
 
-/// Minimum number of observed requests for a forecast: with fewer, a few seeks or cache hits decide.
+/// Minimum number of observed requests for a forecast: with fewer, a few seeks or cache hits would determine it.
 const MIN_FORECAST_REQUESTS: usize = 100;
 
 /// The fitted device.
@@ -21,7 +21,7 @@ pub(super) struct FittedDevice {
     pub profile: Arc<dyn DeviceProfile>,
     pub findings: Vec<Finding>,
     pub accesses: usize,
-    /// Number of requests observed at the time of the fit, and those under the current load.
+    /// Number of requests observed at the time of the fit, in total and under the current load.
     pub seen: usize,
     pub of_load: usize,
     /// Knowledge of learning schedulers about this model.
@@ -29,14 +29,14 @@ pub(super) struct FittedDevice {
 }
 
 impl TwinController {
-    /// Fits the device again if twice as many requests have been observed, or somewhat more after a mismatch. Spends at most half of the
+    /// Refits the device if twice as many requests have been observed, or somewhat more after a mismatch. Spends at most half of the
     /// credit.
     fn fit(&mut self, capacity_sectors: u64) -> Result<(), String> {
         let seen = self.recording.seen().len();
         let of_load = seen - self.recording.done_before(self.load.from);
         let affordable = sample::affordable(self.credit_ns / 2.0);
         if let Some(device) = &self.device {
-            // After a mismatch only requests of this load count: others may not have shown what matters now.
+            // After a mismatch only requests of this load count: others may not show the properties that matter now.
             let tells_more = match self.mismatch {
                 Some(_) => of_load as f64 >= EARLY_REFIT * device.of_load as f64,
                 None => seen as f64 >= REFIT * device.seen as f64,
@@ -57,11 +57,11 @@ impl TwinController {
         Ok(())
     }
 
-    /// Forecasts every arm. Spends at most half of the credit left by the fit.
+    /// Forecasts every arm. Spends at most half of the credit that the fit left.
     pub(super) fn forecast(&mut self, now: Nanos, target: &dyn Target) -> Result<Forecast, String> {
         let bounds = target.bounds();
         self.fit(bounds.capacity_sectors)?;
-        // A mismatch is assumed to persist until the load's age has doubled.
+        // A mismatch is assumed to persist until the age of the load has doubled.
         if let Some(at) = self.mismatch.filter(|&at| (now - self.load.from).0 < 2 * (at - self.load.from).0) {
             return Err(format!("model mismatch {:.0} s ago; waiting for more data", (now - at).as_secs_f64()));
         }
@@ -105,7 +105,7 @@ impl TwinController {
         Ok(forecast)
     }
 
-    /// The predictions corrected by the accuracy of earlier ones for their schedulers and by measurements; the best first.
+    /// The predictions, corrected by the accuracy of earlier ones for their schedulers and by measurements; the best first.
     pub(super) fn calibrated(&self, predictions: &[Prediction]) -> Vec<Prediction> {
         // The active scheduler is measured, so its predictions are not corrected by their bias.
         let active = self.setting().spec.name;
@@ -117,7 +117,7 @@ impl TwinController {
     }
 
     /// The largest error of a predicted difference between the active setting and a measured one, beyond chance; 0 if there is none.
-    /// Schedulers that classify processes by their start are left out: their live switches vary.
+    /// Schedulers that classify processes by their start are excluded, as their live switches vary.
     fn contradiction(&self, predictions: &[Prediction]) -> f64 {
         let Some(is) = self.arms[self.active].measured else { return 0.0 };
         let wrong = predictions.iter().filter_map(|prediction| {

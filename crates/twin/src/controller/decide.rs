@@ -15,8 +15,8 @@ use crate::forecast::{Forecast, differ_by_read_ahead, rank};
 const MAX_STREAMS: usize = 8;
 
 impl TwinController {
-    /// Forecasts every arm. A read-ahead for files opened later is decided by the forecast alone; for all other settings it provides
-    /// expected gains.
+    /// Forecasts every arm. A read-ahead for files opened later is chosen by the forecast alone; for all other settings the forecast
+    /// provides expected gains.
     pub(super) fn decide_by_new_forecast(&mut self, now: Nanos, target: &dyn Target) -> Decision {
         let before_ns = self.credit_ns;
         match self.forecast(now, target) {
@@ -74,8 +74,8 @@ impl TwinController {
         }
     }
 
-    /// Time of the next forecast: when the load's age has doubled, or earlier if an expected gain is uncertain and enough credit is left
-    /// for another forecast like this one. `had_ns`: the credit before this one.
+    /// Time of the next forecast: when the age of the load has doubled, or earlier if an expected gain is uncertain and enough credit is
+    /// left for another forecast like this one. `had_ns`: the credit before this one.
     pub(super) fn next_forecast_at(&self, forecast: &Forecast, now: Nanos, had_ns: f64) -> Nanos {
         let can_be_tried = |one: &Prediction| self.arm_of(&one.setting).is_some_and(|arm| self.arms[arm].blocked_until <= now);
         let is_unsure = |one: &Prediction| one.gain > TOLERANCE && one.sure_gain() <= 0.0 && !one.starves() && can_be_tried(one);
@@ -84,8 +84,8 @@ impl TwinController {
         now + Nanos::from_secs_f64((more - 1.0) * (now - self.load.from).as_secs_f64()).max(WINDOW)
     }
 
-    /// Whether to delay a scheduler that classifies processes by their start, as some have just started, and it would misclassify those
-    /// that already run. There is no delay for a load whose processes keep starting, nor for one in which many start.
+    /// Whether to delay the switch to a scheduler that classifies processes by their start, because some have just started, and it would
+    /// misclassify those that already run. No delay for a load whose processes keep starting, nor for one in which many start.
     pub(super) fn must_wait_for_streams(&self, setting: &Setting, now: Nanos) -> bool {
         let many = setting.spec.live_switch().min_readers as usize;
         let begins = setting.spec.name != self.setting().spec.name && (now - self.load.from).as_secs_f64() < MIN_LOAD_S;

@@ -1,4 +1,4 @@
-//! The device's history: its loads, and the scores of settings under them.
+//! The history of the device: its loads, and the scores of settings under them.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ pub(super) struct Pending {
 pub(super) enum Phase {
     /// No change is being verified.
     Watching,
-    /// The setting has just changed, and requests from before are still being served.
+    /// The setting has just changed, and earlier requests are still being served.
     Settling(Option<Pending>),
     /// The effect of a change is being measured.
     Verifying(Pending),
@@ -41,7 +41,7 @@ impl Phase {
         *self = if self.is_settling() { Phase::Settling(Some(pending)) } else { Phase::Verifying(pending) };
     }
 
-    /// Gives up the verification.
+    /// Ends the verification, and returns the change that was being verified.
     pub fn take_pending(&mut self) -> Option<Pending> {
         let is_settling = self.is_settling();
         match std::mem::replace(self, if is_settling { Phase::Settling(None) } else { Phase::Watching }) {
@@ -51,12 +51,12 @@ impl Phase {
         }
     }
 
-    /// The setting has changed.
+    /// Starts to settle after a change of the setting.
     pub fn settle(&mut self) {
         *self = Phase::Settling(self.take_pending());
     }
 
-    /// The change has settled.
+    /// Ends settling, and starts the pending verification, if any.
     pub fn settled(&mut self) {
         if let Phase::Settling(pending) = self {
             *self = pending.take().map_or(Phase::Watching, Phase::Verifying);

@@ -1,11 +1,11 @@
-//! Pools consecutive windows of few requests, so that a load of large requests is described, too.
+//! Pools consecutive windows of few requests, so that a load of few large requests can also be described.
 
 use block::Nanos;
 use control::Window;
 use control::experience::MIN_REQUESTS;
 use observe::similarity::{NOWHERE, Point, approach};
 
-/// Maximum time over which windows are pooled: over a longer one, a change of the load could go unnoticed.
+/// Maximum time over which windows are pooled: over a longer one, a change of the load could remain unnoticed.
 const MAX_POOLED: Nanos = Nanos::from_millis(60_000);
 
 /// Pooled windows with too few requests so far.
@@ -25,7 +25,7 @@ impl Pool {
     }
 
     /// Adds a window with these features under this arm. Once there are enough requests, returns the start of the first window and the mean
-    /// features, and starts over.
+    /// features, and clears the pool.
     pub fn add(&mut self, window: &Window, arm: usize, point: &Point) -> Option<(Nanos, Point)> {
         let requests = window.outcome.requests;
         if self.requests == 0 || self.arm != arm || window.to > self.from + MAX_POOLED {

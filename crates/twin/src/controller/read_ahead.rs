@@ -2,7 +2,7 @@
 //!
 //! Linux sets a file's read-ahead when it is opened (`file_ra_state_init` in `mm/readahead.c`). So measurements after a change do not show
 //! its effect until files are opened again, and a load that would gain from another read-ahead already has its files open. It is therefore
-//! chosen in advance for [assumed loads](super::speculative_read_ahead), and dropped only because of measurements.
+//! chosen in advance for [assumed loads](super::speculative_read_ahead), and only measurements can revoke it.
 
 use block::Nanos;
 use control::target::Bounds;
@@ -19,19 +19,19 @@ use crate::forecast::{differ_by_read_ahead, read_ahead_kib};
 pub(super) struct SpeculativeChoice {
     /// The choice in KiB while it is active; `None` otherwise.
     kib: Option<u32>,
-    /// The number of accesses that the device had been fitted to at the latest choice.
+    /// Number of accesses to which the device had been fitted at the latest choice.
     fitted_to: Option<usize>,
 }
 
 impl SpeculativeChoice {
-    /// Notes a change of the active read-ahead. A change that replaces the choice is based on measurements, so no choice is made again.
+    /// Records a change of the active read-ahead. A change that replaces the choice is based on measurements, so no further choice is made.
     pub fn changed_to(&mut self, kib: Option<u32>) {
         if self.kib.is_some() && self.kib != kib {
             *self = SpeculativeChoice { kib: None, fitted_to: Some(usize::MAX) };
         }
     }
 
-    /// Notes that a setting was refused, so that the read-ahead is still this one. Under another load the choice may be allowed.
+    /// Records that a setting was refused, so that the read-ahead is still `kib`. Under another load the choice may be allowed.
     pub fn refused(&mut self, kib: Option<u32>) {
         if self.kib.is_some() && self.kib != kib {
             *self = SpeculativeChoice::default();
@@ -45,7 +45,7 @@ impl TwinController {
         read_ahead_kib(&self.arms[arm].setting, self.original_read_ahead_kib)
     }
 
-    /// Whether most read-ahead of the latest window has the size of the new read-ahead rather than of the old one.
+    /// Whether most read-ahead of the latest window has the size of the new read-ahead rather than that of the old one.
     pub(super) fn are_files_reopened(&self, now: Nanos, (was, is): (u32, u32)) -> bool {
         // `POSIX_FADV_SEQUENTIAL` doubles the read-ahead.
         let (least, between) = (2 * was.min(is), (2.0 * f64::from(was) * 2.0 * f64::from(is)).sqrt() as u32);
@@ -58,14 +58,14 @@ impl TwinController {
         if is > was { more > less } else { less > more }
     }
 
-    /// Whether the load is served as by the original setting: it is active, or the active one differs only by a read-ahead without effect
-    /// so far.
+    /// Whether the load is served as under the original setting: it is active, or the active one differs only by a read-ahead that has had
+    /// no effect yet.
     pub(super) fn serves_as_original(&self) -> bool {
         self.active == self.original || !self.is_comparable_to(&self.arms[self.original])
     }
 
-    /// Whether measurements can distinguish the active setting from this one: not if they differ only by a read-ahead without effect so
-    /// far.
+    /// Whether measurements can distinguish the active setting from this one: not if they differ only by a read-ahead that has had no
+    /// effect yet.
     pub(super) fn is_comparable_to(&self, other: &Arm) -> bool {
         self.read_ahead_change.is_none() || !differ_by_read_ahead(&other.setting, self.setting())
     }
@@ -78,7 +78,7 @@ impl TwinController {
         if self.reads_ahead(2 * is.min(other)) { arm } else { self.with_read_ahead(arm, is) }
     }
 
-    /// The original arm for an unknown load: with the speculative read-ahead if there is one, or else as
+    /// The original arm for an unknown load: with the speculative read-ahead if there is one, otherwise as
     /// [`with_active_read_ahead`](Self::with_active_read_ahead).
     pub(super) fn original_for_new_load(&self) -> usize {
         let as_now = || self.with_active_read_ahead(self.original);
@@ -99,8 +99,8 @@ impl TwinController {
         same.unwrap_or(arm)
     }
 
-    /// Whether a setting may be tried for an uncertain gain: one that differs only by its read-ahead, which is free, as open files keep
-    /// theirs and others are measured. Not with the original read-ahead, which has been measured.
+    /// Whether a setting may be tried for an uncertain gain: one that differs from the active one only by its read-ahead is free to try, as
+    /// open files keep theirs and others are measured. Excludes the original read-ahead, which has been measured.
     pub(super) fn is_free_to_try(&self, setting: &Setting) -> bool {
         let kib = read_ahead_kib(setting, self.original_read_ahead_kib);
         differ_by_read_ahead(setting, self.setting()) && kib != self.original_read_ahead_kib
@@ -119,7 +119,7 @@ impl TwinController {
         let can_be = |arm: &usize| self.arms[*arm].blocked_until <= now && differ_by_read_ahead(&self.arms[*arm].setting, setting);
         let others: Vec<usize> = (0..self.arms.len()).filter(can_be).collect();
         let requests = others.len() as u64 * speculative_read_ahead::MAX_REQUESTS;
-        // A load with read-ahead is evidence, which outweighs assumed loads.
+        // A load with read-ahead is evidence that outweighs assumed loads.
         let is_affordable = requests as f64 * SIMULATED_REQUEST_NS <= self.credit_ns / 2.0;
         if requests == 0 || !is_affordable || self.reads_ahead(2 * found) {
             return None;

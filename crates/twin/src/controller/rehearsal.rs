@@ -1,4 +1,4 @@
-//! The twin as a search's rehearsal: simulates a whole population at once, on all cores.
+//! The twin as the rehearsal of a search: simulates a whole population at once, on all cores.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ struct Rehearsed {
     call_model: Option<CallModel>,
     bounds: Bounds,
     length: TrialLength,
-    /// The setting before every live switch.
+    /// The setting before each live switch.
     active: Setting,
     /// p99 response times of streams under the active setting.
     tails: Tails,
 }
 
-/// The device, and the number of requests that had been observed when it was fitted.
+/// The device, and the number of requests observed when it was fitted.
 struct Device {
     profile: Arc<dyn DeviceProfile>,
     findings: Vec<Finding>,
@@ -53,7 +53,7 @@ pub struct Twin {
     buckets: ScoreBuckets,
     device: Option<Device>,
     rehearsed: Option<Rehearsed>,
-    /// The scores of settings under this load: survivors of a generation are not tried again.
+    /// The scores of settings under this load, so that survivors of a generation are not simulated again.
     known: BTreeMap<String, Option<TrialScore>>,
 }
 

@@ -9,12 +9,12 @@ use crate::recording::{ObservedRequest, Recording};
 const FITTED_NS: f64 = 10_000.0;
 const REPLAYED_NS: f64 = 80_000.0;
 
-/// CPU time of a fit to this number of accesses, in nanoseconds. Only the latest [`MOST_REPLAYED`] are replayed.
+/// CPU time of a fit to `accesses` accesses, in nanoseconds. Only the latest [`MOST_REPLAYED`] are replayed.
 pub fn costs_ns(accesses: usize) -> f64 {
     accesses as f64 * FITTED_NS + accesses.min(MOST_REPLAYED) as f64 * REPLAYED_NS
 }
 
-/// The number of accesses that a device can be fitted to in this CPU time.
+/// Number of accesses to which a device can be fitted in this CPU time.
 pub fn affordable(budget_ns: f64) -> usize {
     let beyond_ns = budget_ns - costs_ns(MOST_REPLAYED);
     match beyond_ns >= 0.0 {
@@ -23,8 +23,8 @@ pub fn affordable(budget_ns: f64) -> usize {
     }
 }
 
-/// At most this number of requests, the latest of each interval between changes with equal shares as far as there are enough, and the
-/// flushes since the first of them. Each setting and each load shows another side of the device.
+/// At most `requests` requests, the latest ones of each interval between changes in equal shares as far as there are enough, and the
+/// flushes since the first of them. Each setting and each load shows other properties of the device.
 pub fn sample(recording: &Recording, changes: impl Iterator<Item = Nanos>, requests: usize) -> Vec<ObservedRequest> {
     let ends: Vec<usize> = changes.map(|at| recording.done_before(at)).chain([recording.seen().len()]).collect();
     let begins = std::iter::once(0).chain(ends.iter().copied());

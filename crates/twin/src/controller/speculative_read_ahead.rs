@@ -1,15 +1,15 @@
 //! Speculative read-ahead, for files that are not open yet.
 //!
 //! Linux sets a file's read-ahead when it is opened (`file_ra_state_init` in `mm/readahead.c`): once a load shows that it would gain, it is
-//! too late for that load. But the gain of sequential readers depends on the device more than on them, so their loads are assumed:
+//! too late for that load. But the gain of sequential readers depends more on the device than on them, so their loads are assumed:
 //!
 //! ```text
 //!                  ┌─▶ one reader ─────────────────┐
 //! fitted device ───┼─▶ four at once ───────────────┼─▶ each read-ahead compared with the active one
 //!                  └─▶ one and random reads ───────┘
 //! ```
-//! Until such a load comes, a longer read-ahead costs next to nothing: random reads are not read ahead (`page_cache_sync_ra`), and for a
-//! mapped file Linux stops reading around page faults after 100 misses (`MMAP_LOTSAMISS` in `mm/filemap.c`). When it comes, the choice is
+//! Until such a load arrives, a longer read-ahead costs next to nothing: random reads are not read ahead (`page_cache_sync_ra`), and for a
+//! mapped file Linux stops reading around page faults after 100 misses (`MMAP_LOTSAMISS` in `mm/filemap.c`). When it arrives, the choice is
 //! measured and forecast like any other.
 
 use block::scramble::scramble;
@@ -24,16 +24,16 @@ use crate::forecast::{TrialRig, judged_requests};
 use crate::load::{AssumedRequest, AssumedStream, BIO_SECTORS, Load, Pace};
 use crate::trial::{TrialLength, TrialResult};
 
-/// The number of sequential and of random readers in each assumed load.
+/// Numbers of sequential and of random readers in each assumed load.
 const LOADS: [(u32, u32); 3] = [(1, 0), (4, 0), (1, 1)];
 /// Length of a trial, and its limit on requests.
 const TRIAL: Nanos = Nanos::from_millis(10_000);
 const TRIAL_REQUESTS: u64 = 1_000;
-/// Requests of a stream before it repeats.
+/// Number of requests of a stream before it repeats.
 const STREAM_REQUESTS: u64 = 64;
 /// Size of a random read in sectors: a page of 4 KiB.
 const PAGE_SECTORS: u32 = 8;
-/// Windows in flight of a sequential reader: Linux reads the next one while the process is in the last one.
+/// Windows in flight of a sequential reader: Linux reads the next one while the process reads the last one.
 const WINDOWS: u32 = 2;
 
 /// Maximum number of requests simulated per comparison: each trial may be repeated.
@@ -74,7 +74,7 @@ impl SpeculativeReadAhead<'_> {
         rig.run(self.setting, None, &build, &mut |_| {})
     }
 
-    /// Sequential readers have a part of the device each; random ones read anywhere.
+    /// An assumed load. Each sequential reader has a part of the device; random ones read anywhere.
     fn load(&self, in_order: u32, at_random: u32, kib: u32) -> Load {
         let pages = self.bounds.capacity_sectors / u64::from(PAGE_SECTORS);
         let streams = (0..in_order + at_random).map(|number| {

@@ -1,38 +1,38 @@
-//! Streams in flight: detects starvation, and finds when the last stream of a load started.
+//! Streams in flight: detects starvation, and determines when the last stream of a load started.
 
 use std::collections::BTreeMap;
 
 use block::{Nanos, Request, StreamId};
 use observe::{Event, merit};
 
-/// A stream starves that is not served for this many times the bound of its p99: one request in a hundred may exceed the bound.
+/// A stream starves if it is not served for this many times the bound of its p99, as one request in a hundred may exceed the bound.
 const STARVED: f64 = 3.0;
-/// In a trial a stream is overdue from this share of its bound on: the check runs every half second, the bound is at least a second, and
+/// In a trial a stream is overdue from this fraction of its bound on: the check runs every half second, the bound is at least a second, and
 /// with a hundred requests a single wait beyond the bound is the p99.
 const OVERDUE: f64 = 0.5;
-/// Maximum number of tracked streams. Beyond it, idle ones are dropped: programs start and end for months.
+/// Maximum number of tracked streams. Beyond it, idle ones are dropped, as programs start and end for months.
 const MAX_STREAMS: usize = 1 << 14;
 
-/// Number of longest waits kept per stream: they give the p99 of up to 800 requests, and an upper bound from then on.
+/// Number of longest waits kept per stream: they give the p99 of up to 800 requests, and an upper bound beyond that.
 const LONGEST: usize = 8;
 
-/// Requests count as late from this share of the bound on. Requests of one window have similar waits, so the p99 of a run is uncertain by
-/// as much, and a setting must be dropped before the bound is exceeded.
+/// Requests count as late from this fraction of the bound on. Requests of one window have similar waits, so the p99 of a run has about that
+/// uncertainty, and a setting must be dropped before the bound is exceeded.
 const LATE_SHARE: f64 = 0.75;
 
-/// A stream belongs to the load if it is busy for at least this share of its lifetime.
+/// A stream belongs to the load if it is busy for at least this fraction of its lifetime.
 const MIN_BUSY_SHARE: f64 = 0.5;
 
 /// Requests and calls of one stream.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// When its first request was queued.
+    /// Arrival of its first request.
     began: Nanos,
-    /// Number of requests in flight, synchronous or not; start of the current busy period; total time of earlier ones.
+    /// Number of requests in flight, synchronous or not; start of the current busy period; total length of earlier ones.
     in_flight: u32,
     busy_since: Nanos,
     was_busy: Nanos,
-    /// Its synchronous requests, and the others: a process that writes through the page cache waits for those as well once memory is full.
+    /// Its synchronous requests, and the others: a process that writes through the page cache also waits for those once memory is full.
     waiting: [Waiting; 2],
     /// Its calls.
     calls: Waiting,
@@ -87,7 +87,7 @@ struct Waited {
 struct Waiting {
     /// Number in flight.
     requests: u32,
-    /// When the last one completed; until then, when the first arrived.
+    /// Completion time of the last one; before that, arrival of the first.
     since: Nanos,
     /// The longest waits, or gaps without service, under the original setting, longest first; and the total number of waits.
     longest: [Nanos; LONGEST],
@@ -133,12 +133,12 @@ impl Waiting {
         self.bound_above(self.waits / 100)
     }
 
-    /// The bound if there had been one wait fewer as long as that: with few waits, the p99 of a run may be far below their maximum.
+    /// The bound if one less wait had been that long: with few waits, the p99 of a run may be far below their maximum.
     fn least_bound_s(&self) -> f64 {
         self.bound_above(self.waits / 100 + 1)
     }
 
-    /// The bound if this many waits may be longer than the p99.
+    /// The bound if `longer` waits may be longer than the p99.
     fn bound_above(&self, longer: u64) -> f64 {
         let place = usize::try_from(longer).unwrap_or(LONGEST).min(LONGEST - 1);
         merit::bound_s(self.longest[place].as_secs_f64())
@@ -154,7 +154,7 @@ impl Waiting {
 #[derive(Clone, Debug, Default)]
 pub struct Streams {
     all: BTreeMap<StreamId, Stream>,
-    /// Whether calls are observed. If so, streams are judged by the waits of these: a request may wait without any process waiting for it.
+    /// Whether calls are observed. If so, streams are judged by the waits of calls: a request may wait without any process waiting for it.
     pub sees_calls: bool,
 }
 
@@ -186,7 +186,7 @@ impl Streams {
     }
 
     /// Start of the last stream of a load that began at `from`. Streams often start one after another: as long as the next one follows
-    /// within `within`, the load is incomplete. Returns `from` if this continues for `longest`: such a load has no complete state.
+    /// within `within`, the load is incomplete. Returns `from` if this lasts for `longest`: such a load has no complete state.
     pub fn complete_from(&self, from: Nanos, now: Nanos, within: Nanos, longest: Nanos) -> Nanos {
         let members = self.all.values().filter(|stream| stream.belongs_to_load(now));
         let mut began: Vec<Nanos> = members.map(|stream| stream.began.max(from)).collect();
@@ -214,7 +214,7 @@ impl Streams {
         })
     }
 
-    /// A description of a stream that was not served for longer than `longest_s`, in seconds; `None` if there is none.
+    /// A description of a stream that was not served for longer than its `longest_s`, in seconds; `None` if there is none.
     fn unserved(&self, now: Nanos, longest_s: impl Fn(&Waiting) -> f64) -> Option<String> {
         self.waiting().find_map(|(stream, waiting)| {
             let waits_s = (now - waiting.since).as_secs_f64();

@@ -42,7 +42,7 @@ fn here() -> Point {
     observe::similarity::NOWHERE.map(|_| 2.0)
 }
 
-/// The arm that it recalls for the present load, and the arms that it blocks.
+/// The arm that it recalls for the current load, and the arms that it blocks.
 fn recalls(stretches: &[Stretch]) -> (Option<String>, Vec<String>) {
     let mut controller = knowing(stretches);
     let recalled = controller.recall(&here()).map(|arm| controller.arms[arm].setting.to_string());
@@ -278,7 +278,7 @@ fn a_load_without_read_ahead_keeps_the_active_one_for_the_next_load() {
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq")));
 }
 
-/// A past load of an hour that is like the present one, and ended under this arm.
+/// A past load of an hour that is similar to the current one and ended under this arm.
 fn past_load(controller: &TwinController, arm: usize) -> PastLoad {
     let arms = controller.arms.len();
     let (trying, blocked_until) = (Trying::new(arms, controller.original), vec![Nanos::ZERO; arms]);
@@ -338,7 +338,7 @@ fn a_speculative_read_ahead_is_active_before_files_are_opened() {
     }
     let decision = controller.begin_load(Nanos::ZERO, Nanos::ZERO);
     assert!(decision.why.ends_with("back to deadline read_ahead_kb=1024"), "{}", decision.why);
-    // Measurements were against it: it is not chosen again.
+    // Measurements were against it, so it is not chosen again.
     controller.change_to(Nanos::ZERO, controller.original, String::new());
     controller.read_ahead_change = None;
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none());

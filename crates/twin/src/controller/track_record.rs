@@ -1,4 +1,4 @@
-//! The accuracy of earlier predictions, and corrections of new ones by it.
+//! The accuracy of earlier predictions, by which new ones are corrected.
 
 use std::collections::BTreeMap;
 
@@ -33,11 +33,11 @@ impl Errors {
 #[derive(Clone, Copy, Debug, Default)]
 struct OfScheduler {
     errors: Errors,
-    /// By how much gains were overestimated under this load; at least 0.
+    /// Overestimate of gains under this load; at least 0.
     bias: f64,
 }
 
-/// All predictions on a device that were verified.
+/// All verified predictions on a device.
 #[derive(Clone, Debug, Default)]
 pub struct TrackRecord {
     all: Errors,
@@ -50,7 +50,7 @@ impl TrackRecord {
         self.all.scale(PRIOR)
     }
 
-    /// A prediction with the error bar scaled by the accuracy of earlier ones for its scheduler, and if `is_biased` with the bias
+    /// A prediction with its error bar scaled by the accuracy of earlier ones for its scheduler, and if `is_biased` with the bias
     /// subtracted.
     pub fn corrected(&self, prediction: &Prediction, is_biased: bool) -> Prediction {
         let OfScheduler { errors, bias } = self.by_scheduler.get(prediction.setting.spec.name).copied().unwrap_or_default();
@@ -64,17 +64,17 @@ impl TrackRecord {
         self.all.note(z);
         let of = self.by_scheduler.entry(prediction.setting.spec.name).or_default();
         of.errors.note(z);
-        // An underestimate does not raise other predictions: its setting was tried.
+        // An underestimate does not raise other predictions, as its setting was tried.
         of.bias = (of.bias + prediction.gain - gain).max(0.0);
     }
 
-    /// Adds a prediction whose setting did harm before its gain could be measured.
+    /// Adds a prediction whose setting was harmful before its gain could be measured.
     pub fn note_harm(&mut self, prediction: &Prediction) {
         let least = prediction.gain - MAX_Z * prediction.error.max(TOLERANCE);
         self.note(prediction, least.min(0.0));
     }
 
-    /// Resets the bias at the start of a new load, for which the twin may be right.
+    /// Resets the bias at the start of a load, for which the twin may be right.
     pub fn begin_load(&mut self) {
         self.by_scheduler.values_mut().for_each(|of| of.bias = 0.0);
     }

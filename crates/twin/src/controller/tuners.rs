@@ -1,5 +1,5 @@
-//! The search controllers: `genetic`, `ioperf`, `random`, `bayes`. Settings are scored on the target or in the twin. If the target
-//! scores them, the twin can rank the first ones.
+//! The search controllers: `genetic`, `ioperf`, `random`, `bayes`. Settings are scored on the target or in the twin. If they are scored on
+//! the target, the twin can rank the first ones.
 
 use block::{Nanos, Tunable, Unit, tunables};
 use control::Controller;
@@ -84,16 +84,16 @@ block::words! {
 }
 
 block::words! {
-    /// What a search on the target begins with, after the original setting.
+    /// The initial settings of a search on the target, after the original setting.
     pub enum Seeds {
-        /// What is known to have served such a load, and the candidates as they are given.
+        /// The settings known to be good for such a load, then the candidates in their given order.
         Candidates = "candidates",
-        /// What the twin ranks best, of those and of a search in it.
+        /// The settings that the twin ranks best, among those and the results of a search in the twin.
         Twin = "twin",
     }
 }
 
-/// Queue tunables that are genes. Those of memory management affect every disk, so a search on one disk leaves them alone.
+/// Queue tunables that are genes. Those of memory management affect every disk, so a search on one disk does not change them.
 const HOST: &[&str] = &["nr_requests", "read_ahead_kb"];
 
 const FITNESS: Tunable = Tunable::one_of(Fitness::WORDS, "live")
@@ -116,7 +116,7 @@ const TRIALS: Tunable = Tunable::new(Unit::Count, 0..=100_000, 64).logarithmic()
 );
 
 tunables! {
-    /// What can be set of every search.
+    /// The tunables of every search.
     struct Common {
         child_ms: Nanos = CHILD,
         trials: u32 = TRIALS,
@@ -127,7 +127,7 @@ tunables! {
 }
 
 tunables! {
-    /// What can be set of the genetic library.
+    /// The tunables of the genetic library.
     struct OfGenetic {
         /// Children of a generation, which live one after the other.
         children: u32 = Tunable::new(Unit::Count, 4..=256, 8).logarithmic(),
@@ -146,7 +146,7 @@ impl OfGenetic {
 }
 
 tunables! {
-    /// What can be set of `IOPerf`.
+    /// The tunables of `IOPerf`.
     struct OfIoperf {
         /// Individuals that survive a generation.
         population: u32 = Tunable::new(Unit::Count, 4..=1_000, ioperf::POPULATION as i64).logarithmic(),

@@ -13,7 +13,7 @@ use super::{TwinController, WINDOW, percent};
 
 /// Minimum and maximum time over which a change is judged, in seconds.
 const JUDGED_S: (f64, f64) = (2.0, 8.0);
-/// Buckets per jackknife block: a second, or more where there would be more than `MAX_BLOCKS` blocks.
+/// Buckets per jackknife block: a second, or more if there would be more than `MAX_BLOCKS` blocks.
 const BLOCK: usize = 2;
 const MAX_BLOCKS: usize = 30;
 
@@ -35,14 +35,14 @@ impl TwinController {
         let count = scores.len() as f64;
         let mean = scores.iter().sum::<f64>() / count;
         let squares: f64 = scores.iter().map(|score| (score - mean).powi(2)).sum();
-        // With a single block, the coefficient of variation of response times is taken to be 1.
+        // With a single block, a coefficient of variation of response times of 1 is assumed.
         let requests: u64 = buckets.iter().map(|bucket| bucket.requests).sum();
         let variance = if scores.len() < 2 { 1.0 / requests.max(1) as f64 } else { (count - 1.0) / count * squares };
         let scored = Scored::of(whole, depth(buckets.iter().copied()), tags);
         whole.is_finite().then_some(Measured { scored, variance })
     }
 
-    /// Decides by measured scores: back to a setting that did significantly better, or keeps the active one while it is being verified.
+    /// Decides by measured scores: back to a setting with a significantly better score, or keeps the active one while it is being verified.
     /// `None` if a forecast may decide.
     pub(super) fn compare(&mut self, now: Nanos, tags: u32) -> Option<Decision> {
         if let Some(change) = self.read_ahead_change
@@ -58,7 +58,7 @@ impl TwinController {
         let measured = self.measure(now, tags);
         let latest = measured.or(self.arms[self.active].measured);
         for arm in 0..self.arms.len() {
-            // Arms that measurements cannot distinguish from the active one have its score.
+            // Arms that measurements cannot distinguish from the active one get its score.
             if arm == self.active || !self.is_comparable_to(&self.arms[arm]) {
                 self.arms[arm].measured = latest;
             }
@@ -99,7 +99,7 @@ impl TwinController {
             self.arms[pending.from].setting,
             percent(pending.prediction.gain)
         );
-        // A gain far below the prediction calls for another forecast.
+        // A gain far below the prediction requires another forecast.
         let is_less = gain > 0.0 && gain + error < pending.prediction.sure_gain();
         if gain > CRITICAL_VALUE * error || is_less || seconds >= JUDGED_S.1 {
             self.track_record.note(&pending.prediction, gain);
@@ -110,7 +110,7 @@ impl TwinController {
         Some(Decision::keep(format!("{} is {result}: not significant yet", self.setting())))
     }
 
-    /// Notes that the change that was being verified did harm.
+    /// Records that the change that was being verified was harmful.
     pub(super) fn note_harm(&mut self) {
         if let Some(pending) = self.phase.take_pending() {
             self.track_record.note_harm(&pending.prediction);

@@ -27,7 +27,7 @@ const ENOUGH_S: f64 = 20.0;
 /// Busy time over which a change is judged, and the settling time before it, in which earlier requests are served; in seconds.
 const JUDGED_S: f64 = 10.0;
 const SETTLES_S: f64 = 2.0;
-/// A load counts as another one if its rate, sizes or share of reads differ by this factor.
+/// A load counts as a different one if its rate, sizes or fraction of reads differ by this factor.
 const ANOTHER: f64 = 1.5;
 /// CPU time per simulated request in nanoseconds, including the construction of devices and loads.
 const REQUEST_NS: f64 = 3_000.0;
@@ -36,9 +36,9 @@ const MAX_SAVED_NS: f64 = 8e9;
 
 /// State of the controller.
 enum State {
-    /// Samples counters; there are too few yet.
+    /// Samples counters, too few so far.
     Sampling,
-    /// Moves hypotheses towards the counters, a round at a time.
+    /// Moves hypotheses towards the counters, one round per window.
     Drawing(Box<Reasoning>),
     /// Has decided for the load with these counters.
     Decided(Counted),
@@ -73,7 +73,7 @@ pub struct ByCounters {
 }
 
 impl ByCounters {
-    /// Chooses among the candidates of the brief, with this budget in thousandths of a core. The bank starts full, so that the first
+    /// Chooses among the candidates of the input, with a CPU budget in thousandths of a core. The bank starts full, so that the first
     /// decision is made as soon as there are enough samples.
     pub fn new(brief: &ControllerInput, known: &Known, budget_permille: i64) -> ByCounters {
         ByCounters {
@@ -94,7 +94,7 @@ impl ByCounters {
     }
 
     fn score(&self, counted: &Counted) -> f64 {
-        // Counters do not tell streams apart, so fairness is constant.
+        // Counters do not distinguish streams, so fairness is constant.
         merit::score(&self.brief.preference, 1e6 * counted.mb_per_s(), counted.response().as_secs_f64(), 1.0)
     }
 
@@ -188,7 +188,7 @@ impl ByCounters {
         Decision::set(trial.before, why)
     }
 
-    /// Starts over if the load has changed.
+    /// Restarts sampling if the load has changed.
     fn detect_other_load(&mut self, counted: Counted) -> Decision {
         let now = self.current_counters();
         match now.filter(|now| now.busy_s >= ENOUGH_S && is_another(now, &counted)) {
@@ -238,7 +238,7 @@ impl Controller for ByCounters {
     fn decide(&mut self, window: &Window, _plant: &dyn Target) -> Decision {
         self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(MAX_SAVED_NS);
         if self.active.as_ref() != Some(&*window.setting) {
-            // The controller changed it a window ago, or it was changed externally.
+            // The controller changed it one window ago, or it was changed externally.
             self.active = Some((*window.setting).clone());
             let state = std::mem::replace(&mut self.state, State::Sampling);
             self.restart();

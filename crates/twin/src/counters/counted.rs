@@ -14,7 +14,7 @@ const MIN_S: f64 = 2.0;
 pub struct Side {
     /// Requests per second, after merging.
     pub requests_per_s: f64,
-    /// Share of the issued requests that were merged into others.
+    /// Fraction of the issued requests that were merged into others.
     pub merged_share: f64,
     /// Mean size in bytes, after merging.
     pub mean_bytes: f64,
@@ -58,13 +58,13 @@ pub struct Counted {
     pub write: Side,
     /// Flushes of the write cache per second.
     pub flushes_per_s: f64,
-    /// Share of the busy time with any request in flight.
+    /// Fraction of the busy time with any request in flight.
     pub busy_share: f64,
     /// Relative standard deviation of requests per second across samples.
     pub varies: f64,
 }
 
-/// The device was hardly busy.
+/// The device was hardly busy, so there are too few requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TooFew {
     /// Busy time, in seconds.
@@ -81,7 +81,7 @@ impl fmt::Display for TooFew {
 }
 
 impl Counted {
-    /// The busy intervals of consecutive samples.
+    /// The counters over the busy intervals between consecutive samples.
     ///
     /// # Errors
     /// The device was hardly busy.
@@ -110,7 +110,7 @@ impl Counted {
         })
     }
 
-    /// The whole interval between two samples, busy or not.
+    /// The counters over the whole interval between two samples, busy or not.
     pub(super) fn between(earlier: &Sample, later: &Sample) -> Counted {
         let rates = later.since(earlier);
         let seconds = rates.lasts.as_secs_f64();
@@ -155,7 +155,7 @@ impl Counted {
     }
 }
 
-/// Mean over intervals, each with its length in seconds.
+/// Means over intervals, each with its length in seconds.
 fn side(rates: &[(Rate, f64)]) -> Side {
     let whole: f64 = rates.iter().map(|(_, seconds)| seconds).sum();
     let requests = |(rate, seconds): &(Rate, f64)| rate.requests_per_s * seconds;
@@ -167,7 +167,7 @@ fn side(rates: &[(Rate, f64)]) -> Side {
     let response = |rate: &Rate| rate.mean_response.map_or(0.0, Nanos::as_secs_f64);
     let of_each = |of: &dyn Fn(&Rate) -> f64| rates.iter().map(|one| requests(one) * of(&one.0)).sum::<f64>() / all;
     let (per_s, response_s) = (all / whole, of_each(&response));
-    // Standard error of the mean of these samples; fewer than three show no variation.
+    // Standard error of the mean of these samples; 0 with fewer than three, which show no variation.
     let error = |square: f64, mean: f64| if rates.len() < 3 { 0.0 } else { (square / rates.len() as f64).sqrt() / mean.max(1e-12) };
     let rate_square = rates.iter().map(|(rate, seconds)| (rate.requests_per_s - per_s).powi(2) * seconds).sum::<f64>() / whole;
     let response_square = of_each(&|rate| (response(rate) - response_s).powi(2));

@@ -1,5 +1,5 @@
-//! Counts events as the kernel counts requests (Linux `block/blk-mq.c`, `block/genhd.c`): from when they have room in the queue, so waits
-//! for room are in no counter.
+//! Counts events as the kernel counts requests (Linux `block/blk-mq.c`, `block/genhd.c`): from the time at which they have room in the
+//! queue, so that no counter includes waits for room.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ pub struct Counter {
     counted: Sample,
     max_sectors: u32,
     last: Nanos,
-    /// The last completed request, as known so far: merged parts complete together and are reported one after the other.
+    /// The last completed request as known so far: merged parts complete together and are reported one after the other.
     open: Option<Open>,
-    /// Requests in flight that waited for room, and the time when they got it.
+    /// Requests in flight that had to wait for room, and the time at which they got it.
     had_to_wait: BTreeMap<(StreamId, u64, Nanos), Nanos>,
 }
 
-/// A request that may have further parts to report.
+/// A completed request of which further parts may be reported.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     op: Op,
@@ -47,7 +47,7 @@ impl Counter {
     pub fn event(&mut self, event: &Event) {
         match *event {
             Event::Queued(request) => {
-                // A request is reported once it has room.
+                // A request is reported when it has room.
                 if self.last > request.arrival {
                     self.had_to_wait.insert((request.stream, request.lba, request.arrival), self.last);
                 }
@@ -114,7 +114,7 @@ impl Counter {
 }
 
 impl Open {
-    /// Whether the other is another part of the same request.
+    /// Whether `part` is another part of the same request.
     fn takes(&self, part: &Open) -> bool {
         (self.op, self.dispatched, self.at) == (part.op, part.dispatched, part.at)
             && (part.from == self.end || part.end == self.from)

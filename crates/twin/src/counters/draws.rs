@@ -1,4 +1,4 @@
-//! Draws from a prior as points of the unit cube: points close to each other are similar, so a good one can be improved by small moves.
+//! Draws from a prior as points of the unit cube: nearby points are similar, so a good one can be improved by small moves.
 
 use block::scramble::scramble;
 
@@ -40,7 +40,7 @@ impl Point {
         Point((0..dimensions).map(|_| random.unit()).collect())
     }
 
-    /// A Metropolis proposal: some coordinates are shifted, a few drawn again. It is symmetric.
+    /// A Metropolis proposal: some coordinates are shifted, a few drawn again. Proposals are symmetric.
     pub fn moved(&self, random: &mut Random) -> Point {
         const MOVED: f64 = 0.25;
         const REDRAWN: f64 = 0.05;
@@ -83,7 +83,7 @@ impl Reader<'_> {
         self.unit() < probability
     }
 
-    /// A log-uniform value between these.
+    /// A log-uniform value in this range.
     pub fn scaled(&mut self, least: f64, most: f64) -> f64 {
         least * (most / least).powf(self.unit())
     }

@@ -1,8 +1,8 @@
 //! Hypotheses that reproduce the counters.
 //!
 //! They are drawn from the prior, and moved in rounds: each round increases the weight of the counters, resamples the hypotheses by how
-//! well they match, and moves all by steps that preserve the distribution (Del Moral, Doucet, Jasra: Sequential Monte Carlo samplers, J. R.
-//! Statist. Soc. B 68, 2006). All randomness comes from a seed.
+//! well they match, and moves all of them by steps that preserve the distribution (Del Moral, Doucet, Jasra: Sequential Monte Carlo
+//! samplers, J. R. Statist. Soc. B 68, 2006). All randomness is derived from a seed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,31 +23,31 @@ use crate::trial::{TrialLength, TrialResult};
 
 /// Number of hypotheses.
 const MANY: usize = 144;
-/// Maximum number of rounds until the counters have their full weight, the first included; then the rounds that separate copies.
+/// Maximum number of rounds until the counters have full weight, including the first; then the number of rounds that separate copies.
 const MAX_ROUNDS: usize = 10;
 const LAST_ROUNDS: usize = 3;
-/// A round increases the weight until the effective sample size is this share of the hypotheses.
+/// A round increases the weight until the effective sample size is this fraction of the hypotheses.
 const COUNT: f64 = 0.5;
 /// Number of requests in a trial of a hypothesis.
 const COUNTED: f64 = 1_200.0;
-/// Bounds on the length of such a trial, in seconds.
+/// Bounds of the length of such a trial, in seconds.
 const LASTS_S: (f64, f64) = (0.05, 60.0);
 /// Number of hypotheses on which candidates are simulated.
 const KEPT: usize = 48;
 
-/// Allowed deviations: how closely a good model matches the counters of a real device, as no assumed device and load are exactly like real
-/// ones. Logarithms of rates, sizes and response times.
+/// Tolerated deviations: how closely a good model matches the counters of a real device, as no assumed device and load are exactly like
+/// real ones. Logarithms of rates, sizes and response times.
 const RATE_OFF: f64 = 0.12;
 const SIZE_OFF: f64 = 0.15;
 const RESPONSE_OFF: f64 = 0.2;
-/// Allowed deviations of shares.
+/// Tolerated deviations of fractions.
 const MERGED_OFF: f64 = 0.08;
 const BUSY_OFF: f64 = 0.12;
-/// Model errors have longer tails than a normal distribution: with that, small faults would let a few hypotheses displace all others. The
+/// Model errors have longer tails than a normal distribution, with which small faults would let a few hypotheses displace all others. The
 /// likelihood is Student's distribution with this number of degrees of freedom (Lange, Little, Taylor: Robust statistical modeling using
 /// the t distribution, J. Am. Statist. Assoc. 84, 1989).
 const FREEDOM: f64 = 4.0;
-/// Maximum median deviation of the hypotheses, in allowed deviations; beyond it none is close enough to the counters.
+/// Maximum median deviation of the hypotheses, in tolerated deviations; beyond it none is close enough to the counters.
 const UNLIKE: f64 = 2.0;
 
 /// No hypothesis is close enough to the counters.
@@ -55,7 +55,7 @@ const UNLIKE: f64 = 2.0;
 pub struct Unlike {
     /// Counters of the closest hypothesis.
     pub nearest: Counted,
-    /// The counters.
+    /// The observed counters.
     pub counted: Counted,
 }
 
@@ -81,7 +81,7 @@ struct Particle {
     seed: u64,
     /// Twice the negative log-likelihood of the counters, 0 for an exact match.
     off: f64,
-    /// Root mean square of its deviations, in allowed deviations.
+    /// Root mean square of its deviations, in tolerated deviations.
     deviates: f64,
     counted: Counted,
 }
@@ -231,13 +231,13 @@ impl Ensemble {
     }
 }
 
-/// The effective sample size, as a share (Kong, Liu, Wong: Sequential imputations, J. Am. Statist. Assoc. 89, 1994).
+/// The effective sample size, as a fraction (Kong, Liu, Wong: Sequential imputations, J. Am. Statist. Assoc. 89, 1994).
 fn counting(weights: &[f64]) -> f64 {
     let (sum, squares) = weights.iter().fold((0.0, 0.0), |(sum, squares), weight| (sum + weight, squares + weight * weight));
     sum * sum / squares.max(f64::MIN_POSITIVE) / weights.len() as f64
 }
 
-/// The counters of a hypothesis, and the number of simulated requests; `None` if it cannot be simulated.
+/// The counters under a hypothesis, and the number of simulated requests; `None` if it cannot be simulated.
 fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, active: &Setting) -> Option<(Counted, u64)> {
     let (device, load) = (hypothesis.profile(known).ok()?, hypothesis.load(counted));
     let per_s = counted.read.asked_per_s() + counted.write.asked_per_s();
@@ -257,7 +257,7 @@ fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, active
     (until > first.at).then(|| (Counted::between(&first, &counter.sample(until)), requests))
 }
 
-/// The deviations of the counters, in allowed deviations.
+/// The deviations of the counters, in tolerated deviations.
 fn features(counted: &Counted, is: &Counted) -> Vec<f64> {
     let mut features = Vec::new();
     let ln = |is: f64, was: f64| (is.max(1e-12) / was.max(1e-12)).ln();

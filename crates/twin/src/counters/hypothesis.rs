@@ -1,4 +1,4 @@
-//! A load and a device that may have such counters: the streams match the counted rates, and everything else is drawn from a prior.
+//! A load and a device that may have these counters: the streams match the counted rates, and everything else is drawn from a prior.
 
 mod device;
 mod groups;
@@ -20,16 +20,16 @@ pub(super) const DIMENSIONS: usize = device::DIMENSIONS + groups::DIMENSIONS;
 /// Approximate number of requests of a load before its streams repeat.
 const OF_A_LOAD: usize = 2_000;
 
-/// Properties of a device from sysfs.
+/// Properties of a device known from sysfs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
     /// Queue limits and capacity.
     pub bounds: Bounds,
     /// Whether the kernel reports a rotational disk; `None` if unknown. Often wrong in virtual machines and for USB.
     pub rotational: Option<bool>,
-    /// Its queue depth; `None` if not known.
+    /// Its queue depth; `None` if unknown.
     pub depth: Option<u32>,
-    /// Whether it has a volatile write cache; `None` if not known.
+    /// Whether it has a volatile write cache; `None` if unknown.
     pub write_cache: Option<bool>,
 }
 
@@ -73,19 +73,19 @@ impl Hypothesis {
         self.groups.iter().map(|group| group.streams).sum()
     }
 
-    /// Share of the request rate in groups with this property.
+    /// Fraction of the request rate in groups with this property.
     fn share(&self, of: impl Fn(&Group) -> bool) -> f64 {
         let all: f64 = self.groups.iter().map(|group| group.per_s).sum();
         // `sum` of nothing would be -0.0.
         self.groups.iter().filter(|group| of(group)).fold(0.0, |sum, group| sum + group.per_s) / all.max(1e-9)
     }
 
-    /// Share of requests in sequential runs.
+    /// Fraction of requests in sequential runs.
     pub fn in_order(&self) -> f64 {
         self.share(|group| group.run > 1)
     }
 
-    /// Share of requests in closed streams.
+    /// Fraction of requests in closed streams.
     pub fn waits(&self) -> f64 {
         self.share(|group| group.pace != Pace::Open)
     }

@@ -16,18 +16,18 @@ use crate::trial::{REQUESTS, TrialLength, TrialResult};
 
 /// Bounds on the length of a trial, in seconds.
 const LASTS_S: (f64, f64) = (0.2, 40.0);
-/// The sampling error of a gain. The model error is [`GAIN_ERROR`], as of a twin without replay error.
+/// Sampling error of a gain. The model error is [`GAIN_ERROR`], as of a twin without replay error.
 const MIN_ERROR: f64 = 0.02;
-/// Factor from the spread of the hypotheses to the error: accepted hypotheses are more alike than all with such counters. With it, 94% of
-/// the gains of requests are within two errors, and 97% of those of processes. From the world for choices:
-/// `seekwise-lab counters --quick --seed 2 --seeds 2 --build-world`.
+/// Factor from the spread of the hypotheses to the error: accepted hypotheses are more alike than all that have these counters. With it,
+/// 94% of the gains of requests are within two errors, and 97% of those of processes. From the world for choices: `seekwise-lab counters
+/// --quick --seed 2 --seeds 2 --build-world`.
 const WIDER: f64 = 1.7;
-/// A candidate counts as starving if more than this share of the hypotheses say so.
+/// A candidate counts as starving if it starves a stream under more than this fraction of the hypotheses.
 const MAY_STARVE: f64 = 0.05;
 /// The error bar reaches at least down to this quantile of the hypotheses' gains.
 const MAY_LOSE: f64 = 0.1;
 
-/// Judges candidates by an ensemble.
+/// Evaluates candidates by an ensemble.
 pub struct Judges<'a> {
     /// The counters.
     pub counted: &'a Counted,
@@ -64,7 +64,7 @@ struct Outcome {
 }
 
 impl Judges<'_> {
-    /// Tries all candidates on the accepted hypotheses, on all cores.
+    /// Simulates all candidates on the accepted hypotheses, on all cores.
     ///
     /// # Errors
     /// No hypothesis is close enough to the counters.
@@ -136,7 +136,7 @@ fn prediction(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
     let gain = mean(|one| one.gain);
     let spread = (outcomes.iter().map(|one| (one.gain - gain).powi(2)).sum::<f64>() / count).sqrt();
     let gains = sorted(|one| one.gain);
-    // A few hypotheses with large losses weigh more than the standard deviation says: gain minus error is at most their 10% quantile.
+    // A few hypotheses with large losses count for more than in the standard deviation: gain minus error is at most their 10% quantile.
     let low = gain - gains[(MAY_LOSE * (gains.len() - 1) as f64) as usize];
     let bounds = sorted(|one| one.wait_ratio);
     let starving = bounds[((1.0 - MAY_STARVE) * (bounds.len() - 1) as f64) as usize];

@@ -1,7 +1,7 @@
-//! Predictions from counters alone, where single requests cannot be observed.
+//! Predictions from counters alone, if single requests cannot be observed.
 //!
 //! ```text
-//! samples ─▶ Counted: rates, sizes, merges, times ─┐  compared with what each would have counted
+//! samples ─▶ Counted: rates, sizes, merges, times ─┐  compared with the counters under each hypothesis
 //! sysfs ───▶ Known: kind, size, depth ─────────────┤
 //!                                                  ▼
 //!   prior ─▶ hypotheses: streams, order, places, pace, device ─▶ those that reproduce the counters ─▶ every candidate ─▶ predictions
@@ -10,8 +10,8 @@
 //! Counters show neither the access pattern, nor the number of streams, nor whether these wait for completions. Many loads on many devices
 //! have the same counters, and their best settings differ. So no load is inferred: hypotheses are drawn, each is simulated under the active
 //! setting and counted as by the kernel, and those close to the counters are accepted (approximate Bayesian computation; Sisson, Fan,
-//! Tanaka: Sequential Monte Carlo without likelihoods, PNAS 104, 2007). Every candidate is simulated on all accepted ones. Its prediction
-//! is the mean, and its error covers their spread.
+//! Tanaka: Sequential Monte Carlo without likelihoods, PNAS 104, 2007). Every candidate is simulated on all accepted hypotheses. Its
+//! prediction is the mean, and its error covers their spread.
 
 mod controller;
 mod counted;

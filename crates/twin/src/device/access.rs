@@ -4,7 +4,7 @@ use block::Op;
 
 use crate::ObservedRequest;
 
-/// Number of earlier accesses that count as recent: more than a drive has segments, and few enough to search.
+/// Number of earlier accesses that count as recent: more than the segments of a drive, and few enough to search.
 const RECENT: usize = 64;
 /// A read may be a cache hit if it starts within this number of sectors of a recent access: read-ahead of 1 MiB.
 const NEAR: u64 = 2_048;
@@ -18,31 +18,32 @@ pub struct Access {
     pub sectors: u64,
     /// Whether it writes.
     pub write: bool,
-    /// When it was queued, in nanoseconds; for merged requests the earliest.
+    /// Arrival time in nanoseconds; the earliest for merged requests.
     pub arrival: u64,
-    /// When it was dispatched, in nanoseconds.
+    /// Dispatch time in nanoseconds.
     pub dispatched: u64,
-    /// When it completed, in nanoseconds.
+    /// Completion time in nanoseconds.
     pub completed: u64,
-    /// The last flush that was issued before this access was dispatched, and after the previous dispatch; `None` without one.
+    /// The last flush issued between the previous dispatch and this one; `None` if there is none.
     pub flush: Option<Flush>,
     /// Number of other accesses in flight when it was dispatched.
     pub others: u32,
-    /// The access that completed just before it: end sector, completion in nanoseconds, and whether it was a write. `None` for the first.
+    /// The access that completed just before it: end sector, completion time in nanoseconds, and whether it was a write; `None` for the
+    /// first.
     pub before: Option<(u64, u64, bool)>,
-    /// Distance back to the latest access of the same direction that ends where this one starts; 1 is the previous one. `None` if it is not
-    /// recent.
+    /// Distance back to the latest access of the same direction that ends where this one starts; 1 is the previous one. `None` if there is
+    /// no recent one.
     pub follows: Option<usize>,
-    /// Whether it may be a cache hit: a recent access was there, or just before.
+    /// Whether it may be a cache hit: a recent access was at or just before its position.
     pub may_hit: bool,
 }
 
 /// A flush of the write cache. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flush {
-    /// When it was issued.
+    /// Issue time.
     pub asked: u64,
-    /// When it completed.
+    /// Completion time.
     pub completed: u64,
 }
 
@@ -59,7 +60,7 @@ impl Access {
         self.lba + self.sectors
     }
 
-    /// Service time in ms, as of a device that serves one access at a time.
+    /// Service time in ms of a device that serves one access at a time: from the previous completion or the dispatch, whichever is later.
     pub fn service_ms(&self) -> f64 {
         let from = self.before.map_or(self.dispatched, |(_, at, _)| at.max(self.dispatched));
         (self.completed - from.min(self.completed)) as f64 / 1e6
@@ -71,7 +72,7 @@ impl Access {
     }
 }
 
-/// The accesses of these requests in order of completion, with their flushes. Discards are left out.
+/// The accesses of these requests in order of completion, with their flushes. Discards are omitted.
 pub fn accesses(seen: &[ObservedRequest]) -> Vec<Access> {
     let timed =
         |seen: &&ObservedRequest| seen.request.op != Op::Discard && seen.request.sectors > 0 && seen.completed >= seen.dispatched;
@@ -134,7 +135,7 @@ fn set_context(all: &mut [Access]) {
     look_back(all);
 }
 
-/// Sets the number of others in flight.
+/// Sets the number of other accesses in flight.
 fn count_others(all: &mut [Access]) {
     let mut by_dispatch: Vec<usize> = (0..all.len()).collect();
     by_dispatch.sort_by_key(|&index| (all[index].dispatched, index));

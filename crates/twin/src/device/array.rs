@@ -1,4 +1,4 @@
-//! Fits an array of disks, in case the accesses are beyond a single arm.
+//! Fits an array of disks, if a single arm could not have served the accesses.
 //!
 //! Each candidate is an array of disks like the estimated one. Replays of the accesses choose the best, unless it is not clearly better
 //! than a single disk.
@@ -17,14 +17,14 @@ use super::findings::Finding;
 use super::refine::{distance_before, distance_of, refine};
 use super::{hdd, members};
 
-/// Minimum share of accesses with others in flight: without overlap an array behaves like a disk.
+/// Minimum fraction of accesses with others in flight: without overlap an array behaves like a disk.
 const QUEUED: f64 = 0.1;
-/// An array is accepted if its error is below this factor times a single disk's.
+/// An array is accepted if its error is below this factor times that of a single disk.
 const CLEARLY: f64 = 0.85;
-/// An array whose error exceeds a single disk's by this factor before refinement is dropped. Also the penalty for disks that were never
-/// sold.
+/// An array whose error exceeds that of a single disk by this factor before refinement is dropped. Also the penalty for disks that were
+/// never sold.
 const NEARLY: f64 = 1.3;
-/// Number of best shapes, besides the best of each level, whose disks are estimated again from the accesses of each member.
+/// Number of best shapes, besides the best one of each level, whose disks are estimated again from the accesses of each member.
 const BY_DISKS: usize = 3;
 /// Usual levels and numbers of disks.
 const SHAPES: &[(u32, usize)] = &[(0, 2), (0, 4), (0, 8), (1, 2), (10, 4), (5, 3), (5, 5)];
@@ -41,7 +41,7 @@ pub struct Array {
     distance: f64,
 }
 
-/// The array with the least replay error; `None` if hardly any accesses overlap. `disk`: the estimate as a single disk.
+/// The array with the lowest replay error; `None` if hardly any accesses overlap. `disk`: the estimate as a single disk.
 pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
     let queued = accesses.iter().filter(|access| access.others > 0).count();
     if (queued as f64) < QUEUED * accesses.len() as f64 {
@@ -58,7 +58,7 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
     });
     let mut judged: Vec<Array> = judged.collect();
     judged.sort_by(|a, b| a.distance.total_cmp(&b.distance));
-    // That estimate took the array for a single disk, so with it the right level may have the largest error.
+    // The estimate took the array for a single disk, so with it the right level may have the largest error.
     let (mut levels, mut kept) = (BTreeSet::new(), 0);
     judged.retain(|array| {
         kept += 1;
@@ -72,7 +72,7 @@ impl Array {
     /// An array of this level and number of disks, with the disk's capacity; `None` if the layout is impossible.
     pub fn of(disk: &hdd::Estimate, number: u32, disks: usize, unit: u64, accesses: usize) -> Option<Array> {
         let level = level(number)?;
-        // The ratio of an array's capacity to its members' gives the size of a member.
+        // The ratio between an array's capacity and its members' gives the size of a member.
         let whole = ArrayLayout::new(level, disks, unit, 1 << 30).ok()?;
         let share = (1u64 << 30) as f64 / whole.capacity() as f64;
         let member = (disk.capacity() as f64 * share).ceil() as u64 + 2 * unit;
@@ -119,8 +119,7 @@ impl Array {
         (self.judged() < CLEARLY * of_single && !self.is_contradicted_by_early_accesses(single, accesses)).then_some(self)
     }
 
-    /// Whether early accesses contradict the array: it can imitate streams that interfere on one disk, but not each of them
-    /// alone.
+    /// Whether early accesses contradict the array: it can imitate streams that interfere on one disk, but not each of them alone.
     fn is_contradicted_by_early_accesses(&self, single: &hdd::Estimate, accesses: &[Access]) -> bool {
         let of_array = distance_before(accesses, |at_once| self.build(Some(at_once)));
         let of_single = distance_before(accesses, |at_once| single.build(Some(at_once)));

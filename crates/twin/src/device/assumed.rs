@@ -7,13 +7,13 @@ use sim::profile::{DeviceProfile, ProfileError};
 use super::array::Array;
 use super::{flash, hdd};
 
-/// Sectors of a stripe unit of an assumed array: 64 KiB.
+/// Stripe unit of an assumed array in sectors: 64 KiB.
 const UNIT: u64 = 128;
 
 /// A hypothetical device.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AssumedDevice {
-    /// Platters and an arm, or an array of such disks.
+    /// A hard disk, or an array of hard disks.
     Disk(AssumedDisk),
     /// Flash.
     Flash(AssumedFlash),
@@ -22,19 +22,19 @@ pub enum AssumedDevice {
 /// A hard disk. Seek times include the command overhead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AssumedDisk {
-    /// Time of a turn, in ms.
+    /// Rotation time, in ms.
     pub turn_ms: f64,
     /// Seek time over 0.5% of the stroke, in ms.
     pub short_ms: f64,
     /// Seek time over half of the stroke, in ms.
     pub long_ms: f64,
-    /// Factor on the media rate of a usual disk of its size.
+    /// Factor on the media rate of a default disk of its size.
     pub faster: f64,
     /// Command overhead, in ms.
     pub overhead_ms: f64,
     /// Number of cache segments.
     pub segments: u32,
-    /// Whether it reports writes early.
+    /// Whether it reports writes before they reach the media.
     pub write_cache: bool,
     /// Queue depth.
     pub depth: u32,
@@ -57,7 +57,7 @@ pub struct AssumedFlash {
     pub dies: u32,
     /// Write buffer in pages; 0 for none.
     pub buffer_pages: u32,
-    /// Whether its link is faster than SATA's.
+    /// Whether its link is faster than SATA.
     pub is_on_pcie: bool,
     /// Queue depth.
     pub depth: u32,

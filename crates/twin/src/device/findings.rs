@@ -26,18 +26,18 @@ pub struct Finding {
 const USUAL: &str = "not told by these requests: what is usual";
 
 impl Finding {
-    /// A number based on this many accesses; 0 for the prior.
+    /// A number based on `accesses` accesses; 0 for the prior.
     pub fn number(name: &'static str, value: f64, unit: &'static str, uncertainty: f64, accesses: usize) -> Finding {
         let uncertainty = (accesses > 0).then_some(uncertainty);
         Finding { name, value: digits(value), number: Some(value), unit, uncertainty, accesses, source: USUAL }
     }
 
-    /// A choice based on this many accesses; 0 for the prior.
+    /// A choice based on `accesses` accesses; 0 for the prior.
     pub fn choice(name: &'static str, value: &str, accesses: usize) -> Finding {
         Finding { name, value: value.to_owned(), number: None, unit: "", uncertainty: None, accesses, source: USUAL }
     }
 
-    /// This finding, from a source other than accesses.
+    /// This finding with a source other than accesses.
     pub fn from(self, source: &'static str) -> Finding {
         Finding { source, ..self }
     }
@@ -54,7 +54,7 @@ impl Finding {
         text
     }
 
-    /// Whether it is based on any evidence, rather than on the prior alone.
+    /// Whether it is based on any evidence rather than on the prior alone.
     pub fn is_told(&self) -> bool {
         self.accesses > 0 || self.source != USUAL
     }
@@ -69,7 +69,7 @@ impl Finding {
     }
 }
 
-/// The number with four significant digits.
+/// The number with four significant digits, but at most three decimals.
 fn digits(value: f64) -> String {
     let decimals = (3.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 3.0) as usize;
     format!("{value:.decimals$}")

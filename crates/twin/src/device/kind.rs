@@ -1,13 +1,13 @@
-//! Tells flash from hard disks.
+//! Distinguishes flash from hard disks.
 
 use super::access::Access;
 use super::findings::Finding;
 
 /// Minimum number of accesses for an estimate.
 const MIN_COUNT: usize = 10;
-/// A disk's response time at the tenth percentile is not shorter: that of reads on a 15,000 rpm drive is 2 ms.
+/// Minimum response time of a disk at the tenth percentile; that of reads on a 15,000 rpm drive is 2 ms.
 const QUICKEST_ARM_MS: f64 = 1.0;
-/// Nor is its response time per read in flight, for reads that are far apart.
+/// Minimum response time of a disk per read in flight, for reads that are far apart.
 const QUICKEST_READ_MS: f64 = 1.0;
 /// Maximum rate of scattered writes of a disk, buffered or not.
 const MAX_WRITES_A_SECOND: f64 = 800.0;
@@ -31,7 +31,7 @@ pub struct Inferred {
     accesses: usize,
 }
 
-/// Flash if no disk is as fast; otherwise a hard disk.
+/// Flash if the accesses are too fast for a disk; otherwise a hard disk.
 pub fn of(accesses: &[Access]) -> Inferred {
     let far =
         |write: bool| accesses.iter().filter(move |access| access.write == write && !access.may_hit && access.before.is_some());
@@ -60,7 +60,7 @@ fn busy_s(accesses: &[Access]) -> f64 {
 }
 
 impl Inferred {
-    /// The other kind, based on the same accesses.
+    /// Another kind, based on the same accesses.
     pub fn instead(self, kind: Kind) -> Inferred {
         Inferred { kind, ..self }
     }

@@ -1,14 +1,14 @@
-//! Finds a limit on operations or bytes per second, as cloud volumes have it: a throughput plateau that is too regular for a device.
+//! Finds a limit on operations or bytes per second, as of cloud volumes: a throughput plateau that is too regular for a device.
 //!
 //! ```text
-//! accesses that waited ─▶ windows of accesses ─▶ windows in a row of one pace: plateau ─▶ slower than the device can be? ─▶ limit
-//!                                                                               └─ what was done above its rate before: credits
+//! accesses that waited ─▶ windows of accesses ─▶ consecutive windows of equal pace: plateau ─▶ slower than the device can be? ─▶ limit
+//!                                                                               └─ amount above its rate before: credits
 //! ```
 //!
-//! Service times of a device vary, and so does their sum; what a limit admits per window does not. A saturated device also has at least its
-//! throughput at queue depth 1: if it has less, something before it throttles. Two plateaus that look like a limit are excluded: a
-//! saturated link or flash, whose pace a lone request explains, and sequential reads on a hard disk. Writes alone prove nothing: a full
-//! write buffer has a plateau as well.
+//! Service times of a device vary, and so does their sum; the amount that a limit admits per window does not. A saturated device also has
+//! at least its throughput at queue depth 1: if it has less, something in front of it throttles. Two plateaus that look like a limit are
+//! excluded: a saturated link or flash, whose pace a single request in flight explains, and sequential reads on a hard disk. Writes alone
+//! are no evidence: a full write buffer also has a plateau.
 
 use std::sync::Arc;
 
@@ -19,26 +19,26 @@ use sim::profile::limited::LimitedProfile;
 use super::access::{Access, in_context};
 use super::findings::Finding;
 
-/// Accesses per window: the fewest with which a plateau shows; more are needed where service times vary more.
+/// Accesses per window: the minimum with which a plateau shows; more are needed if service times vary more.
 const WINDOWS: [usize; 3] = [16, 64, 256];
-/// Windows in a row that make a plateau, and the largest relative difference between their times.
+/// Number of consecutive windows of a plateau, and the maximum relative difference between their times.
 const LASTING: usize = 6;
 const LEVEL: f64 = 0.04;
-/// Relative distance from a plateau within which windows belong to it; the factor on its pace below which they are a burst; and the share
-/// of the other windows that must belong to it.
+/// Relative distance from a plateau within which windows belong to it; the factor on its pace below which they are a burst; and the
+/// fraction of the other windows that must belong to it.
 const NEAR: f64 = 0.03;
 const QUICKER: f64 = 0.9;
 const MOSTLY: f64 = 0.7;
 /// Sums of independent service times vary with the square root of their number; those at a limit vary by less than this fraction of that,
-/// or each interval varies by less than `EVEN` of the mean. No device does either.
+/// or each interval varies by less than `EVEN` of the mean. No device has either property.
 const LESS_THAN_CHANCE: f64 = 0.4;
 const EVEN: f64 = 0.02;
 /// Minimum number of accesses for an estimate.
 const MIN_COUNT: usize = 10;
-/// A lone read takes less than this fraction of its time at the limit.
+/// A read with no others in flight takes less than this fraction of its time at the limit.
 const QUICKER_ALONE: f64 = 0.7;
-/// With `MANY` others in flight any flash exceeds these rates of reads and of bytes, even with the first SATA generation and few dies. With
-/// one request in flight it exceeds `SLOWEST_ALONE_A_SECOND`.
+/// With `MANY` others in flight any flash device exceeds these rates of reads and of bytes, even with the first SATA generation and few
+/// dies. With one request in flight it exceeds `SLOWEST_ALONE_A_SECOND`.
 const SLOWEST_FLASH_A_SECOND: f64 = 4_000.0;
 const SLOWEST_FLASH_MB_S: f64 = 200.0;
 const MANY: u32 = 3;
@@ -46,18 +46,18 @@ const SLOWEST_ALONE_A_SECOND: f64 = 500.0;
 /// Small requests are below this fraction of the mean size, and take less than this multiple of the time of their bytes.
 const SMALL: f64 = 0.25;
 const WORTH: f64 = 2.0;
-/// An arm or a card takes longer than this for an access: cards of application class A1 read 1,500 pages a second (SD Association), 667 µs
-/// each.
+/// An access of an arm or a flash card takes longer than this: cards of application class A1 read 1,500 pages a second (SD Association),
+/// 667 µs each.
 const QUICKEST_CARD_NS: f64 = 500e3;
-/// Service time if it is unknown, and its maximum as a fraction of the interval at the limit.
+/// Service time if unknown, and its maximum as a fraction of the interval at the limit.
 const USUAL_SERVICE_NS: f64 = 100e3;
 const MAX_OF_INTERVAL: f64 = 0.5;
-/// Fewer credits than this are noise: what passes before the first window ends.
+/// Fewer credits than this are noise: the amount that passes before the first window ends.
 const MIN_CREDITS: f64 = 16.0;
-/// EBS and Azure count requests in pieces of 256 KiB.
+/// Size of the pieces in which EBS and Azure count requests.
 const PIECE_KIB: u32 = 256;
-/// With a single request size, operations and bytes cannot be separated. Above this size in sectors the limit is taken to be on bytes: the
-/// 3,000 operations and 125 MiB/s of EBS gp3 meet at 43 KiB.
+/// With a single request size, operations and bytes cannot be distinguished. Above this size in sectors the limit is taken to be on bytes:
+/// the 3,000 operations and 125 MiB/s of EBS gp3 meet at 43 KiB.
 const LARGE: f64 = 128.0;
 
 /// The quantity that is limited.
@@ -79,10 +79,10 @@ impl Counted {
     }
 }
 
-/// Consecutive accesses, each of which was queued when the one before it completed.
+/// Consecutive accesses, each of which was already queued when the previous one completed.
 #[derive(Debug)]
 struct Window {
-    /// Indices of the accesses. The interval that ends at one pays for the access before it.
+    /// Indices of the accesses. The interval that ends at an access pays for the previous one.
     accesses: Vec<usize>,
     ns: f64,
     cost: f64,
@@ -104,9 +104,9 @@ pub struct Limit {
     uncertainty: f64,
     accesses: usize,
     burst: Option<Burst>,
-    /// Least service time of the device behind the limit, in ns.
+    /// Minimum service time of the device behind the limit, in ns.
     service_ns: f64,
-    /// Largest number of requests in flight, those held back by the limit included.
+    /// Maximum number of requests in flight, including those held back by the limit.
     most: u32,
 }
 
@@ -118,7 +118,7 @@ struct Burst {
     accesses: usize,
 }
 
-/// The limit behind these accesses, which are in order of completion; `None` if they show none.
+/// The limit in front of the device, from accesses in order of completion; `None` if they show none.
 pub fn found(accesses: &[Access]) -> Option<Limit> {
     let kept = |at: &usize| accesses[*at].dispatched <= accesses[*at - 1].completed;
     let kept: Vec<usize> = (1..accesses.len()).filter(kept).collect();
@@ -152,7 +152,7 @@ fn windows(accesses: &[Access], kept: &[usize], counted: Counted, number: usize)
     kept.chunks_exact(number).map(window).collect()
 }
 
-/// Time since the previous access completed in ns, and that access's cost: it is paid for when the next one passes.
+/// Time since the previous access completed in ns, and that access's cost, which is paid when the next one passes.
 fn interval(accesses: &[Access], counted: Counted, at: usize) -> (f64, f64) {
     let before = &accesses[at - 1];
     ((accesses[at].completed - before.completed) as f64, counted.cost(before))
@@ -219,12 +219,12 @@ impl Limit {
     }
 }
 
-/// Least service time in ns of the device behind the limit, if no saturated device has this pace; `None` if one may.
+/// Minimum service time in ns of the device behind the limit, if no saturated device has this pace; `None` if one may.
 fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usize]) -> Option<f64> {
     let mut sizes: Vec<u64> = at_limit.iter().map(|&at| accesses[at].sectors).collect();
     let middle = sizes.len() / 2;
     let size = *sizes.select_nth_unstable(middle).1;
-    // After a pause the limit delays nothing.
+    // After a pause, the limit does not delay a request.
     let is_lone = |access: &&Access| {
         let paused = access.before.is_some_and(|(_, at, _)| (access.dispatched as f64) > at as f64 + pace * counted.cost(access));
         !access.write && access.others == 0 && !access.may_hit && paused && access.sectors >= size
@@ -259,12 +259,12 @@ fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usi
     .then_some(service_ns)
 }
 
-/// Whether small requests take no longer than their bytes do at this pace. On a device this slow each would take a time of its own:
-/// an arm has to move, and a card has to find and read a page.
+/// Whether small requests take no longer than their bytes do at this pace. On a device this slow each would take additional time: an arm
+/// must seek, and a card must find and read a page.
 fn is_by_bytes(accesses: &[Access], pace: f64, at_limit: &[usize]) -> bool {
     let bytes = |at: usize| Counted::Bytes.cost(&accesses[at]);
     let mean = at_limit.iter().map(|&at| bytes(at)).sum::<f64>() / at_limit.len().max(1) as f64;
-    // Measured from the previous completion to the next one, so that the order of service within that does not matter.
+    // Measured from the previous completion to the next one, so that the order of service in between does not matter.
     let is_small = |at: usize| !accesses[at].write && bytes(at) < SMALL * mean;
     let is_among_large = |at: usize| is_small(at) && !is_small(at - 1) && at + 1 < accesses.len() && !is_small(at + 1);
     let excess = |at: usize| {
@@ -305,12 +305,12 @@ fn burst(accesses: &[Access], counted: Counted, windows: &[Window], pace: f64, a
 }
 
 impl Limit {
-    /// The accesses as the device behind the limit received them: each is dispatched when the limit admits it.
+    /// The accesses as received by the device behind the limit: each is dispatched when the limit admits it.
     pub fn taken_off(&self, accesses: &[Access]) -> Vec<Access> {
         let mut behind = accesses.to_vec();
         let quickest = QUICKER * self.burst.map_or(self.pace, |burst| burst.pace);
         for window in self.windows.iter().filter(|window| window.pace() >= quickest) {
-            // Fits a line at the window's pace: the access that completed earliest relative to it had the shortest service.
+            // Fits a line at the window's pace: the access that completed earliest relative to it had the shortest service time.
             let (mut done, mut cost) = (0.0, 0.0);
             let places: Vec<(usize, f64, f64)> = window
                 .accesses
@@ -332,7 +332,7 @@ impl Limit {
         in_context(behind)
     }
 
-    /// Largest number of requests in flight, those held back by the limit included.
+    /// Maximum number of requests in flight, including those held back by the limit.
     pub fn most(&self) -> u32 {
         self.most
     }

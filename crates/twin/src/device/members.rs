@@ -12,8 +12,8 @@ use sim::device::{Completion, Device};
 use super::access::{Access, in_context};
 use super::replay;
 
-/// The accesses of all members, one after another, each in order of completion. When a member completed its part of an access is unknown:
-/// the completion of the whole access is used.
+/// The accesses of all members, one after another, each in order of completion. As the completion time of a member's part is unknown, that
+/// of the whole access is used.
 pub fn accesses(layout: ArrayLayout, accesses: &[Access]) -> Vec<Access> {
     let shared = Arc::new(Mutex::new(Shared { done_at: Nanos::ZERO, of: 0, parts: vec![Vec::new(); layout.members] }));
     let member = |number: usize| -> Box<dyn Device> {
@@ -57,7 +57,7 @@ struct Part {
 }
 
 struct Shared {
-    /// Completion and index of the access that is being submitted to the array.
+    /// Completion time and index of the access that is being submitted to the array.
     done_at: Nanos,
     of: usize,
     /// Parts by member.

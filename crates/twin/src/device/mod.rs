@@ -39,10 +39,11 @@ pub const MIN_ACCESSES: usize = 20;
 /// A live device is fitted to at most this number of its latest requests.
 pub(crate) const MAX_FITTED: usize = 4_000;
 
-/// Relative replay error up to which a single disk is accepted as such: about that of a randomly generated drive with a known queue depth.
+/// Relative replay error up to which a single disk is accepted without trying others: about that of a randomly generated drive with a known
+/// queue depth.
 const AS_IT_IS: f64 = 0.08;
 
-/// A device that shows no rotation is flash if the error of flash is below this factor times that of disks.
+/// A device without a visible rotation is flash if the error of flash is below this factor times that of disks.
 const CLEARLY_FLASH: f64 = 0.85;
 
 /// A device behind a limit is accepted if its replay error is below this factor times the error without a limit.
@@ -51,11 +52,11 @@ const CLEARLY: f64 = 0.7;
 /// Why no device could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FitError {
-    /// Too few requests: only this number of accesses.
+    /// Too few requests; only this number of accesses.
     TooFew(usize),
     /// A request ends beyond the device: its end, and the capacity, in sectors.
     Beyond(u64, u64),
-    /// The fitted parameters are no valid profile: a bug.
+    /// The fitted parameters are not a valid profile, which is a bug.
     NoProfile(String),
 }
 
@@ -87,8 +88,8 @@ pub struct Fitted {
 }
 
 impl Fitted {
-    /// The time of a turn, if completion times show it, so that a learning scheduler has found it, too, or soon will. `None` if they do
-    /// not, or the device does not rotate.
+    /// The rotation time, if completion times show it, so that a learning scheduler has also found it or soon will. `None` if they do not,
+    /// or if the device does not rotate.
     pub fn turn(&self) -> Option<Nanos> {
         self.turn
     }
@@ -99,8 +100,8 @@ impl Fitted {
     }
 }
 
-/// Fits a device to requests that it served, in any order. `capacity_sectors`: its size in 512-byte sectors; `None` takes the end of the last
-/// request.
+/// Fits a device to requests that it served, in any order. `capacity_sectors`: its size in 512-byte sectors; `None`: the end of the last
+/// sector accessed.
 ///
 /// ```
 /// use block::{Nanos, Op, Priority, Request};
@@ -121,16 +122,16 @@ impl Fitted {
 /// ```
 ///
 /// # Errors
-/// Too few requests, or one lies beyond the device.
+/// Too few requests, or one is beyond the device.
 pub fn fit(seen: &[ObservedRequest], capacity_sectors: Option<u64>) -> Result<Fitted, FitError> {
     let (accesses, capacity) = looked_at(seen, capacity_sectors)?;
     fitted(&accesses, capacity, capacity_sectors.is_some(), None)
 }
 
-/// Default share of a recording that a device is fitted to if the rest is used to judge the fit.
+/// Default fraction of a recording that a device is fitted to, if the rest is used to judge the fit.
 pub const JUDGED_SHARE: f64 = 0.5;
 
-/// Like [`fit`], with the residual error: a device fitted to the first `share` of the accesses is judged on the others.
+/// Like [`fit`], with the residual error: that of a device fitted to the first `share` of the accesses, judged on the others.
 ///
 /// # Errors
 /// As [`fit`].
@@ -156,10 +157,10 @@ fn looked_at(seen: &[ObservedRequest], capacity_sectors: Option<u64>) -> Result<
     Ok((accesses, capacity))
 }
 
-/// The residual error of a given profile on the accesses that [`fit_and_judge`] does not fit to.
+/// The residual error of a given profile on the accesses to which [`fit_and_judge`] does not fit.
 ///
 /// # Errors
-/// Too few requests, or one lies beyond the profile's device.
+/// Too few requests, or one is beyond the profile's device.
 pub fn judge(profile: &Profile, seen: &[ObservedRequest], share: f64) -> Result<Residual, FitError> {
     let accesses = access::accesses(seen);
     if accesses.len() < MIN_ACCESSES {
@@ -172,7 +173,7 @@ pub fn judge(profile: &Profile, seen: &[ObservedRequest], share: f64) -> Result<
     Ok(residual::judge(&*profile.device(), &accesses, fitted_to(accesses.len(), share)))
 }
 
-/// The number of accesses to fit to: at least one, and at least one remains to judge on.
+/// Number of accesses to fit to: at least one, leaving at least one to judge on.
 fn fitted_to(accesses: usize, share: f64) -> usize {
     ((accesses as f64 * share) as usize).clamp(1, accesses - 1)
 }
@@ -231,7 +232,7 @@ impl Served {
         let Ok(flash) = Served::by_flash(flash, kind.instead(kind::Kind::Flash).findings(capacity, is_known)) else {
             return Ok(disks);
         };
-        // Flash must be closer both on the latest accesses, to which both were refined, and on all.
+        // Flash must be closer both on the latest accesses, to which both were refined, and on all accesses.
         let is_flash =
             of_flash < CLEARLY_FLASH * of_disks && flash.off(accesses) < CLEARLY_FLASH * single.weighed(disks.off(accesses));
         Ok(if is_flash { flash } else { disks })

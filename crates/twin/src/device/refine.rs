@@ -1,4 +1,4 @@
-//! Refines an estimate by replays: steps in one parameter at a time, as long as one reduces the replay error.
+//! Refines an estimate by replays: changes one parameter at a time, as long as a change reduces the replay error.
 //!
 //! The error is per class, as in the calibration of profiles: the sorted response times of model and device are compared among similar
 //! accesses. So errors for reads cannot compensate those for writes, and chance (the position of the platter) matters less.
@@ -14,22 +14,22 @@ use super::replay::{self, Responses};
 pub const MOST: usize = 1_200;
 /// Minimum number of accesses for [`distance_before`].
 const MIN_BEFORE: usize = 100;
-/// Minimum relative gain of a step: less is noise.
+/// Minimum relative gain of a change: less is noise.
 const ENOUGH: f64 = 0.01;
-/// Step sizes, relative to what a move changes; and the maximum number of times that a successful step is repeated.
+/// Step sizes, relative to the changed parameter; and the maximum number of times that a successful step is repeated.
 const STEPS: [f64; 3] = [1.0, 0.3, 0.1];
 const AGAIN: usize = 3;
 
-/// The value times `1 + step`, or for a negative step divided by `1 - step`.
+/// The value times `1 + step`; for a negative step, the value divided by `1 - step`.
 pub fn scaled(value: f64, step: f64) -> f64 {
     if step > 0.0 { value * (1.0 + step) } else { value / (1.0 - step) }
 }
 
-/// A change of an estimate by a signed step; `None` if the result makes no sense.
+/// A change of an estimate by a signed step; `None` if the result is impossible.
 pub type Move<E> = fn(&E, f64) -> Option<E>;
 
-/// The estimate refined to the least replay error on these accesses, and that error. `build` makes its device with this queue depth; `None`
-/// if that is impossible.
+/// The estimate refined to the lowest replay error on these accesses, and that error. `build` builds its device with this queue depth;
+/// `None` if that is impossible.
 pub fn refine<E: Clone>(
     mut estimate: E,
     moves: &[Move<E>],
@@ -91,7 +91,7 @@ fn class(access: &Access) -> u8 {
     u8::from(access.write) + 2 * (after_write + 2 * (way + 4 * full))
 }
 
-/// Sum of the differences of sorted response times within classes, relative to the sum of the device's.
+/// Sum of the differences of sorted response times within classes, relative to the sum of the device's response times.
 fn distance(accesses: &[Access], classes: &[u8], responses: &Responses) -> f64 {
     let mut of_class: BTreeMap<u8, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     let mut add = |class: u8, seen: f64, replayed: f64| {

@@ -8,7 +8,7 @@ use super::access::Access;
 /// First id of flushes, which are in the order of the accesses that they precede.
 const FLUSH: RequestId = 1 << 31;
 
-/// Response times from dispatch to completion in ms, in the order of the accesses; NaN for what was not completed.
+/// Response times from dispatch to completion in ms, in the order of the accesses; NaN for accesses that were not completed.
 #[derive(Clone, Debug)]
 pub struct Responses {
     /// Response times of accesses.
@@ -17,8 +17,8 @@ pub struct Responses {
     pub flushes: Vec<f64>,
 }
 
-/// Replays the accesses. Each is submitted after as many others have completed as in the recording, and as long after the last of them: the
-/// model then has as many in flight as the device had, however fast it is.
+/// Replays the accesses. Each is submitted after the same number of others has completed as in the recording, and the same time after the
+/// last of them: the model then has as many in flight as the device had, however fast it is.
 pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Responses {
     let mut order: Vec<usize> = (0..accesses.len()).collect();
     order.sort_by_key(|&index| (accesses[index].dispatched, index));

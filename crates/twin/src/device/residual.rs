@@ -10,7 +10,7 @@ use super::replay;
 /// Comparison of response times from dispatch to completion, in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Residual {
-    /// Number of judged accesses.
+    /// Number of accesses judged.
     pub accesses: usize,
     /// Mean on the device.
     pub mean_ms: f64,
@@ -24,7 +24,7 @@ pub struct Residual {
 
 /// Replays all accesses, so that the model is in steady state, and judges those after the first `skipped`.
 pub fn judge(profile: &dyn DeviceProfile, accesses: &[Access], skipped: usize) -> Residual {
-    // The queue depth is at least the observed number in flight, even if the profile has a smaller one.
+    // The queue depth is at least the observed number in flight, even if that of the profile is smaller.
     let most = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1);
     let least = profile.build(DeviceOptions::default()).queue_depth() as u32;
     let mut device = profile.build(DeviceOptions { queue_depth: (most > least).then_some(most), queue_policy: None });

@@ -1,20 +1,20 @@
-//! Fits seek time by distance, and rotation time, to accesses that were served by the media.
+//! Fits seek time by distance, and rotation time, to accesses that the media served.
 //!
-//! Such an access takes overhead and seek time, then a rotational delay that is uniform between 0 and a turn. Without its transfer, its
-//! time lies in a band one turn high above the seek curve. The curve is that of Ruemmler and Wilkes (An introduction to disk drive
-//! modeling, IEEE Computer 27(3), 1994): a square root while the arm accelerates, then a line with the root's slope. The fit maximises the
-//! posterior likelihood of the band, with usual drives as the prior. Both edges of the band count: that is more precise than a mean, and
-//! robust where rotational scheduling thins out the upper part and leaves the lower edge.
+//! Such an access takes overhead and seek time, then a rotational latency that is uniform between 0 and a revolution. Without its transfer
+//! time, its time lies in a band of the height of one revolution above the seek curve. The curve is that of Ruemmler and Wilkes (An
+//! introduction to disk drive modeling, IEEE Computer 27(3), 1994): a square root while the arm accelerates, then a line with the root's
+//! slope. The fit maximises the posterior likelihood of the band, with usual drives as the prior. Both edges of the band count: that is
+//! more precise than a mean, and robust if rotational scheduling thins out the upper part and leaves the lower edge.
 
-/// Softness of the band's edges, as a share of a turn: the curve is approximate, and overheads vary.
+/// Softness of the band's edges, as a fraction of a revolution: the curve is approximate, and overheads vary.
 const SOFT: f64 = 0.02;
-/// Share of outliers: accesses that wait for something other than the media.
+/// Fraction of outliers: accesses that wait for something other than the media.
 pub const STRANGE: f64 = 0.05;
-/// The share of outliers where writes were reported early: many accesses then wait for the write-back of these.
+/// Fraction of outliers if writes were reported early: many accesses then wait for their write-back.
 pub const STRANGE_BEHIND_WRITES: f64 = 0.3;
 /// Tilt without rotational scheduling, see [`Waits::new`].
 pub const SLIGHT: f64 = 0.5;
-/// Tilts to try where scheduling may be rotational.
+/// Tilts to try if scheduling may be rotational.
 pub const TILTS: [f64; 3] = [SLIGHT, 2.0, 4.0];
 /// Fractions of the stroke at which the curve is given: a short seek and a long one.
 const SHORT: f64 = 0.005;
@@ -25,13 +25,13 @@ const USUAL: [(f64, f64); 2] = [(2.2, 0.6), (9.5, 0.4)];
 /// Where the root becomes a line, as a fraction of the stroke.
 const DIVISIONS: [f64; 4] = [0.25, 0.35, 0.45, 0.6];
 const USUAL_DIVISION: f64 = 0.35;
-/// Maximum number of samples for the grid search, and the number of times that the step of the refinement from its best point is halved.
+/// Maximum number of samples of the grid search, and the number of times that the step of the refinement from its best point is halved.
 const MIN_COUNT: usize = 300;
 const HALVINGS: usize = 8;
-/// Number of halvings where curves are only compared: a step of 1% or less.
+/// Number of halvings if curves are only compared: a step of 1% or less.
 const COARSE: usize = 4;
 
-/// A seek, and its time.
+/// A seek and its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeekSample {
     /// Distance, as a fraction of the stroke.
@@ -61,7 +61,7 @@ impl Curve {
         Curve { short_ms: USUAL[0].0, long_ms: USUAL[1].0, division: USUAL_DIVISION, slower: 1.0 }
     }
 
-    /// The rotational delay in ms: the service time without seek and transfer.
+    /// Rotational latency in ms: the service time without seek and transfer.
     fn wait_ms(&self, sample: &Placed) -> f64 {
         sample.ms - self.slower * sample.transfer_ms - self.short_ms - (self.long_ms - self.short_ms) * sample.shape
     }
@@ -86,40 +86,40 @@ fn scaled_shape(part: f64, division: f64) -> f64 {
 /// Parameters of the likelihood of a curve.
 #[derive(Clone, Copy, Debug)]
 pub struct Band<'a> {
-    /// Height of the band in ms: the time of a turn.
+    /// Height of the band in ms: the rotation time.
     pub turn_ms: f64,
     /// Standard deviation of the logarithm of the transfer rate.
     pub rate_error: f64,
-    /// Distribution of rotational delays within the band.
+    /// Distribution of rotational latencies within the band.
     pub waits: &'a Waits,
 }
 
 impl Band<'_> {
-    /// Log-likelihood of these delays over the curve, in ms.
+    /// Log-likelihood of these latencies above the curve, in ms.
     fn likelihood(&self, left_ms: impl ExactSizeIterator<Item = f64>) -> f64 {
         let (number, a_ms) = (left_ms.len() as f64, 1.0 / self.turn_ms);
         left_ms.map(|ms| self.waits.of(ms * a_ms)).sum::<f64>() - number * self.turn_ms.ln()
     }
 }
 
-/// Log density of rotational delays in turns, as a table: the search evaluates it millions of times.
+/// Log density of rotational latencies in revolutions, as a table: the search evaluates it millions of times.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    /// How much likelier a short delay is than a long one, see [`Waits::new`].
+    /// How much likelier a short latency is than a long one, see [`Waits::new`].
     pub tilt: f64,
-    /// Values from [`FIRST`] on, [`STEPS`] per turn; the outermost two extend beyond the table.
+    /// Values from [`FIRST`] on, [`STEPS`] per revolution; the first and last one extend beyond the table.
     table: Vec<f64>,
 }
 
-/// Range of the table, in turns: beyond it there are only outliers.
+/// Range of the table, in revolutions: beyond it there are only outliers.
 const FIRST: f64 = -0.25;
 const LAST: f64 = 1.25;
 const STEPS: f64 = 1_000.0;
 
 impl Waits {
-    /// `tilt`: how much likelier a short delay is than a long one, as the exponent over a turn. With rotational scheduling, by the host or
-    /// the drive, only this places the lower edge of the band at the shortest times. `strange`: the share of outliers, [`STRANGE`] or
-    /// [`STRANGE_BEHIND_WRITES`].
+    /// `tilt`: how much likelier a short latency is than a long one, as the exponent over a revolution. With rotational scheduling, by the
+    /// host or the drive, only this places the lower edge of the band at the shortest times. `strange`: the fraction of outliers,
+    /// [`STRANGE`] or [`STRANGE_BEHIND_WRITES`].
     pub fn new(tilt: f64, strange: f64) -> Waits {
         let norm = tilt / (1.0 - (-tilt).exp());
         // Logistic steps at both edges.
@@ -164,7 +164,7 @@ pub fn fit(samples: &[SeekSample], band: Band, division: f64) -> Curve {
 /// The likeliest curve after this number of halvings, and its log-likelihood.
 fn fit_to(samples: &[SeekSample], band: Band, division: f64, halvings: usize) -> (Curve, f64) {
     let few = placed(&thin(samples, MIN_COUNT), division);
-    // With short transfers the rate makes no difference.
+    // With short transfers the transfer rate makes no difference.
     let mean_ms = samples.iter().map(|sample| sample.transfer_ms).sum::<f64>() / samples.len().max(1) as f64;
     let starts: &[f64] = if mean_ms * band.rate_error < SOFT * band.turn_ms { &[1.0] } else { &[0.65, 1.0, 1.5] };
     let mut best = (Curve { division, ..Curve::usual() }, f64::NEG_INFINITY);
@@ -182,7 +182,7 @@ fn fit_to(samples: &[SeekSample], band: Band, division: f64, halvings: usize) ->
     climb(&all, band, best, halvings)
 }
 
-/// Pattern search: steps that improve the likelihood, the step halved this many times.
+/// Pattern search: takes steps that improve the likelihood, and halves the step `halvings` times.
 fn climb(samples: &[Placed], band: Band, mut best: (Curve, f64), halvings: usize) -> (Curve, f64) {
     const DIRECTIONS: [[f64; 3]; 5] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.3, 1.0]];
     let mut step = 0.15;
@@ -215,8 +215,8 @@ pub fn fit_shape(samples: &[SeekSample], band: Band) -> Curve {
     fit(samples, band, best)
 }
 
-/// The likeliest of these turns, its tilt, and its log-likelihood margin over the next one (0 if there is none). `turns`: time in ms and
-/// log prior of each. `None` without turns.
+/// The likeliest of these rotation times, its tilt, and its log-likelihood margin over the next one (0 if there is none). `turns`: time in
+/// ms and log prior of each. `None` without any.
 pub fn turn(
     samples: &[SeekSample],
     turns: &[(f64, f64)],
@@ -249,7 +249,7 @@ pub fn shift(samples: &[SeekSample], band: Band, curve: &Curve, (least, most): (
     judged.max_by(|a, b| a.0.total_cmp(&b.0)).map_or(usual, |(_, shift)| shift)
 }
 
-/// Evenly spaced samples, at most this number.
+/// At most `most` evenly spaced samples.
 pub fn thin(samples: &[SeekSample], most: usize) -> Vec<SeekSample> {
     samples.iter().step_by(samples.len().div_ceil(most).max(1)).copied().collect()
 }

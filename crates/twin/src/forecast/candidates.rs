@@ -12,7 +12,7 @@ pub(crate) const NR_REQUESTS: &str = "nr_requests";
 /// The host tunable that changes the load itself: how far files are read ahead.
 const READ_AHEAD: &str = "read_ahead_kb";
 
-/// The read-ahead of a setting in KiB: the one that it names, or else `original`. `None` if neither is known.
+/// The read-ahead of a setting in KiB: its own, or else `original`; `None` if neither is known.
 pub(crate) fn read_ahead_kib(setting: &Setting, original: Option<u32>) -> Option<u32> {
     let named = setting.host.iter().find(|(name, _)| name == READ_AHEAD);
     named.map_or(original, |(_, kib)| u32::try_from(*kib).ok())
@@ -29,23 +29,23 @@ pub(crate) fn differ_by_read_ahead(one: &Setting, other: &Setting) -> bool {
     one != other && without_read_ahead(one) == without_read_ahead(other)
 }
 
-/// Whether a setting is a scheduler with defaults, or a tuning of one that is no candidate with defaults. These are tried first.
+/// Whether a setting is a scheduler with defaults, or a tuning of a scheduler that is not a candidate with defaults. These are simulated
+/// first.
 pub(crate) fn is_first_of_scheduler(candidates: &[Setting], setting: &Setting) -> bool {
     let read_ahead = setting.host.iter().filter(|(name, _)| name == READ_AHEAD).cloned().collect();
     let plain = Setting { host: read_ahead, ..Setting::of(setting.spec) };
     *setting == plain || !candidates.contains(&plain)
 }
 
-/// Whether a trial covers all that a change from `active` to `setting` affects. Trials only simulate the block layer, so host tunables
-/// other than `nr_requests` must be equal. A setting that leaves `nr_requests` open cannot replace one that sets it: the earlier value is
-/// unknown.
+/// Whether a trial covers all effects of a change from `active` to `setting`. Trials only simulate the block layer, so host tunables other
+/// than `nr_requests` must be equal. A setting without `nr_requests` cannot replace one that sets it, as the earlier value is unknown.
 pub(crate) fn is_within_block_layer(setting: &Setting, active: &Setting) -> bool {
     let others = |setting: &Setting| setting.host.iter().filter(|(name, _)| name != NR_REQUESTS).cloned().collect::<Vec<_>>();
     let names_it = |setting: &Setting| setting.host.iter().any(|(name, _)| name == NR_REQUESTS);
     others(setting) == others(active) && (names_it(setting) || !names_it(active))
 }
 
-/// Whether a setting leaves the tunables alone that should not be [changed under a load](block::LiveSwitch::fixed_tunables).
+/// Whether a setting leaves unchanged the tunables that should not be [changed under a load](block::LiveSwitch::fixed_tunables).
 fn keeps_fixed_tunables(setting: &Setting, active: &Setting) -> bool {
     let spec = setting.spec;
     let fixed = spec.live_switch().fixed_tunables;
@@ -82,7 +82,7 @@ impl<'a> LoadVariants<'a> {
         loads
     }
 
-    /// The load under a read-ahead of `kib`: the observed one if that makes no difference, or is unknown.
+    /// The load under a read-ahead of `kib`: the observed one if there is no difference, or if `kib` is unknown.
     pub fn under(&self, kib: Option<u32>) -> &Load {
         self.others.iter().find(|(other, _)| Some(*other) == kib).map_or(self.observed, |(_, load)| load)
     }

@@ -4,8 +4,9 @@
 //! recording ─┬─▶ load, and how its calls relate to requests ──┐
 //!            └─▶ device ──────────────────────────────────────┴─▶ replay of the active setting ─▶ trials of candidates ─▶ predictions
 //! ```
-//! The active setting is replayed first. The difference from the measurement, the replay error, shows how accurate the twin is, and widens
-//! every error bar. Schedulers are tried first, then the tunings of the best of them. All receive the same load with the same random draws.
+//! The active setting is replayed first. Its difference from the measurement, the replay error, shows the accuracy of the twin, and widens
+//! every error bar. Schedulers are tried first, then the tunings of the best of them. All trials have the same load with the same random
+//! draws.
 
 mod candidates;
 mod error;
@@ -34,9 +35,9 @@ pub(crate) use self::rig::{SwitchFrom, TrialRig};
 
 /// Minimum number of requests of a load for a forecast.
 pub const MIN_REQUESTS: usize = 50;
-/// Maximum length of a trial: loads do not stay the same for longer.
+/// Maximum length of a trial: loads hardly stay the same for longer.
 pub(crate) const MAX_TRIAL: Nanos = Nanos::from_millis(20_000);
-/// Number of schedulers, the best ones, whose tunings are tried.
+/// Number of best schedulers whose tunings are tried.
 pub(crate) const TUNED_SCHEDULERS: usize = 2;
 /// Maximum replay error of a twin, as a difference of log scores: a factor of 1.5.
 pub const MAX_REPLAY_ERROR: f64 = 0.4;
@@ -45,7 +46,7 @@ impl ForecastRequest<'_> {
     /// Simulates the active setting and every candidate that can be simulated.
     ///
     /// # Errors
-    /// Too few requests, too small a budget, or too large a replay error.
+    /// There are too few requests, the budget is too small, or the replay error is too large.
     pub fn run(self) -> Result<Forecast, ForecastError> {
         let from = self.latest();
         let in_span = |seen: &&ObservedRequest| seen.completed >= from && seen.request.arrival < self.to;
@@ -71,7 +72,7 @@ impl ForecastRequest<'_> {
         let ForecastRequest { active, original, preference, measured, error_scale, .. } = self;
         let rig = TrialRig { device: &**self.device, bounds, load: &load, call_model: call_model.as_ref(), length };
         let mut trials = Trials { rig, knowledge: self.knowledge, requests: 0, services: Vec::new() };
-        // A setting that became active during the load does so in its replay.
+        // A setting that became active during the load also does so in its replay.
         let from = Some(original).filter(|_| is_live && original != active).map(SwitchFrom::new);
         if from.is_some_and(|from| !from.fits_in(active, &length)) {
             return Err(ForecastError::BudgetTooSmall(active.spec.name));

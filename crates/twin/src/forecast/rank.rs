@@ -9,12 +9,12 @@ use observe::merit::Tails;
 use crate::recording::ObservedRequest;
 use crate::trial::{TrialLength, TrialResult};
 
-/// Relative error of a gain of a twin without replay error: a model error affects all settings alike. `REPLAY_ERROR_SHARE` times the replay
-/// error is added, and `MIN_ERROR` for chance. Measured on the training world: `seekwise-lab twin --learn-world --fit-device`.
+/// Relative error of a gain if the twin has no replay error: a model error affects all settings alike. `REPLAY_ERROR_SHARE` times the
+/// replay error is added, and `MIN_ERROR` for chance. Measured on the training world: `seekwise-lab twin --learn-world --fit-device`.
 pub(crate) const GAIN_ERROR: f64 = 0.25;
 const REPLAY_ERROR_SHARE: f64 = 2.0;
 const MIN_ERROR: f64 = 0.01;
-/// Sampling error of means, as a share of their standard error, where both settings receive the same random draws.
+/// Sampling error of means as a fraction of their standard error, if both settings have the same random draws.
 const SAME_DRAWS: f64 = 0.2;
 /// Streams with fewer requests in a trial are not judged by their waits.
 const MIN_JUDGED_REQUESTS: u64 = 5;
@@ -58,19 +58,18 @@ impl Comparison<'_> {
     }
 }
 
-/// Sorts predictions: the largest gain first, with those that starve a stream after all others.
+/// Sorts predictions by decreasing gain, with those that starve a stream after all others.
 pub(crate) fn rank(predictions: &mut [Prediction]) {
     predictions.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
 }
 
-/// The prediction with the error bar of a twin whose replay error is larger by this much.
+/// The prediction with the error bar of a twin whose replay error is larger by `replay_error`.
 pub(crate) fn widened(prediction: Prediction, replay_error: f64) -> Prediction {
     Prediction { error: prediction.error + REPLAY_ERROR_SHARE * replay_error * prediction.gain.abs(), ..prediction }
 }
 
-/// Repeats the trial of the prediction that would be chosen, until it is one that was repeated. The effect of a live switch can depend on
-/// its timing: bfq merges queues or not depending on which stream comes first. A single trial then shows a possible outcome, not the
-/// expected one.
+/// Repeats the trial of the best prediction until the best one has been repeated. The effect of a live switch can depend on its timing: bfq
+/// merges queues or not depending on which stream comes first. A single trial then shows a possible outcome, not the expected one.
 pub(super) fn repeat_best(predictions: &mut [Prediction], active: &Setting, mut again: impl FnMut(&Setting) -> Option<Prediction>) {
     let mut repeated: Vec<Setting> = Vec::new();
     loop {
@@ -98,8 +97,8 @@ fn mean_of_both(first: &Prediction, second: &Prediction) -> Prediction {
     }
 }
 
-/// Minimum number of requests with which a stream is judged by its p99 in a trial of this length: a rate of [`merit::LEAST_REQUESTS`] per
-/// minute.
+/// Minimum number of requests with which a stream is judged by its p99 in a trial of this length, from a rate of [`merit::LEAST_REQUESTS`]
+/// per minute.
 pub(crate) fn judged_requests(length: TrialLength) -> u64 {
     let judged = (merit::LEAST_REQUESTS as f64 * length.judged.as_secs_f64() / 60.0) as u64;
     judged.clamp(MIN_JUDGED_REQUESTS, merit::LEAST_REQUESTS)

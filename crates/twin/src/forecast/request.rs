@@ -19,7 +19,7 @@ use crate::trial::{Services, TrialLength};
 
 /// Minimum number of requests of a trial.
 const MIN_TRIAL_REQUESTS: u64 = 200;
-/// Target number of requests per stream in a trial: some more than its p99 needs.
+/// Target number of requests per stream in a trial: somewhat more than its p99 needs.
 const REQUESTS_PER_STREAM: f64 = 1.5 * merit::LEAST_REQUESTS as f64;
 
 /// The input of a forecast.
@@ -67,7 +67,7 @@ const REQUESTS_PER_STREAM: f64 = 1.5 * merit::LEAST_REQUESTS as f64;
 /// assert!(forecast.predictions[0].gain < 0.05, "with one request in flight, schedulers do not differ");
 /// ```
 pub struct ForecastRequest<'a> {
-    /// The requests and calls that were observed.
+    /// The observed requests and calls.
     pub recording: &'a Recording,
     /// Start of the load, in the recording's time.
     pub from: Nanos,
@@ -75,16 +75,16 @@ pub struct ForecastRequest<'a> {
     pub to: Nanos,
     /// Scores measured under the active setting.
     pub measured: Performance,
-    /// The device that the trials run on.
+    /// The device on which trials are simulated.
     pub device: &'a Arc<dyn DeviceProfile>,
-    /// Knowledge of learning schedulers about the device. The trial of the active setting adds to it: on the target they learn from every
-    /// request.
+    /// Knowledge of learning schedulers about the device. The trial of the active setting adds to it, as on the target they learn from
+    /// every request.
     pub knowledge: &'a mut KnowledgeStore,
     /// The active setting.
     pub active: &'a Setting,
-    /// The original setting: starvation is judged against it.
+    /// The original setting, against which starvation is judged.
     pub original: &'a Setting,
-    /// The settings to compare. Those that cannot be simulated are left out of the forecast.
+    /// The settings to compare. Those that cannot be simulated are omitted from the forecast.
     pub candidates: &'a [Setting],
     /// Queue limits and capacity of the device.
     pub bounds: Bounds,
@@ -103,7 +103,7 @@ pub struct ForecastRequest<'a> {
 pub enum Activation {
     /// It replaces the active setting in the middle of the load.
     Live,
-    /// It is active before the load begins, like one that is set at boot.
+    /// It is active before the load starts, like one that is set at boot.
     AtStart,
 }
 
@@ -130,7 +130,7 @@ impl ForecastRequest<'_> {
     }
 
     /// Start of the part of the load that trials repeat. A live trial that is shorter than the load repeats the latest part, which is the
-    /// best predictor of what follows. A setting that is active from the start is tried on the whole load.
+    /// best predictor of the future. A setting that is active from the start is tried on the whole load.
     pub(super) fn latest(&self) -> Nanos {
         if !self.is_live() {
             return self.from;
@@ -148,7 +148,7 @@ impl ForecastRequest<'_> {
         let wanted_s = load.span().as_secs_f64().max(REQUESTS_PER_STREAM / slowest).min(MAX_TRIAL.as_secs_f64());
         let each = self.requests_per_trial(candidates);
         let lasts = Nanos::from_secs_f64(wanted_s.min(each as f64 / rate));
-        // A candidate that is many times as fast has as many times the requests. The excess adds little: how long other streams wait.
+        // A candidate that is several times as fast has several times the requests. The excess only adds the waits of other streams.
         let max_requests = (2 * each).max(self.max_requests / 4);
         match self.activation {
             Activation::Live => TrialLength::for_live_switch(lasts, max_requests),

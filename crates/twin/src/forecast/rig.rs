@@ -13,19 +13,19 @@ use crate::call_model::CallModel;
 use crate::load::Load;
 use crate::trial::{self, Change, Services, Successor, TrialLength, TrialResult};
 
-/// Time of a live switch, as a share of the warm-up: by then every stream has issued a request.
+/// Time of a live switch, as a fraction of the warm-up: by then every stream has issued a request.
 const SWITCH_AT: f64 = 0.25;
-/// Time of the switch in a repeated trial, likewise.
+/// Time of the switch in a repeated trial, as a fraction of the warm-up.
 const REPEATED_SWITCH_AT: f64 = 0.35;
 
-/// Makes the scheduler of a setting for a queue with these limits.
+/// Builds the scheduler of a setting for a queue with these limits.
 type Build<'a> = &'a dyn Fn(&Setting, &Limits) -> Box<dyn Scheduler>;
 
 /// The setting before a live switch during a trial, and the time of the switch.
 #[derive(Clone, Copy)]
 pub(crate) struct SwitchFrom<'a> {
     setting: &'a Setting,
-    /// Time of the switch, as a share of the warm-up.
+    /// Time of the switch, as a fraction of the warm-up.
     at: f64,
 }
 
@@ -58,15 +58,15 @@ pub(crate) struct TrialRig<'a> {
     pub bounds: Bounds,
     /// The requests.
     pub load: &'a Load,
-    /// Relates calls to requests; `None` if no calls were observed.
+    /// Predicts calls from requests; `None` if no calls were observed.
     pub call_model: Option<&'a CallModel>,
     /// Length of a trial.
     pub length: TrialLength,
 }
 
 impl TrialRig<'_> {
-    /// Runs a trial under `setting`, with a live switch if `from` is given. A trial that ends too early because the setting is much faster is
-    /// repeated with a shorter warm-up. `on_event` receives the events of the first trial. `None` if no trial is possible.
+    /// Runs a trial under `setting`, with a live switch if `from` is given. A trial that ends too early because the setting is much faster
+    /// is repeated with a shorter warm-up. `on_event` receives the events of the first trial. `None` if no trial is possible.
     pub fn run(
         &self,
         setting: &Setting,
@@ -116,7 +116,7 @@ impl TrialRig<'_> {
     }
 }
 
-/// Trials with the knowledge that learning schedulers on the target have about the device.
+/// Trials with the knowledge about the device that learning schedulers have on the target.
 pub(super) struct Trials<'a> {
     pub rig: TrialRig<'a>,
     pub knowledge: &'a mut KnowledgeStore,
@@ -127,7 +127,7 @@ pub(super) struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// Like [`TrialRig::run`], but keeps the services. Learning schedulers learn from the trial if `teaches`.
+    /// Like [`TrialRig::run`], but records the services. Learning schedulers learn from the trial if `teaches`.
     pub fn run(&mut self, setting: &Setting, from: Option<SwitchFrom>, teaches: bool) -> Option<TrialResult> {
         let mut lessons: Vec<Event> = Vec::new();
         let knowledge = &*self.knowledge;

@@ -4,10 +4,10 @@
 //! observed, 128 KiB:  |16|32|64|128|128|128|128|128|128|128|128|128|128|
 //! converted:          |16|32|64|128|256    |512            |1024 ...
 //! ```
-//! Linux reads files ahead in windows: the first of a run is small, and each next one is twice as large, up to the read-ahead
+//! Linux reads files ahead in windows: the first one of a run is small, and each further one twice as large, up to the read-ahead
 //! (`get_next_ra_size` in `mm/readahead.c`). The next window is issued when the process reaches the last one, so the think time of a window
-//! is the sum of those of its parts. The read-ahead of a file is set when it is opened (`file_ra_state_init`): a stream whose windows do
-//! not match the active read-ahead opened its files earlier, and keeps their read-ahead.
+//! is the sum of the think times of its parts. The read-ahead of a file is set when it is opened (`file_ra_state_init`): a stream whose
+//! windows do not match the active read-ahead opened its files earlier, and keeps their read-ahead.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,17 @@ use super::places::NOWHERE;
 
 /// Number of latest reads from which a stream's read-ahead is inferred.
 const LATEST: usize = 32;
-/// Sectors in which a larger window is read: with pages of 4 KiB a bio is 1 MiB (`BIO_MAX_VECS` in `include/linux/bio.h`).
+/// Maximum sectors of a request; a larger window is split: with pages of 4 KiB a bio is 1 MiB (`BIO_MAX_VECS` in `include/linux/bio.h`).
 pub(crate) const BIO_SECTORS: u32 = 2048;
 
 /// A run that is being read.
 struct Reading {
-    /// Index of the step that is its latest window, and that window's limit in sectors.
+    /// Index of the step that is its latest window, and the limit of that window in sectors.
     window: usize,
     limit: u32,
     /// End of the run so far, in sectors from its start.
     end: u64,
-    /// Sizes of its two latest observed parts.
+    /// Sizes of its two latest observed parts, in sectors.
     part: u32,
     part_before: u32,
 }
@@ -41,7 +41,7 @@ impl Stream {
         self.steps.iter().map(|step| f64::from(counts(step))).sum::<f64>() / self.steps.len() as f64
     }
 
-    /// Its largest window under a read-ahead of `from`, and its maximum under `to`, all in sectors; `None` if it is not affected.
+    /// Its largest observed window under a read-ahead of `from`, and the maximum under `to`, all in sectors; `None` if it is not affected.
     pub(super) fn windows(&self, from: u32, to: u32) -> Option<(u32, u32)> {
         let latest = self.steps.iter().rev().filter(|step| step.is_read_ahead()).take(LATEST);
         let largest = latest.map(|step| step.sectors).max()?;
@@ -83,7 +83,7 @@ impl Stream {
                     continue;
                 }
                 Some(Reading { window, .. }) if part_before >= now => steps[window].sectors.saturating_mul(2).min(most),
-                // It had started before: its windows are already at the maximum.
+                // The run started before the recording: its windows are already at the maximum.
                 None if step.sectors >= now => most,
                 // Smaller reads have another cause, and keep their size.
                 _ => step.sectors.min(most),
@@ -101,7 +101,7 @@ impl Stream {
             }
             runs.insert(run, Reading { window: steps.len() - 1, limit, end, part, part_before });
         }
-        // A process that leaves a file early has its last window read in full, and in vain. At the end of a file the window is smaller.
+        // If a process stops reading a file early, its last window is read in full, in vain. At the end of a file the window is smaller.
         for (run, reading) in runs {
             if !self.places.goes_on(run) && reading.part >= reading.part_before && reading.part >= now {
                 let window = &mut steps[reading.window];

@@ -1,4 +1,4 @@
-//! A load that was not observed: assumed streams, for use with counters alone.
+//! A load that was not observed: assumed streams, for use with counters only.
 
 use block::{Nanos, Op, Priority, Request, StreamId};
 
@@ -17,7 +17,7 @@ pub struct AssumedRequest {
     pub sectors: u32,
     /// First sector.
     pub lba: u64,
-    /// For an open stream, time since the previous request; otherwise think time after the completion that it waits for.
+    /// Time since the previous request of an open stream; for other streams, think time after the completion that the request waits for.
     pub after: Nanos,
 }
 
@@ -28,12 +28,12 @@ pub struct AssumedStream {
     pub pace: Pace,
     /// Number of requests in flight of a closed stream.
     pub depth: u32,
-    /// Its requests, which repeat: sequential runs continue, other places are drawn again.
+    /// Its requests, which repeat: sequential runs continue, other positions are drawn again.
     pub requests: Vec<AssumedRequest>,
 }
 
 impl Load {
-    /// A load of these streams, numbered from 1. `span` is the time that it represents.
+    /// A load of these streams, numbered from 1, which represents the time `span`.
     pub fn assumed(streams: &[AssumedStream], span: Nanos) -> Load {
         let first = |stream: &AssumedStream| stream.requests.iter().filter(|request| request.sectors > 0).map(|one| one.lba).min();
         let mut begins: Vec<u64> = streams.iter().filter(|stream| stream.is_in_order()).filter_map(first).collect();

@@ -1,12 +1,13 @@
-//! Infers a load from the times of its requests: which wait for completions, which arrive on a clock, and which continue a run.
+//! Infers a load from the times of its requests: which wait for completions, which are issued on a clock, and which continue a sequential
+//! run.
 //!
 //! ```text
 //! requests of a stream, in order of arrival
-//!   ├─▶ pace:   issued after completions and some think time, or a while after the one before
-//!   └─▶ places: runs that continue in order, others drawn from where the stream was seen
+//!   ├─▶ pace:   issued some think time after completions, or some time after the previous request
+//!   └─▶ places: runs that continue sequentially, others drawn from the observed positions
 //! ```
-//! A recording ends, and under a better setting a trial consumes more than was recorded: a stream that comes to its end restarts. Its long
-//! runs continue where they ended and other places are drawn again, so that there are no false cache hits.
+//! A recording ends, and under a better setting a trial consumes more requests than were recorded: a stream that has issued all of its
+//! requests restarts. Its long runs continue where they ended and other positions are drawn again, to avoid false cache hits.
 
 mod ahead;
 mod assumed;
@@ -55,15 +56,15 @@ struct Stream {
     places: Places,
     /// Whether it was active at the end of the recording.
     goes_on: bool,
-    /// Whether it was silent at the end for so long that it counts as ended.
+    /// Whether it was idle for so long at the end that it counts as ended.
     is_over: bool,
-    /// Whether waits for room in the queue count as response time. Not for observed streams: their waits were not observed.
+    /// Whether waits for room in the queue count as response time. Not for observed streams, whose waits were not observed.
     waits_for_room: bool,
 }
 
-/// A stream counts as active at the end if it issued a request within this last share of the time.
+/// A stream counts as active at the end if it issued a request within this last fraction of the time.
 const LATELY: f64 = 0.1;
-/// A stream counts as ended if it was silent at the end for `SILENT` times its longest gap, and had more than `MIN_GAPS` requests.
+/// A stream counts as ended if it was idle at the end for `SILENT` times its longest gap, and had more than `MIN_GAPS` requests.
 const SILENT: f64 = 2.0;
 const MIN_GAPS: usize = 10;
 
@@ -86,7 +87,7 @@ impl Load {
             let (steps, again) = pace::steps(&seen, from, to);
             let asked = seen.iter().map(|seen| &seen.request).filter(|request| request.arrival >= from);
             let places = Places::new(asked, id, &begins);
-            // Searched from the latest on.
+            // Searched backwards, as the latest requests decide most often.
             let goes_on = seen.iter().rev().any(|seen| seen.completed > to || seen.request.arrival >= lately);
             let is_over = !goes_on && is_over(&seen, to);
             (!steps.is_empty()).then(|| {
@@ -97,8 +98,8 @@ impl Load {
         Load { streams: streams.collect(), span: to - from }
     }
 
-    /// The load as seen by a live switch: streams that started late start at once, and those that have ended are removed. `None` if there
-    /// are no such streams, or none remain.
+    /// The load from the time of a live switch: streams that started late start at once, and streams that have ended are removed. `None` if
+    /// there are no such streams, or none remain.
     pub fn from_now(&self) -> Option<Load> {
         let late = Nanos::from_secs_f64(LATELY * self.span.as_secs_f64());
         let is_late = |stream: &Stream| stream.goes_on && stream.steps[0].gap > late;
@@ -113,8 +114,8 @@ impl Load {
         })
     }
 
-    /// The load if its files had been opened under a read-ahead of `to` instead of `from`, both in sectors; `None` if that makes no
-    /// difference.
+    /// The load as it would be if its files had been opened under a read-ahead of `to` instead of `from`, both in sectors; `None` if there
+    /// is no difference.
     pub fn reading_ahead(&self, from: u32, to: u32) -> Option<Load> {
         // Checked first, as most loads are unaffected, and copies are large.
         let differs = self.streams.iter().any(|stream| stream.windows(from, to).is_some());
@@ -127,12 +128,12 @@ impl Load {
         self.streams.iter().map(|stream| (stream.id, stream.response_weight())).collect()
     }
 
-    /// The time span that it was inferred from.
+    /// The time span from which it was inferred.
     pub fn span(&self) -> Nanos {
         self.span
     }
 
-    /// The number of requests that it was inferred from.
+    /// Number of requests from which it was inferred.
     pub fn requests(&self) -> usize {
         self.streams.iter().map(|stream| stream.steps.len()).sum()
     }
@@ -143,7 +144,7 @@ impl Load {
     }
 }
 
-/// Whether a stream has been silent for far longer than ever before. `seen`: its requests in order of arrival.
+/// Whether a stream has been idle for far longer than ever before. `seen`: its requests in order of arrival.
 fn is_over(seen: &[&ObservedRequest], to: Nanos) -> bool {
     let longest = seen.windows(2).map(|pair| pair[1].request.arrival - pair[0].request.arrival).max().unwrap_or(Nanos::ZERO);
     let silent = seen.iter().map(|seen| seen.completed).max().map_or(Nanos::ZERO, |last| to - last.min(to));
@@ -159,7 +160,7 @@ pub struct Understood {
     pub pace: Pace,
     /// Number of observed requests.
     pub requests: usize,
-    /// Median number of its requests in flight when it issues one, including that.
+    /// Median number of its requests in flight when it issues one, including that one.
     pub in_flight: u32,
     /// Its median think time; `None` if it never waited for a completion.
     pub thought: Option<Nanos>,

@@ -1,24 +1,24 @@
 //! When a stream issues requests: after completions, or on a clock.
 //!
-//! Each request is known with the number of requests of its stream then in flight, and the time of the last completion or arrival. A closed
-//! stream issues a request, after some think time, once few enough are in flight; an open one some time after its last request, regardless
-//! of service.
+//! The input for each request is the number of its stream's requests in flight when it arrives, and the time of the last completion or
+//! arrival. A closed stream issues a request, after some think time, once few enough are in flight; an open one some time after its last
+//! request, regardless of completions.
 //!
-//! The two are told apart by the variation of the *gap* between requests and of the *thought* (think time) since the last completion. They
-//! differ by the time until that completion, which depends on the device. The quantity that the stream controls does not depend on it, so
-//! it varies less: the gap of a waiting process varies with the device, and so does the thought of a clock.
+//! The two are distinguished by the variation of the *gap* between requests and of the *thought* (think time) since the last completion.
+//! They differ by the time until that completion, which depends on the device. The quantity that the stream controls does not depend on it,
+//! so it varies less: the gap of a closed stream varies with the device, and so does the thought of an open one.
 //!
-//! For a random clock that is too little evidence. But a paced stream is late now and then: its next request was due before the completion,
-//! so it follows at once, and the more often the longer the response was. A process that issues several requests before it thinks has
-//! such requests as well, but regardless of the response time.
+//! For a random clock that is too little evidence. But a paced stream is occasionally late: its next request was due before the completion,
+//! so it follows at once, and the more often the longer the response was. A process that issues several requests before it thinks also has
+//! such requests, but regardless of the response time.
 
 use block::{Nanos, Op, Priority};
 
 use crate::recording::ObservedRequest;
 
-/// A request within this time after a completion was already due: a process that thinks takes longer.
+/// A request within this time after a completion was already due: think times are longer. In seconds.
 const AT_ONCE_S: f64 = 0.2e-3;
-/// Smaller shares of requests are ignored.
+/// Fractions of requests below this are ignored.
 const RARE: f64 = 0.02;
 
 /// Ratio between the variations of gaps and thoughts from which the smaller one is taken to be the regular one.
@@ -31,22 +31,23 @@ pub enum Pace {
     Closed,
     /// On a clock.
     Open,
-    /// On a clock, but never before the completions that it waited for when it was observed.
+    /// On a clock, but never before the completions for which it waited in the recording.
     Paced,
 }
 
-/// A request of a stream, without anything that depends on the device.
+/// A request of a stream, independent of the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub op: Op,
     pub sync: bool,
     pub priority: Priority,
     pub sectors: u32,
-    /// Requests of the stream in flight just before.
+    /// Number of the stream's requests in flight just before.
     pub in_flight: u32,
-    /// Time since the stream's previous request; for a transfer, since its previous transfer, flushes not counted.
+    /// Time since the stream's previous request; for a transfer, since its previous transfer, not counting flushes.
     pub gap: Nanos,
-    /// Think time since the completion that it waited for, or since the previous request if that was later; `None` if it waited for none.
+    /// Think time since the completion that it waited for, or since the previous request if that was later; `None` if it waited for no
+    /// completion.
     pub thought: Option<Nanos>,
 }
 
@@ -55,10 +56,10 @@ pub(super) struct Step {
 pub(super) struct Again {
     /// Open streams: time from the last step to the restart.
     pub pause: Nanos,
-    /// Closed streams: time from the last completion to the restart. It is the idle time before the first step, or, if that is not known,
-    /// the gap before it plus the time after the last completion; at least the idle time at the end of the recording.
+    /// Closed streams: time from the last completion to the restart. It is the idle time before the first step, or, if that is unknown, the
+    /// gap before it plus the time after the last completion; at least the idle time at the end of the recording.
     pub thought: Nanos,
-    /// Fewest requests in flight at which it issued another one.
+    /// Minimum number of requests in flight at which it issued another one.
     pub least_under_way: u32,
 }
 
@@ -67,11 +68,11 @@ pub(super) fn steps(seen: &[&ObservedRequest], from: Nanos, to: Nanos) -> (Vec<S
     let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
     completions.sort_unstable();
     let mut before = None;
-    // The previous request that is no flush.
+    // Arrival of the previous request that is not a flush.
     let mut before_transfer = None;
     let mut done = 0;
     let mut end = None;
-    // The latest completion before each request, and the number of requests since.
+    // The latest completion before each request, and the number of requests since then.
     let mut since_last = (Nanos::ZERO, 0);
     let mut least_under_way: Option<u32> = None;
     let mut steps: Vec<Step> = Vec::with_capacity(seen.len());
@@ -85,8 +86,8 @@ pub(super) fn steps(seen: &[&ObservedRequest], from: Nanos, to: Nanos) -> (Vec<S
             _ => (since_last.0, since_last.1 + 1),
         };
         if arrival >= from {
-            // Merged requests complete together, so it is unknown which of them the stream waited for. A sequential reader needs one of
-            // them per request: that is the purpose of read-ahead. Others need all of them.
+            // Merged requests complete together, so it is unknown which of them the stream waited for. A sequential reader needs one
+            // completion per request, as that is the purpose of read-ahead; other streams need all of them.
             let reads_on = request.op == Op::Read && end == Some(request.lba);
             let one_by_one = last.filter(|_| reads_on).map(|last| {
                 let first = completions[..done].partition_point(|&at| at < last);
@@ -161,8 +162,8 @@ impl Pace {
         if !overlaps {
             return if is_paced(&answered) { Pace::Paced } else { Pace::Closed };
         }
-        // On a clock, the age of the latest completion when a request is issued is that at any other time: with completions a gap apart,
-        // half a gap.
+        // On a clock, the age of the latest completion at the time of a request is the same as at any other time: half a gap, if
+        // completions are a gap apart.
         let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / answered.len() as f64;
         let age = mean(&mut answered.iter().map(|(_, thought)| *thought));
         let gap = mean(&mut answered.iter().map(|(gap, _)| *gap));
@@ -190,7 +191,7 @@ fn is_paced(answered: &[(f64, f64)]) -> bool {
     if gaps.max(thoughts) > CLEARLY * gaps.min(thoughts) {
         return gaps < thoughts;
     }
-    // Log-likelihood ratio of requests due at random over lateness that is independent of the response time.
+    // Log-likelihood ratio of requests that are due at random times to lateness that is independent of the response time.
     let rate = rate_of_being_late(&waits, at_once as f64);
     let likelihood = |(wait_s, at_once): &(f64, bool)| {
         let in_time = (-rate * wait_s).exp().clamp(1e-9, 1.0 - 1e-9);
@@ -202,7 +203,7 @@ fn is_paced(answered: &[(f64, f64)]) -> bool {
 /// Upper bound on the rate of due requests, per second.
 const HIGHEST_RATE: f64 = 1e6;
 
-/// The rate per second of a random clock at which this many requests are due before these completions. Newton's method from below: the
+/// The rate per second of a random clock at which `late` requests are due before these completions. Newton's method from below: the
 /// expected number is concave in the rate, so no step overshoots, and a handful of steps reach full precision.
 fn rate_of_being_late(waits: &[(f64, bool)], late: f64) -> f64 {
     let mut rate = 0.0;
@@ -223,7 +224,8 @@ fn rate_of_being_late(waits: &[(f64, bool)], late: f64) -> f64 {
     rate
 }
 
-/// Sum of squared deviations from the mean, with 5% of the values on each side clamped: a few long pauses must not hide the rest.
+/// Sum of squared deviations from the mean, with the outer 5% of the values on each side clamped, as a few long pauses must not hide the
+/// rest.
 fn spread(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let cut = values.len() / 20;

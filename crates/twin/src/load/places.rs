@@ -1,4 +1,4 @@
-//! Where a stream's requests lie: sequential runs, and their first sectors.
+//! Positions of a stream's requests: sequential runs, and their first sectors.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
 const HEADS: usize = 16;
 /// The run number of a flush.
 pub(super) const NOWHERE: u32 = u32::MAX;
-/// Minimum number of requests of a run that spans the recording: shorter ones may be a coincidence.
+/// Minimum number of requests of a run that counts as spanning the recording: shorter ones may be a coincidence.
 const LONG: u32 = 4;
 
-/// The places of a stream's requests.
+/// The positions of a stream's requests.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     /// Run of each request, and its offset in sectors from the run's start.
@@ -21,7 +21,7 @@ pub(super) struct Places {
     starts: Vec<u64>,
     /// Starts that occur more than once.
     again: BTreeSet<u64>,
-    /// Sectors between the first and the last start, if at least four in five of them are above their predecessor; otherwise `None`.
+    /// Sectors between the first and the last start, if at least four in five starts are above their predecessor; otherwise `None`.
     drift: Option<u64>,
     seed: u64,
 }
@@ -34,9 +34,9 @@ struct Run {
     requests: u32,
     first: usize,
     last: usize,
-    /// Whether it spans the recording, so that it continues after it.
+    /// Whether it spans the recording and so continues after it.
     goes_on: bool,
-    /// Upper limit of the run: the next first sector of a stream, which belongs to another file.
+    /// Upper limit of the run: the lowest higher first sector of a stream, which belongs to another file.
     limit: u64,
 }
 
@@ -162,7 +162,7 @@ impl Places {
     }
 }
 
-/// A hash that also scrambles 0.
+/// A hash that does not map 0 to 0.
 fn mix(number: u64) -> u64 {
     block::scramble::scramble(number.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }

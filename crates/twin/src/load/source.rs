@@ -8,7 +8,7 @@ use sim::run::{Attributed, Finished, Issue, RunError, Source};
 
 use super::{Load, Pace, Stream};
 
-/// A unit of work of a load.
+/// One request or flush of a load.
 #[derive(Clone, Copy, Debug)]
 pub enum Asked {
     /// A request.
@@ -29,11 +29,11 @@ impl Attributed for Asked {
 /// Issues the requests of a load until an end time or a number of requests.
 pub struct Replayed<'a> {
     streams: Vec<Going<'a>>,
-    /// Streams whose next request can be issued, by time.
+    /// Streams whose next request is ready, by time.
     ready: BinaryHeap<Reverse<(Nanos, usize)>>,
     capacity_sectors: u64,
     until: Nanos,
-    /// Number of requests issued so far, and the limit.
+    /// Number of requests issued, and its limit.
     issued: u64,
     most: u64,
 }
@@ -44,9 +44,9 @@ struct Going<'a> {
     /// Number of requests issued.
     issued: u64,
     last_issue: Nanos,
-    /// Last issue of a request that is no flush.
+    /// Last issue of a request that is not a flush.
     last_transfer: Nanos,
-    /// Times of the completions that a future request may wait for, and the index of the first of them.
+    /// Times of the completions that later requests may wait for, and the index of the first of them.
     completions: VecDeque<Nanos>,
     first: u64,
     is_announced: bool,
@@ -130,7 +130,7 @@ impl Source for Replayed<'_> {
         let step = going.stream.steps[number];
         let lba = going.stream.places.lba(number, step.sectors, going.issued / count, self.capacity_sectors);
         going.issued += 1;
-        // A clock runs on while the queue is full; a process that waits for room does not.
+        // A clock continues while the queue is full; a process that waits for room does not.
         let issued = if going.stream.pace == Pace::Open { at } else { now };
         (going.last_issue, going.is_announced) = (issued, false);
         going.last_transfer = if step.is_flush() { going.last_transfer } else { issued };

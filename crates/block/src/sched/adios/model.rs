@@ -1,37 +1,38 @@
-//! What ADIOS learns of a device: the latency of one operation as `base + slope × size`, for requests of up to 4 KiB just `base`.
+//! ADIOS's model of a device: the latency of one operation as `base + slope × size`, for requests of up to 4 KiB only `base`.
 //!
 //! ```text
 //! latency ÷ prediction   0 ──── 1 ──── 2 ─────────── 5 ───────────── 8 …
-//! bucket                 0      20     40            70 → the last one, 63
+//! bucket                 0      20     40            70 → capped at the last one, 63
 //! ```
-//! Latencies are collected in buckets, and enter the model together: after 1,024 of them, or 1.5 s. The largest hundredth is left out then,
-//! as an outlier. What the model has learned is halved or quartered when it has seen much, so that later latencies count.
+//! Latencies are collected in buckets and enter the model together, after 1,024 of them or 1.5 s; the highest 1% is discarded as outliers.
+//! After a certain amount of data, the sums of the model are reduced to a half, three quarters or seven eighths, so that later latencies
+//! count.
 
 use crate::Nanos;
 
-/// Requests of at most this many sectors, 4 KiB, teach the base; longer ones the slope (`LM_BLOCK_SIZE_THRESHOLD`).
+/// Requests of at most this many sectors, 4 KiB, are samples of the base; longer ones of the slope (`LM_BLOCK_SIZE_THRESHOLD`).
 const SMALL: u32 = 8;
-/// Latencies that enter the model without waiting for [`INTERVAL`] (`LM_SAMPLES_THRESHOLD`).
+/// Number of latencies that enter the model without waiting for [`INTERVAL`] (`LM_SAMPLES_THRESHOLD`).
 const MIN_SAMPLES: u64 = 1_024;
-/// After this time, fewer enter as well (`LM_INTERVAL_THRESHOLD`).
+/// Time after which fewer latencies enter as well (`LM_INTERVAL_THRESHOLD`).
 const INTERVAL: Nanos = Nanos::from_millis(1_500);
-/// The percentage of latencies that are not outliers (`LM_OUTLIER_PERCENTILE`).
+/// Percentage of latencies that are not outliers (`LM_OUTLIER_PERCENTILE`).
 const INLIERS: u64 = 99;
 /// `LM_LAT_BUCKET_COUNT`.
 const BUCKETS: usize = 64;
 
-/// When the model forgets, and how much.
+/// When the model's sums are reduced, and by how much.
 #[derive(Clone, Copy)]
 pub(super) struct Shrinking {
-    /// Small requests, in thousands.
+    /// After this many thousand small requests.
     pub(super) at_kreqs: u64,
-    /// Transfers of larger requests, in GiB.
+    /// After this many GiB of larger requests.
     pub(super) at_gbytes: u64,
-    /// It forgets one part in 2 to this power.
+    /// The sums are reduced by one part in 2 to this power.
     pub(super) resist: u32,
 }
 
-/// Latencies that are alike, relative to their predictions.
+/// Sums of latencies with a similar ratio to their predictions.
 #[derive(Clone, Copy, Default)]
 struct Bucket {
     samples: u64,
@@ -46,14 +47,14 @@ impl Bucket {
         self.kib = self.kib.saturating_add(other.kib);
     }
 
-    /// The part of it that `samples` of its samples are.
+    /// The part of its sums for `samples` of its samples.
     fn part(self, samples: u64) -> Bucket {
         let scale = |sum: u64| (u128::from(sum) * u128::from(samples) / u128::from(self.samples.max(1))) as u64;
         Bucket { samples, latency: scale(self.latency), kib: scale(self.kib) }
     }
 }
 
-/// Latencies since the model was last updated by them.
+/// Latencies since the last update of the model.
 struct Buckets([Bucket; BUCKETS]);
 
 impl Default for Buckets {
@@ -71,7 +72,7 @@ impl Buckets {
         self.0.iter().map(|bucket| bucket.samples).sum()
     }
 
-    /// The sums of the lowest `percent` of the samples; the buckets are empty then.
+    /// The sums of the lowest `percent` of the samples; empties the buckets.
     fn take(&mut self, percent: u64) -> Bucket {
         let mut left = self.samples() * percent / 100;
         let mut sums = Bucket::default();
@@ -95,10 +96,10 @@ fn bucket(latency: u64, predicted: u64) -> usize {
     bucket.min(BUCKETS as u128 - 1) as usize
 }
 
-/// The latencies of one operation.
+/// The latency model of one operation.
 #[derive(Default)]
 pub(super) struct Model {
-    /// In nanoseconds; 0 until the first small request completed.
+    /// In nanoseconds; 0 until the first small request has completed.
     base: u64,
     /// Nanoseconds per KiB beyond the first 4.
     slope: u64,
@@ -110,17 +111,17 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Whether it has learned the base, without which it predicts nothing.
+    /// Whether the base is known, without which nothing is predicted.
     pub(super) fn has_base(&self) -> bool {
         self.base > 0
     }
 
-    /// Time that a request of this size should take at the device; zero as long as nothing is known.
+    /// Predicted latency of a request of this size in nanoseconds; 0 until the base is known.
     pub(super) fn predict(&self, sectors: u32) -> u64 {
         self.base.saturating_add(self.slope.saturating_mul(u64::from(sectors.saturating_sub(SMALL)).div_ceil(2)))
     }
 
-    /// Adds a latency. The first one of a small request is the base at once; before it, longer requests teach nothing.
+    /// Adds a latency. The first one of a small request becomes the base at once; before that, longer requests are ignored.
     pub(super) fn add(&mut self, now: Nanos, sectors: u32, latency: Nanos, predicted: u64, shrinking: &Shrinking) {
         let kib = u64::from(sectors).div_ceil(2);
         if sectors <= SMALL {
@@ -133,14 +134,15 @@ impl Model {
         }
     }
 
-    /// Learns from the latencies added since the last time, if they are many or that was long ago (`latency_model_update`).
+    /// Updates base and slope from the latencies added since the last update, if there are enough of them or it was long ago
+    /// (`latency_model_update`).
     pub(super) fn update(&mut self, now: Nanos, shrinking: &Shrinking) {
         let is_due = !self.has_base() || self.updated + INTERVAL <= now;
         let enters = |samples: u64, first: bool| samples > 0 && (is_due || first || samples >= MIN_SAMPLES);
         let percent = |first: bool| if first { 100 } else { INLIERS };
         let (first_small, first_large) = (self.base == 0, self.slope == 0);
         let learns_small = enters(self.new_small.samples(), first_small);
-        // `is_due` was decided by the base before.
+        // `is_due` was decided by the previous base.
         let learns_large = enters(self.new_large.samples(), first_large);
         if learns_small {
             let sums = self.new_small.take(percent(first_small));
@@ -166,8 +168,8 @@ impl Model {
         }
     }
 
-    /// As in Linux, the base is taken off the sum of the latencies once, not once for each request. So most of it is part of the slope, and
-    /// predictions for large requests are high by about the base.
+    /// As in Linux, the base is subtracted from the sum of the latencies once, not once per request. So most of it is part of the slope,
+    /// and predictions for large requests are too high by about the base.
     fn learn_slope(&mut self, sums: Bucket, shrinking: &Shrinking) {
         if self.large.kib >= (shrinking.at_gbytes << 20) {
             self.large.kib -= self.large.kib >> shrinking.resist;

@@ -7,10 +7,11 @@ use crate::{Nanos, Request};
 
 /// A request within this distance, in sectors, is close (`BFQQ_CLOSE_THR`).
 const CLOSE: u64 = 8 * 1024;
-/// After this time of service a queue is no longer merged for closeness, as cooperating processes start together (`bfq_merge_time_limit`).
+/// Time since the first service of a busy queue after which it is no longer merged for closeness, as cooperating processes start together
+/// (`bfq_merge_time_limit`).
 const MERGE_TIME_LIMIT: Nanos = Nanos::from_millis(100);
-/// A queue created this long after the remembered one replaces it (`bfq_activation_stable_merging`), and a queue has this long to show that
-/// it does better alone (`bfq_late_stable_merging`).
+/// A queue created this long after the remembered one replaces it (`bfq_activation_stable_merging`), and a queue that performs better alone
+/// has this long to show it (`bfq_late_stable_merging`).
 const STABLE_MERGE_WINDOW: Nanos = Nanos::from_millis(600);
 
 impl Bfq {
@@ -69,7 +70,7 @@ impl Bfq {
         }
     }
 
-    /// Forgets a process that has not issued requests for long (`bfq_exit_icq`).
+    /// Forgets a process that has not issued requests for long, or whose slot is reused (`bfq_exit_icq`).
     pub(super) fn end_process(&mut self, now: Nanos, process: usize) {
         let Some(number) = self.processes[process].queue.take() else { return };
         if self.in_service == Some(number) && self.queues[number].processes <= 1 {
@@ -79,7 +80,7 @@ impl Bfq {
         self.leave_queue(number);
     }
 
-    /// Takes the process of a queue off the queues it was to be merged with (`bfq_put_cooperator`).
+    /// Removes the process of a queue from the queues into which that was to be merged (`bfq_put_cooperator`).
     fn leave_chain(&mut self, number: usize) {
         let mut next = self.queues[number].merges_into;
         while let Some(reference) = next.filter(|&reference| self.is_current(reference)) {
@@ -90,7 +91,7 @@ impl Bfq {
 
     // Merging.
 
-    /// Whether it was served for longer than cooperating processes need to be recognised (`bfq_too_late_for_merging`).
+    /// Whether the queue was served for so long that cooperating processes would have been recognised (`bfq_too_late_for_merging`).
     pub(super) fn is_too_late_to_merge(&self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
         queue.service_since_busy > 0 && passed(Some(queue.first_served), MERGE_TIME_LIMIT, now)
@@ -118,7 +119,7 @@ impl Bfq {
         }
     }
 
-    /// The queue with the nearest next request, if that is close (`bfqq_find_close`).
+    /// The queue with the nearest next request, if that is within [`CLOSE`] (`bfqq_find_close`).
     fn close_queue(&self, lba: u64) -> Option<usize> {
         let (before, after) = self.positions.around(u128::from(lba));
         let distance = |(key, number): (u128, u32)| ((key as u64).abs_diff(lba), number as usize);
@@ -126,7 +127,8 @@ impl Bfq {
         nearest.filter(|&(distance, _)| distance <= CLOSE).map(|(_, number)| number)
     }
 
-    /// `bfq_may_be_close_cooperator`. Merging seeky queues would rarely make sequential work, and only readers interleave.
+    /// Whether merging two close queues may help (`bfq_may_be_close_cooperator`): merging seeky queues rarely makes access sequential, and
+    /// only synchronous requests interleave.
     fn may_cooperate(&self, now: Nanos, number: usize, other: usize) -> bool {
         let (a, b) = (&self.queues[number], &self.queues[other]);
         !self.is_too_late_to_merge(now, other)
@@ -139,7 +141,7 @@ impl Bfq {
             && b.is_sync()
     }
 
-    /// Whether two queues belong to the same tenant. Others are never merged, as with different groups (`entity.parent`).
+    /// Whether two queues belong to the same tenant. Others are never merged, as with different groups in the kernel (`entity.parent`).
     fn same_tenant(&self, number: usize, other: usize) -> bool {
         self.schedule.entity(number).tenant() == self.schedule.entity(other).tenant()
     }
@@ -151,7 +153,8 @@ impl Bfq {
         number
     }
 
-    /// Schedules a merge: processes of a queue move to another one at their next request (`bfq_setup_merge`).
+    /// Plans a merge: processes of a queue move to another one at their next request (`bfq_setup_merge`). Returns that queue; `None` if
+    /// there is nothing to merge.
     fn plan_merge(&mut self, number: usize, other: usize) -> Option<usize> {
         let other = self.end_of_chain(other);
         let moving = self.queues[number].processes;
@@ -163,7 +166,7 @@ impl Bfq {
         Some(other)
     }
 
-    /// The queue with which the queue of a request should be merged; `None` if it should not (`bfq_setup_cooperator`).
+    /// The queue with which to merge the queue of a request; `None` if it should stay separate (`bfq_setup_cooperator`).
     fn find_cooperator(&mut self, now: Nanos, number: usize, process: usize, request: &Request) -> Option<usize> {
         if self.queues[number].merges_into.is_some() {
             return Some(self.end_of_chain(number));
@@ -194,7 +197,7 @@ impl Bfq {
         if self.may_cooperate(now, number, other) { self.plan_merge(number, other) } else { None }
     }
 
-    /// The queue for a request, after merging if its queue is to be merged (`__bfq_insert_request`).
+    /// The queue for a request, after a planned merge (`__bfq_insert_request`).
     pub(super) fn cooperate(&mut self, now: Nanos, mut number: usize, process: usize, request: &Request) -> usize {
         let Some(target) = self.find_cooperator(now, number, process, request) else { return number };
         while number != target {
@@ -205,7 +208,7 @@ impl Bfq {
         number
     }
 
-    /// Moves a process to the queue into which its own is merged (`bfq_merge_bfqqs`).
+    /// Moves a process from its queue to the one that it is merged into (`bfq_merge_bfqqs`).
     fn move_process(&mut self, now: Nanos, process: usize, from: usize, to: usize) {
         self.save_state(now, from);
         self.save_state(now, to);
@@ -241,7 +244,7 @@ impl Bfq {
     // Queues created shortly after each other.
 
     /// Remembers the last created queue, or merges this one with it if both were created within a short time and so probably serve one task
-    /// (`bfq_do_or_sched_stable_merge`). On flash they are merged at once; elsewhere the new one may yet prove sequential.
+    /// (`bfq_do_or_sched_stable_merge`). On flash they are merged at once; elsewhere the new one may yet turn out to be sequential.
     fn consider_stable_merge(&mut self, now: Nanos, process: usize, number: usize) -> usize {
         let same_priority = |a: &IoQueue, b: &IoQueue| (a.class, a.level) == (b.class, b.level);
         let last = self.last_created.filter(|&last| {
@@ -276,7 +279,7 @@ impl Bfq {
         }
     }
 
-    /// `bfq_setup_stable_merge`.
+    /// Plans the permanent merge of two queues created together (`bfq_setup_stable_merge`).
     fn plan_stable_merge(&mut self, number: usize, process: usize, other: QueueRef) -> Option<usize> {
         if !self.is_current(other) || self.idling_boosts_throughput(number) {
             return None;
@@ -288,7 +291,7 @@ impl Bfq {
 
     // Splitting.
 
-    /// The queue of a process for its next request: a separate one again if the shared one has become seeky (`bfq_get_bfqq_handle_split`).
+    /// The queue of a process for its next request: a separate one again if the shared one is to be split (`bfq_get_bfqq_handle_split`).
     pub(super) fn queue_after_split(&mut self, now: Nanos, process: usize, number: usize, request: &Request) -> usize {
         let queue = &self.queues[number];
         if !queue.shared || !queue.to_split || self.processes[process].stably_merged {
@@ -321,11 +324,11 @@ impl Bfq {
         own
     }
 
-    /// `bfq_bfqq_save_state`.
+    /// Saves the state that a process restores after a split (`bfq_bfqq_save_state`).
     fn save_state(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         let Some(owner) = queue.owner else { return };
-        // Merged before its first request was inserted: it would have been raised.
+        // Merged before its first request was inserted, which would have raised it.
         let missed = queue.just_created && !queue.in_large_burst && self.tuning.low_latency;
         let raising = if missed {
             Raising {
@@ -351,7 +354,7 @@ impl Bfq {
         process.saved = Some(saved);
     }
 
-    /// `bfq_bfqq_resume_state`.
+    /// Restores the state of a process after a split (`bfq_bfqq_resume_state`).
     fn resume_state(&mut self, now: Nanos, process: usize, number: usize) {
         let Some(saved) = self.processes[process].saved else { return };
         let queue = &mut self.queues[number];

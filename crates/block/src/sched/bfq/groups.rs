@@ -2,7 +2,7 @@
 //!
 //! Linux schedules groups first, and then the queues within one. Here there is one level: a tenant's weight is divided equally among its
 //! processes. So a tenant has its full share while all its processes have requests, and less while only some do. Write-back stays in the
-//! common queues.
+//! shared queues.
 
 use alloc::vec::Vec;
 
@@ -38,12 +38,12 @@ impl Groups {
         Groups { roster: roster.clone(), weights: weights.collect() }
     }
 
-    /// The tenant of a request; `None` if it has none.
+    /// The group of a request's tenant; `None` if it has no tenant.
     pub(super) fn of(&self, request: &Request) -> Option<Group> {
         self.roster.owner(request).map(|tenant| self.group(tenant))
     }
 
-    /// The tenant of a stream; `None` if it has none.
+    /// The group of a stream's tenant; `None` if it has no tenant.
     pub(super) fn of_stream(&self, stream: StreamId) -> Option<Group> {
         self.roster.owner_of_stream(stream).map(|tenant| self.group(tenant))
     }

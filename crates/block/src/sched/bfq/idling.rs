@@ -1,32 +1,32 @@
-//! Whether to keep the device idle for the next request of the queue in service, and what may be sent to it meanwhile.
+//! Whether to keep the device idle for the next request of the queue in service, and which requests of others may be injected meanwhile.
 
 use super::io_queue::Next;
 use super::rate::SHORT;
 use super::{ASYNC, Bfq, SYNC};
 use crate::{Nanos, Request};
 
-/// More requests than this at the device show that it has a queue (`BFQ_HW_QUEUE_THRESHOLD`); judged over this number of samples
+/// More requests than this in flight show that the device has a queue (`BFQ_HW_QUEUE_THRESHOLD`); evaluated over this number of samples
 /// (`BFQ_HW_QUEUE_SAMPLES`).
 const DEVICE_QUEUE: u32 = 3;
 const DEVICE_QUEUE_SAMPLES: u32 = 32;
-/// Shortest idling for a raised queue.
+/// Minimum idle time for a raised queue.
 const RAISED_SLICE_IDLE: Nanos = Nanos::from_millis(20);
-/// The waker of a queue completes at most this long before the queue's request.
+/// Maximum time from a completion of the waker to the arrival of the queue's request.
 const WAKE_DELAY: Nanos = Nanos::from_millis(4);
 const WAKER_DETECTIONS: u32 = 3;
-/// A limit of injection is measured again after this time; shorter pauses apply after a decrease and a reset.
+/// Time after which the injection limit is measured again, and the shorter pauses after a decrease and a reset.
 const LIMIT_LASTS: Nanos = Nanos::from_millis(1_000);
 const LIMIT_PAUSE: Nanos = Nanos::from_millis(10);
 const LIMIT_RESET_PAUSE: Nanos = Nanos::from_millis(100);
 /// A large request on flash, in sectors (`BFQQ_SECT_THR_NONROT`).
 pub(super) const LARGE_ON_FLASH: u64 = 64;
-/// Decayed samples from which on a think time is trusted (`bfq_sample_valid`).
+/// Decayed count above which a think time is valid (`bfq_sample_valid`).
 const ENOUGH_SAMPLES: u64 = 80;
 
 /// Whether the device holds several requests and reorders them (`hw_tag`).
 #[derive(Default)]
 pub(super) struct DeviceQueue {
-    /// Whether it does; `None` until known, and then assumed true.
+    /// `None` until known; `true` is assumed then.
     queues: Option<bool>,
     most: u32,
     samples: u32,
@@ -35,10 +35,10 @@ pub(super) struct DeviceQueue {
 /// A measurement of the cost of injection for the queue in service.
 #[derive(Default)]
 pub(super) struct InjectionTrial {
-    /// The next request to be sent is measured; it arrived at `arrived`.
+    /// The next dispatched request is measured; it arrived at `arrived`.
     pub(super) next: bool,
     pub(super) arrived: Nanos,
-    /// The request being measured, at the device.
+    /// Key of the measured request in flight.
     pub(super) measured: Option<u32>,
     pub(super) injected: bool,
 }
@@ -54,7 +54,7 @@ impl Bfq {
         self.peak_rate.is_flash() && self.queues_itself()
     }
 
-    /// `bfq_update_hw_tag`, called before a completed request is taken off.
+    /// Updates the estimate of whether the device queues (`bfq_update_hw_tag`); called before a completed request is removed.
     pub(super) fn watch_device_queue(&mut self) {
         let waiting = self.requests.len() as u32;
         let in_service = self.in_service.map(|number| (&self.queues[number], self.requests.lane_len(number) as u32));
@@ -80,13 +80,13 @@ impl Bfq {
 
     // Waiting.
 
-    /// Whether queues have different shares (`bfq_asymmetric_scenario`). Without idling, the device would even them out.
+    /// Whether queues have different shares (`bfq_asymmetric_scenario`). Without idling, the device would equalise them.
     pub(super) fn is_asymmetric(&self, number: usize) -> bool {
         let classes = self.busy.iter().filter(|&&busy| busy > 0).count();
         classes > 1 || self.schedule.weights_vary_against(number)
     }
 
-    /// `idling_boosts_thr_without_issues`.
+    /// Whether idling raises throughput (`idling_boosts_thr_without_issues`).
     pub(super) fn idling_boosts_throughput(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         if queue.processes == 0 {
@@ -95,11 +95,11 @@ impl Bfq {
         let disk = !self.peak_rate.is_flash();
         let sequential = !queue.is_seeky() && queue.intensity.io_bound && queue.short_think_time;
         let boosts = (disk && !self.queues_itself()) || ((disk || !self.queues_itself()) && sequential);
-        // While raised queues have requests, the others should have few in flight, so as not to delay them.
+        // While raised queues have requests, the others should have few in flight, in order not to delay them.
         boosts && self.raised_busy() == 0
     }
 
-    /// Whether a queue would lose its share if others were served while it has no request (`idling_needed_for_service_guarantees`).
+    /// Whether a queue would lose its share if others were served while it is empty (`idling_needed_for_service_guarantees`).
     pub(super) fn idling_keeps_guarantees(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         if queue.processes == 0 {
@@ -110,7 +110,7 @@ impl Bfq {
         raised || self.is_asymmetric(number) || busy == 1
     }
 
-    /// Whether idling for the next request of a queue pays (`bfq_better_to_idle`).
+    /// Whether to idle for the next request of a queue (`bfq_better_to_idle`).
     pub(super) fn better_to_idle(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         if queue.processes == 0 {
@@ -129,7 +129,7 @@ impl Bfq {
         self.queues[number].next.is_none() && self.better_to_idle(number)
     }
 
-    /// `bfq_arm_slice_timer`.
+    /// Begins idling for the next request of a queue (`bfq_arm_slice_timer`).
     pub(super) fn begin_idling(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         let mut span = self.tuning.slice_idle;
@@ -140,11 +140,11 @@ impl Bfq {
             span = span.max(RAISED_SLICE_IDLE);
         }
         self.idling_since = now;
-        // strict_guarantees idles even where slice_idle is 0; a host needs a future time.
+        // `strict_guarantees` idles even if `slice_idle` is 0; a host needs a future time.
         self.idle_until = Some(now + span.max(Nanos(1)));
     }
 
-    /// Updates the think time of a process, and whether idling for it pays (`bfq_update_io_thinktime`, `bfq_update_has_short_ttime`).
+    /// Updates the think time of a process, and whether it is short (`bfq_update_io_thinktime`, `bfq_update_has_short_ttime`).
     pub(super) fn learn_think_time(&mut self, now: Nanos, number: usize) {
         let slice_idle = self.tuning.slice_idle;
         let queue = &mut self.queues[number];
@@ -168,7 +168,7 @@ impl Bfq {
         }
     }
 
-    /// `bfq_update_io_intensity`, for a request that was just inserted.
+    /// Updates how busy a process keeps its queue, for a request just inserted (`bfq_update_io_intensity`).
     pub(super) fn learn_intensity(&mut self, now: Nanos, number: usize) {
         let alone = self.requests.lane_len(number) == 1;
         let queue = &mut self.queues[number];
@@ -189,7 +189,8 @@ impl Bfq {
 
     // Injection.
 
-    /// `bfq_reset_inject_limit`. A process with short think times loses by an injected request; one with long think times tolerates one.
+    /// Resets the injection limit (`bfq_reset_inject_limit`). A process with short think times loses by an injected request; one with long
+    /// think times tolerates one.
     fn reset_injection(&mut self, now: Nanos, number: usize) {
         self.trial.measured = None;
         let queue = &mut self.queues[number];
@@ -198,7 +199,7 @@ impl Bfq {
         queue.injection.decreased = now;
     }
 
-    /// Looks for the waker of a queue and prepares to measure the cost of injection (first part of `bfq_add_request`).
+    /// Detects the waker of a queue and prepares to measure the cost of injection (first part of `bfq_add_request`).
     pub(super) fn prepare_injection(&mut self, now: Nanos, number: usize) {
         self.look_for_waker(now, number);
         if now >= self.queues[number].injection.decreased + LIMIT_LASTS {
@@ -218,7 +219,7 @@ impl Bfq {
         }
     }
 
-    /// `bfq_check_waker`.
+    /// Counts the queue of the last completion as the possible waker of this queue (`bfq_check_waker`).
     fn look_for_waker(&mut self, now: Nanos, number: usize) {
         let completed = self.last_completed.filter(|&last| self.is_current(last) && last.number != number);
         let Some(completed) = completed else { return };
@@ -241,7 +242,7 @@ impl Bfq {
         }
     }
 
-    /// Adapts the limit of injection to the time of a measured request (`bfq_update_inject_limit`).
+    /// Adapts the injection limit to the time of a measured request (`bfq_update_inject_limit`).
     pub(super) fn judge_injection(&mut self, now: Nanos, number: usize) {
         let time = now - self.trial.arrived;
         let alone = self.at_device == 1;
@@ -269,17 +270,17 @@ impl Bfq {
         self.trial.injected = false;
     }
 
-    /// Whether a queue has a next request within its budget.
+    /// Whether a queue is busy and its next request is within its budget.
     fn has_affordable(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         queue.busy && queue.next.is_some_and(|next| self.charge(number, next) <= self.schedule.entity(number).budget_left())
     }
 
-    /// The queue that may send a request while the one in service has none (last part of `bfq_select_queue`).
+    /// The queue to dispatch from while the one in service is empty; `None` to idle (last part of `bfq_select_queue`).
     pub(super) fn queue_to_inject(&mut self, served: usize) -> Option<usize> {
         let queue = &self.queues[served];
         if let Some(owner) = queue.owner {
-            // First the process's own write-back.
+            // First the process's own asynchronous requests.
             let own = super::shared_queue(queue.class, queue.level);
             let next = self.queues[own].next.map(|next| self.requests.request(next.slot).stream);
             if next == Some(self.processes[owner].stream) && self.has_affordable(own) {
@@ -299,11 +300,12 @@ impl Bfq {
         self.any_to_inject(served)
     }
 
-    /// `bfq_choose_bfqq_for_injection`. The kernel tries the queue that became active last first; here the one that is due first.
+    /// Any queue to inject from (`bfq_choose_bfqq_for_injection`). The kernel tries the most recently activated queue first; here the one
+    /// that is due first.
     fn any_to_inject(&mut self, served: usize) -> Option<usize> {
         let queue = &self.queues[served];
         let any = !queue.is_raised() || !queue.short_think_time;
-        // The kernel means to inject late in a long idle period if the cost was never measured, but adds nanoseconds to jiffies there, so
+        // The kernel intends to inject late in a long idle period if the cost was never measured, but adds nanoseconds to jiffies there, so
         // it never does.
         if self.at_device >= queue.injection.limit {
             return None;
@@ -320,7 +322,7 @@ impl Bfq {
 
     // Seeks.
 
-    /// `BFQ_RQ_SEEKY`: on flash, distance matters for small requests only.
+    /// Whether a request is a seek (`BFQ_RQ_SEEKY`): on flash, distance matters for small requests only.
     pub(super) fn seeks(&self, from: u64, request: &Request) -> bool {
         let far = from != 0 && request.lba.abs_diff(from) > super::SEEK_THRESHOLD;
         far && (!self.peak_rate.is_flash() || u64::from(request.sectors) < LARGE_ON_FLASH)
@@ -334,16 +336,16 @@ impl Bfq {
         if queue.is_sync() || queue.is_raised() || self.is_asymmetric(number) { sectors } else { 3 * sectors }
     }
 
-    /// The tags open to requests other than synchronous reads, of `nr_requests` (`bfq_depth_updated`): fewer while a raised queue has
-    /// requests, and fewest for asynchronous ones.
+    /// The tags open to writes, of `nr_requests` (`bfq_depth_updated`): fewer while a raised queue has requests, and fewest for
+    /// asynchronous ones.
     pub(super) fn depth(&self, nr_requests: u32, sync: bool) -> u32 {
         let kind = if sync { SYNC } else { ASYNC };
         let sixteenths = [[8, 12], [3, 6]][usize::from(self.raised_busy() != 0)][kind];
         (u64::from(nr_requests) * sixteenths / 16).max(1) as u32
     }
 
-    /// Whether a queue holds at least its share by weight of `limit` tags, so that others would starve for them (`bfqq_request_over_limit`,
-    /// of kernels built with groups, as distributions' are).
+    /// Whether a queue holds at least its share by weight of `limit` tags, so that others would lack them (`bfqq_request_over_limit`, of
+    /// kernels built with groups, as those of distributions are).
     pub(super) fn is_over_limit(&self, number: usize, limit: u32) -> bool {
         let held = self.requests.lane_len(number) as u64 + u64::from(self.queues[number].at_device);
         self.schedule.share_of(number, u64::from(limit)).is_some_and(|share| held >= share)

@@ -4,14 +4,14 @@ use crate::decay::DecayingMean;
 use crate::queue::Slot;
 use crate::{Nanos, PriorityClass, RequestId, StreamId};
 
-/// A reference to a queue. Numbers are reused; the generation tells the queues apart.
+/// A reference to a queue. Numbers are reused, so a generation distinguishes queues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct QueueRef {
     pub(super) number: usize,
     pub(super) generation: u32,
 }
 
-/// A queue with this many seeks in its last 32 requests is seeky (`BFQQ_SEEKY`).
+/// Minimum number of seeks in the last 32 requests of a seeky queue (`BFQQ_SEEKY`).
 const SEEKY_FROM: u32 = 20;
 
 /// Whether `span` has passed since `time`; true for `None` (`time_is_before_jiffies`).
@@ -26,7 +26,7 @@ pub(super) struct Next {
     pub(super) id: RequestId,
 }
 
-/// The pauses between a completion and the next request (`struct bfq_ttime`).
+/// Pauses between a completion and the next request (`struct bfq_ttime`).
 #[derive(Clone, Copy, Default)]
 pub(super) struct ThinkTime {
     pub(super) last_completion: Option<Nanos>,
@@ -38,34 +38,34 @@ pub(super) struct ThinkTime {
 pub(super) struct Raising {
     /// Factor on the queue's own weight; 1 if it is not raised.
     pub(super) coefficient: u64,
-    /// When raising began; of a queue that is not raised, when it was last active.
+    /// Start of raising; of a queue that is not raised, when it was last active.
     pub(super) started: Nanos,
     pub(super) duration: Nanos,
-    /// When raising as interactive began, if it was since replaced by raising as soft real-time.
+    /// Start of raising as interactive, if it was replaced by raising as soft real-time since.
     pub(super) interactive_since: Option<Nanos>,
     /// Sectors served since raising began.
     pub(super) service: u64,
 }
 
-/// How many requests of other queues may be at the device during idling for this one (`bfq_update_inject_limit`).
+/// Limit of requests of other queues in flight while idling for this one (`bfq_update_inject_limit`).
 #[derive(Clone, Copy)]
 pub(super) struct Injection {
     pub(super) limit: u32,
     pub(super) decreased: Nanos,
-    /// Time of a request from arrival to completion without injection; zero is unknown.
+    /// Time of a request from arrival to completion without injection; zero if unknown.
     pub(super) base_time: Nanos,
 }
 
-/// How busy a process keeps its queue (`bfq_update_io_intensity`).
+/// The fraction of time in which a process has requests (`bfq_update_io_intensity`).
 #[derive(Clone, Copy)]
 pub(super) struct Intensity {
     pub(super) since: Nanos,
     pub(super) idle: Nanos,
-    /// Whether it has requests four fifths of the time.
+    /// Whether it has requests at least four fifths of the time.
     pub(super) io_bound: bool,
 }
 
-/// Linux `struct bfq_queue`, without its scheduling entity.
+/// State of a queue without its scheduling entity (`struct bfq_queue`).
 #[derive(Clone)]
 pub(super) struct IoQueue {
     pub(super) class: PriorityClass,
@@ -73,7 +73,7 @@ pub(super) struct IoQueue {
     pub(super) kind: usize,
     pub(super) generation: u32,
     pub(super) next: Option<Next>,
-    /// Its key in the index by position; `None` if it is not in it.
+    /// Its key in the index by position; `None` if it is not listed.
     pub(super) position: Option<u128>,
     pub(super) at_device: u32,
     /// It has requests, or is in service.
@@ -81,46 +81,46 @@ pub(super) struct IoQueue {
     pub(super) just_created: bool,
     pub(super) in_large_burst: bool,
     pub(super) in_burst_list: bool,
-    /// Its turn ended for lack of requests, and its process may yet return (`non_blocking_wait_rq`).
+    /// Its turn ended for lack of requests, and its process may continue it soon (`non_blocking_wait_rq`).
     pub(super) was_waited_for: bool,
     pub(super) oldest_checked: bool,
     pub(super) short_think_time: bool,
-    /// Several processes have used it, and they should be split again (`coop`, `split_coop`).
+    /// Several processes have used it, and whether they are to be split (`coop`, `split_coop`).
     pub(super) shared: bool,
     pub(super) to_split: bool,
     /// `soft_real_time_from` is to be computed at the last completion (`softrt_update`).
     pub(super) soft_real_time_due: bool,
-    /// Number of processes that use it, or will from their next request on.
+    /// Number of processes that use it, or will after their next request.
     pub(super) processes: u32,
     /// The only process that uses it (`bic`).
     pub(super) owner: Option<usize>,
-    /// The queue to which its processes move at their next request (`new_bfqq`).
+    /// The queue into which its processes move at their next request (`new_bfqq`).
     pub(super) merges_into: Option<QueueRef>,
-    /// The budget of its next turn, in sectors.
+    /// Budget of its next turn, in sectors.
     pub(super) max_budget: u64,
-    /// End of its turn while it is in service; otherwise since when it has had no requests (`budget_timeout`).
+    /// End of its turn while it is in service; otherwise the time since which it has had no requests (`budget_timeout`).
     pub(super) turn_ends: Option<Nanos>,
     pub(super) think: ThinkTime,
     pub(super) intensity: Intensity,
-    /// A bit for each of the last 32 requests, set for seeks.
+    /// One bit for each of the last 32 requests, set for seeks.
     pub(super) seek_history: u32,
     pub(super) last_arrived_end: u64,
     pub(super) raising: Raising,
-    /// A request from then on makes it soft real-time (`soft_rt_next_start`).
+    /// A request from this time on makes it soft real-time (`soft_rt_next_start`).
     pub(super) soft_real_time_from: Nanos,
-    /// When it became busy, the service since then, and when that began (`first_IO_time`).
+    /// Time at which it became busy, the service since then, and the start of that service (`first_IO_time`).
     pub(super) busy_since: Nanos,
     pub(super) service_since_busy: u64,
     pub(super) first_served: Nanos,
     pub(super) created: Nanos,
     pub(super) split: Option<Nanos>,
     pub(super) injection: Injection,
-    /// The queue whose completions wake this one's process, after three detections in a row (`waker_bfqq`).
+    /// The queue whose completions trigger requests of this one's process, after three detections in a row (`waker_bfqq`).
     pub(super) waker: Option<QueueRef>,
     pub(super) tentative_waker: Option<QueueRef>,
     pub(super) waker_detections: u32,
     pub(super) waker_detection_began: Nanos,
-    /// The queue it woke last.
+    /// The queue that it woke last.
     pub(super) woken: Option<QueueRef>,
 }
 
@@ -193,7 +193,7 @@ impl IoQueue {
     }
 }
 
-/// The state that a process takes back from a shared queue on a split (`bfq_bfqq_save_state`).
+/// The state that a process restores from a shared queue on a split (`bfq_bfqq_save_state`).
 #[derive(Clone, Copy)]
 pub(super) struct Saved {
     pub(super) injection: Injection,
@@ -205,7 +205,7 @@ pub(super) struct Saved {
     pub(super) raising: Raising,
 }
 
-/// Linux `struct bfq_io_cq`: one stream at one priority.
+/// One stream at one priority (`struct bfq_io_cq`).
 pub(super) struct Process {
     pub(super) stream: StreamId,
     /// The queue of its synchronous requests.
@@ -213,9 +213,9 @@ pub(super) struct Process {
     /// Its synchronous requests that are queued or at the device.
     pub(super) requests: u32,
     pub(super) saved: Option<Saved>,
-    /// It shares its queue permanently.
+    /// It stays in its shared queue permanently.
     pub(super) stably_merged: bool,
-    /// The queue created shortly before its own, with which that may be merged (`stable_merge_bfqq`).
+    /// The queue created shortly before its own, with which its own may be merged (`stable_merge_bfqq`).
     pub(super) stable_merge: Option<QueueRef>,
 }
 

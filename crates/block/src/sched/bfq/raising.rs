@@ -10,30 +10,31 @@ use crate::Nanos;
 /// Factor on the weight of a raised queue (`bfq_wr_coeff`), and a further one for soft real-time (`BFQ_SOFTRT_WEIGHT_FACTOR`).
 pub(super) const COEFFICIENT: u64 = 30;
 const SOFT_REAL_TIME_FACTOR: u64 = 100;
-/// How long a soft real-time queue stays raised unless it is recognised as one again (`bfq_wr_rt_max_time`).
+/// Duration of raising a soft real-time queue, unless it is recognised as one again (`bfq_wr_rt_max_time`).
 pub(super) const SOFT_REAL_TIME: Nanos = Nanos::from_millis(300);
 /// A queue that becomes busy after this idle time looks interactive (`bfq_wr_min_idle_time`).
 pub(super) const INTERACTIVE_IDLE: Nanos = Nanos::from_millis(2_000);
 /// Pause after which an asynchronous queue is raised (`bfq_wr_min_inter_arr_async`).
 pub(super) const ASYNC_PAUSE: Nanos = Nanos::from_millis(500);
-/// Largest rate of a soft real-time process, in sectors per second: compressed high-definition video (`bfq_wr_max_softrt_rate`).
+/// Maximum rate of a soft real-time process, in sectors per second: compressed high-definition video (`bfq_wr_max_softrt_rate`).
 const SOFT_REAL_TIME_RATE: u64 = 7_000;
-/// Margin over `slice_idle` that tells a soft real-time process from a greedy one despite jiffies; four jiffies at 250 Hz.
+/// Margin over `slice_idle` that distinguishes a soft real-time process from a greedy one despite the resolution of jiffies; four jiffies
+/// at 250 Hz.
 const SOFT_REAL_TIME_MARGIN: Nanos = Nanos::from_millis(16);
-/// Starting the largest application tested takes 110,000 sectors; a queue that was served more is not starting one (`max_service_from_wr`).
+/// Starting the largest application tested takes 110,000 sectors; a queue with more service is not starting one (`max_service_from_wr`).
 const SERVICE_MAX: u64 = 120_000;
-/// The default weight; only queues of the default priority are raised, as another one was set on purpose.
+/// The default weight. Queues of another priority are not raised, as that was set on purpose.
 const DEFAULT_WEIGHT: u64 = 40;
 
-/// Queues created within this time of each other form a burst (`bfq_burst_interval`), which is large from this number on
+/// Queues created within this time of each other form a burst (`bfq_burst_interval`), which is large from this number of queues on
 /// (`bfq_large_burst_thresh`).
 pub(super) const BURST_INTERVAL: Nanos = Nanos::from_millis(180);
 pub(super) const LARGE_BURST: u32 = 8;
-/// A queue that was idle for this long no longer belongs to its burst.
+/// Idle time after which a queue no longer belongs to its burst.
 const BURST_OVER: Nanos = Nanos::from_millis(10_000);
 const JUST_SPLIT: Nanos = Nanos::from_millis(10);
 
-/// The queues created shortly after each other.
+/// A burst: queues created shortly after each other.
 #[derive(Default)]
 pub(super) struct Burst {
     list: Vec<QueueRef>,
@@ -42,7 +43,7 @@ pub(super) struct Burst {
     last: Option<Nanos>,
 }
 
-/// The classification of a queue that has requests again.
+/// The classification of a queue that becomes busy.
 pub(super) struct Arrival {
     pub(super) interactive: bool,
     in_burst: bool,
@@ -51,7 +52,7 @@ pub(super) struct Arrival {
 }
 
 impl Bfq {
-    /// Sets the factor on the weight of a queue from its next activation on.
+    /// Sets the weight factor of a queue from its next activation on.
     pub(super) fn set_coefficient(&mut self, number: usize, coefficient: u64) {
         let queue = &mut self.queues[number];
         let before = core::mem::replace(&mut queue.raising.coefficient, coefficient);
@@ -77,11 +78,11 @@ impl Bfq {
         self.queues[number].raising.coefficient == COEFFICIENT
     }
 
-    /// `bfq_bfqq_end_wr`.
+    /// Ends raising of a queue (`bfq_bfqq_end_wr`).
     pub(super) fn end_raising(&mut self, now: Nanos, number: usize) {
         let queue = &mut self.queues[number];
         if queue.raising.duration != SOFT_REAL_TIME {
-            // It may have loaded a soft real-time application, which is to be recognised from now on.
+            // It may have loaded a soft real-time application, which can be recognised from now on.
             queue.soft_real_time_from = now;
         }
         (queue.raising.duration, queue.raising.started) = (Nanos::ZERO, now);
@@ -100,8 +101,8 @@ impl Bfq {
         }
     }
 
-    /// `bfq_end_wr`, with two quirks whose effects last as long as the scheduler is active: queues in service, and those in no tree, are
-    /// missed; and of the others, each one with requests is subtracted from the count of raised queues, whether it was raised or not.
+    /// Ends raising of all queues (`bfq_end_wr`), with two quirks whose effects last as long as the scheduler is active: queues in service,
+    /// and those in no tree, are missed; and each other queue with requests is subtracted from the count of raised queues, raised or not.
     pub(super) fn end_all_raising(&mut self, now: Nanos) {
         for number in 0..self.queues.len() {
             if self.schedule.entity(number).is_listed() {
@@ -131,14 +132,14 @@ impl Bfq {
                 self.end_raising(now, number);
             }
         }
-        // At once, not at the next activation: timestamps are computed as if it had not been raised in this turn.
+        // At once, not at the next activation: timestamps are computed as if the queue had not been raised in this turn.
         let raised_in_schedule = self.schedule.entity(number).raised_by() > 1;
         if raised_in_schedule != self.queues[number].is_raised() {
             self.schedule.update_weight(number);
         }
     }
 
-    /// Whether it has had no requests, queued or at the device, for long (`bfq_bfqq_idle_for_long_time`).
+    /// Whether it has had no requests, queued or in flight, for long (`bfq_bfqq_idle_for_long_time`).
     fn was_idle_for_long(&self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
         queue.at_device == 0 && passed(queue.turn_ends, INTERACTIVE_IDLE, now)
@@ -153,7 +154,7 @@ impl Bfq {
         let soft_real_time =
             !queue.only_seeks() && !in_burst && queue.soft_real_time_from < now && queue.at_device == 0 && default_weight;
         let interactive = !in_burst && self.was_idle_for_long(now, number) && default_weight;
-        // A queue of several processes serves no interactive task, unless they started together.
+        // A queue of several processes is not interactive, unless they started together.
         let of_one = queue.owner.is_some() || stably_merged;
         let raised = queue.is_raised() || (queue.is_sync() && of_one && (interactive || soft_real_time));
         Arrival { interactive, in_burst, soft_real_time, raised: self.tuning.low_latency && raised }
@@ -200,7 +201,7 @@ impl Bfq {
         }
     }
 
-    /// Sets the time from which on a request indicates a process with a small, steady rate (`bfq_bfqq_softrt_next_start`).
+    /// Sets the time from which a request indicates a process with a low, steady rate (`bfq_bfqq_softrt_next_start`).
     pub(super) fn find_soft_real_time_start(&mut self, now: Nanos, number: usize) {
         let queue = &mut self.queues[number];
         let needed = Nanos::from_millis(queue.service_since_busy.saturating_mul(1_000) / SOFT_REAL_TIME_RATE);
@@ -225,7 +226,7 @@ impl Bfq {
         }
     }
 
-    /// Puts a queue back that was in the list before it was merged.
+    /// Puts a queue in the burst list, unless the list is full.
     pub(super) fn rejoin_burst(&mut self, number: usize) {
         if self.burst.list.len() < 2 * LARGE_BURST as usize {
             self.burst.list.push(self.reference(number));

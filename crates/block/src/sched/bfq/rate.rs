@@ -5,29 +5,29 @@ use crate::decay::DecayingMean;
 
 /// Rates are in sectors per microsecond with 16 fraction bits (`BFQ_RATE_SHIFT`).
 const SHIFT: u32 = 16;
-/// An estimate needs this many samples over this time (`BFQ_RATE_MIN_SAMPLES`, `BFQ_RATE_MIN_INTERVAL`).
+/// Minimum samples of an estimate, and their minimum time (`BFQ_RATE_MIN_SAMPLES`, `BFQ_RATE_MIN_INTERVAL`).
 const SAMPLES_MIN: u64 = 32;
 const INTERVAL_MIN: Nanos = Nanos::from_millis(300);
 /// Length of an observation (`BFQ_RATE_REF_INTERVAL`).
 const INTERVAL: Nanos = Nanos::from_millis(1_000);
-/// Shorter pauses are ignored (`BFQ_MIN_TT`).
+/// Pauses below this are ignored (`BFQ_MIN_TT`).
 pub(super) const SHORT: Nanos = Nanos::from_millis(2);
-/// A device that was idle for this long starts a new observation.
+/// Idle time of the device after which a new observation starts.
 const DEVICE_IDLE: Nanos = Nanos::from_millis(100);
 /// Rates above 20 sectors per microsecond are rejected as errors.
 const RATE_MAX: u64 = 20 << SHIFT;
 
-/// Reference rate and reference duration of weight raising, of a disk and of flash (`ref_rate`, `ref_wr_duration`).
+/// Reference rate and reference duration of weight raising in milliseconds, of a disk and of flash (`ref_rate`, `ref_wr_duration`).
 const DISK: (u64, u64) = (14_000, 7_000);
 const FLASH: (u64, u64) = (33_000, 2_500);
 
 /// Mean interval between completions of random reads below which the device is not a disk.
 const FASTEST_DISK: Nanos = Nanos::from_millis(1);
-/// Decayed count of samples from which on the mean is trusted: sixteen samples.
+/// Decayed count above which the mean is valid: sixteen samples.
 const ENOUGH_SAMPLES: u64 = 220;
 
-/// The estimated peak rate (`bfq_update_peak_rate`), from dispatch times: over a long enough observation, dispatched and served sectors are
-/// the same.
+/// The estimated peak rate (`bfq_update_peak_rate`), from dispatch times: over a long observation, dispatched and completed sectors are
+/// equal.
 pub(super) struct PeakRate {
     rate: u64,
     samples: u64,
@@ -57,12 +57,12 @@ impl PeakRate {
         }
     }
 
-    /// Sectors transferred in a span at the peak rate (`bfq_calc_max_budget`).
+    /// Sectors transferred in a time span at the peak rate (`bfq_calc_max_budget`).
     pub(super) fn sectors_in(&self, span: Nanos) -> u64 {
         ((self.rate.saturating_mul(span.0 / 1_000)) >> SHIFT).max(1)
     }
 
-    /// How long an interactive queue is raised: the slower the device, the longer (`bfq_wr_duration`).
+    /// Duration of raising an interactive queue: the slower the device, the longer (`bfq_wr_duration`).
     pub(super) fn raising_time(&self) -> Nanos {
         let (rate, millis) = if self.is_flash() { FLASH } else { DISK };
         Nanos::from_millis((rate * millis / self.rate).clamp(3_000, 25_000))
@@ -78,7 +78,7 @@ impl PeakRate {
         (self.sectors, self.largest) = (sectors, sectors);
     }
 
-    /// Records a dispatch with `others` at the device; returns whether the estimate changed.
+    /// Records a dispatch with `others` in flight; returns whether the estimate changed.
     pub(super) fn dispatched(&mut self, now: Nanos, sectors: u64, seeks: bool, others: u32) -> bool {
         let mut changed = false;
         if self.samples == 0 {
@@ -114,14 +114,14 @@ impl PeakRate {
         changed
     }
 
-    /// Computes an estimate from an observation, if that suffices (`bfq_update_rate_reset`). Returns whether the estimate changed.
+    /// Computes an estimate if the observation suffices (`bfq_update_rate_reset`). Returns whether the estimate changed.
     fn conclude(&mut self) -> bool {
         if self.samples < SAMPLES_MIN || self.observed < INTERVAL_MIN {
             return false;
         }
         let observed = self.observed.max(self.last_completion - self.first_dispatch);
         let rate = (self.sectors.min(u64::MAX >> SHIFT) << SHIFT) / (observed.0 / 1_000).max(1);
-        // Only sequential work reaches the peak, unless it is exceeded anyway.
+        // Only sequential access reaches the peak, unless it is exceeded anyway.
         if (self.sequential < (3 * self.samples) >> 2 && rate <= self.rate) || rate > RATE_MAX {
             return false;
         }
@@ -133,14 +133,14 @@ impl PeakRate {
         true
     }
 
-    /// Records the completion of a read far from the previous one of its queue and from the head, dispatched at `dispatch`.
+    /// Records the completion of a random read (far from the previous one of its queue and from the head), dispatched at `dispatch`.
     pub(super) fn random_read_completed(&mut self, now: Nanos, dispatch: Nanos) {
         self.rotation.random_read_completed(now, dispatch);
     }
 }
 
-/// Whether the device is rotational. The kernel knows; here it is inferred: a disk needs milliseconds between two random reads, however
-/// many it may choose from, flash does not. It is assumed to be a disk until there are enough samples.
+/// Whether the device is rotational. The kernel knows it; here it is inferred: a disk needs milliseconds between two random reads, however
+/// many it may choose from, flash does not. A disk is assumed until there are enough samples.
 #[derive(Default)]
 struct Rotation {
     is_flash: bool,

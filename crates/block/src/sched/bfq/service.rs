@@ -17,7 +17,7 @@ use crate::{Nanos, PriorityClass};
 
 /// Fraction bits of a timestamp (`WFQ_SERVICE_SHIFT`).
 const SHIFT: u32 = 22;
-/// After this time without service, the idle class goes first once (`BFQ_CL_IDLE_TIMEOUT`).
+/// Interval at which the idle class goes first once, even if others are busy (`BFQ_CL_IDLE_TIMEOUT`).
 const IDLE_CLASS_TIMEOUT: Nanos = Nanos::from_millis(200);
 pub(super) const CLASSES: usize = 3;
 
@@ -51,24 +51,24 @@ pub(super) struct Entity {
     class: usize,
     start: u64,
     finish: u64,
-    /// Sectors it may be served in this turn, and was served.
+    /// Sectors that it may be served in this turn, and was served.
     pub(super) budget: u64,
     pub(super) service: u64,
-    /// Effective weight: `own_weight` times the coefficient at the last update.
+    /// Effective weight: `own_weight` times the weight factor at the last update.
     weight: u64,
     own_weight: u64,
     coefficient: u64,
     place: Place,
-    /// Its weight is part of the tree's sum.
+    /// Its weight is included in the tree's sum.
     on_tree: bool,
-    /// Its weight is counted among those of queues that are not raised.
+    /// It is counted in [`Schedule::weights`].
     counted: bool,
     /// The tenant it belongs to.
     tenant: Option<usize>,
 }
 
 impl Entity {
-    /// Whether it is in the active or the idle tree; the one in service is in neither.
+    /// Whether it is in the active or the idle tree; the queue in service is in neither.
     pub(super) fn is_listed(&self) -> bool {
         matches!(self.place, Place::Active(_) | Place::Idle(_))
     }
@@ -77,7 +77,7 @@ impl Entity {
         Entity { class: class_index(class), weight: own_weight, own_weight, coefficient: 1, ..Entity::default() }
     }
 
-    /// The same for a tenant, with the weight of its processes.
+    /// The entity of a tenant's process, with the weight of its group.
     pub(super) fn in_group(self, group: Option<Group>) -> Entity {
         let Some(Group { tenant, weight }) = group else { return self };
         Entity { tenant: Some(tenant), weight, own_weight: weight, ..self }
@@ -99,7 +99,7 @@ impl Entity {
         self.own_weight
     }
 
-    /// Factor of its current weight raising; 1 if it is not raised.
+    /// Current factor of weight raising; 1 if it is not raised.
     pub(super) fn raised_by(&self) -> u64 {
         self.weight / self.own_weight
     }
@@ -116,7 +116,7 @@ impl Entity {
 /// Queues of one class (`struct bfq_service_tree`).
 #[derive(Default)]
 struct ServiceTree {
-    /// By finish.
+    /// By finish time.
     active: SortedList,
     idle: SortedList,
     virtual_time: u64,
@@ -128,10 +128,10 @@ struct ServiceTree {
 pub(super) struct Schedule {
     entities: Vec<Entity>,
     trees: [ServiceTree; CLASSES],
-    /// Orders queues with equal finish.
+    /// Counter that orders queues with equal finish times.
     count: u64,
     idle_class_served: Nanos,
-    /// Number of queues of each weight and tenant that have requests queued or at the device, without raised ones (`queue_weights_tree`).
+    /// Number of queues of each weight and tenant that have requests queued or in flight, without raised ones (`queue_weights_tree`).
     /// Sorted by weight.
     weights: Vec<WeightCount>,
 }
@@ -152,7 +152,7 @@ impl Schedule {
         &mut self.entities[number]
     }
 
-    /// Stores a new queue under the next number, or one that was forgotten.
+    /// Stores a new queue under the next number, or under one that was forgotten.
     pub(super) fn set(&mut self, number: usize, entity: Entity) {
         if number == self.entities.len() {
             self.entities.push(entity);
@@ -161,26 +161,26 @@ impl Schedule {
         }
     }
 
-    /// Forgets a queue that is not active and has no request at the device.
+    /// Forgets a queue that is not active and has no request in flight.
     pub(super) fn forget(&mut self, number: usize) {
         if let Place::Idle(_) = self.entities[number].place {
             self.leave_idle(number);
         }
     }
 
-    /// Requests another factor on the weight from the next activation on (`prio_changed`).
+    /// Sets the weight factor from the next activation on (`prio_changed`).
     pub(super) fn set_coefficient(&mut self, number: usize, coefficient: u64) {
         self.entities[number].coefficient = coefficient;
     }
 
-    /// The queues of all active trees, by finish.
+    /// The queues of all active trees, by finish time.
     pub(super) fn active(&self) -> impl Iterator<Item = usize> + '_ {
         self.trees.iter().flat_map(|tree| tree.active.numbers().map(|number| number as usize))
     }
 
     // Weights in use.
 
-    /// The number of queues with this one's weight and tenant. An entry is never removed.
+    /// The count of queues with this one's weight and tenant. An entry is never removed.
     fn weight_count(&mut self, number: usize) -> &mut u32 {
         let Entity { own_weight, tenant, .. } = self.entities[number];
         let place = self.weights.binary_search_by_key(&(own_weight, tenant), |count| (count.weight, count.tenant));
@@ -191,21 +191,21 @@ impl Schedule {
         &mut self.weights[index].queues
     }
 
-    /// `bfq_weights_tree_add`.
+    /// Adds a queue to the counts of weights (`bfq_weights_tree_add`).
     pub(super) fn count_weight(&mut self, number: usize) {
         if !core::mem::replace(&mut self.entities[number].counted, true) {
             *self.weight_count(number) += 1;
         }
     }
 
-    /// `bfq_weights_tree_remove`.
+    /// Removes a queue from the counts of weights (`bfq_weights_tree_remove`).
     pub(super) fn uncount_weight(&mut self, number: usize) {
         if core::mem::replace(&mut self.entities[number].counted, false) {
             *self.weight_count(number) -= 1;
         }
     }
 
-    /// Whether busy queues belong to several tenants, or have different weights and this one does not have the least
+    /// Whether busy queues belong to several tenants, or have different weights of which this queue's is not the lowest
     /// (`bfq_asymmetric_scenario`).
     pub(super) fn weights_vary_against(&self, number: usize) -> bool {
         let mut used = self.weights.iter().filter(|count| count.queues > 0);
@@ -265,7 +265,7 @@ impl Schedule {
         }
     }
 
-    /// `bfq_put_idle_entity`.
+    /// Removes a queue from the idle tree (`bfq_put_idle_entity`).
     fn leave_idle(&mut self, number: usize) {
         let entity = &mut self.entities[number];
         if let Place::Idle(key) = entity.place {
@@ -274,7 +274,7 @@ impl Schedule {
         }
     }
 
-    /// `bfq_forget_entity`.
+    /// Removes a queue's weight from the sum of its tree (`bfq_forget_entity`).
     fn leave_sum(&mut self, number: usize) {
         let entity = &mut self.entities[number];
         entity.place = Place::Nowhere;
@@ -283,7 +283,7 @@ impl Schedule {
         }
     }
 
-    /// Forgets one idle queue whose finish has passed (`bfq_forget_idle`).
+    /// Forgets the first idle queue if its finish time has passed (`bfq_forget_idle`).
     fn forget_idle(&mut self, class: usize) {
         let tree = &mut self.trees[class];
         let Some((first, number)) = tree.idle.first() else { return };
@@ -298,7 +298,7 @@ impl Schedule {
         }
     }
 
-    /// Activates a queue. `in_time`: its process was awaited and returned soon, so its timestamps continue where they were
+    /// Activates a queue. `in_time`: its process was waited for and issued a request soon, so its timestamps continue
     /// (`__bfq_activate_entity`).
     pub(super) fn activate(&mut self, number: usize, in_time: bool) {
         let entity = &self.entities[number];
@@ -318,7 +318,7 @@ impl Schedule {
         self.enqueue(number, shifted_back);
     }
 
-    /// Computes the finish and inserts the queue into the active tree (`bfq_update_fin_time_enqueue`).
+    /// Computes the finish time and inserts the queue into the active tree (`bfq_update_fin_time_enqueue`).
     fn enqueue(&mut self, number: usize, shifted_back: bool) {
         self.update_weight(number);
         let entity = &mut self.entities[number];
@@ -352,7 +352,7 @@ impl Schedule {
         if !entity.on_tree {
             return;
         }
-        // It is charged its service, even if that was in another queue's turn.
+        // It is charged its service, even if it was injected in another queue's turn.
         entity.set_finish(entity.service);
         match entity.place {
             Place::InService => entity.place = Place::Nowhere,
@@ -381,7 +381,7 @@ impl Schedule {
         self.forget_idle(class);
     }
 
-    /// Takes the next queue into service; `None` if no queue is active (`bfq_get_next_queue`).
+    /// Puts the next queue in service; `None` if no queue is active (`bfq_get_next_queue`).
     pub(super) fn next(&mut self, now: Nanos) -> Option<usize> {
         let mut class = 0;
         if now > self.idle_class_served + IDLE_CLASS_TIMEOUT {
@@ -398,8 +398,8 @@ impl Schedule {
         Some(number)
     }
 
-    /// The eligible queue with the first finish; if none is eligible, virtual time jumps to the first start (`__bfq_lookup_next_entity`).
-    /// The kernel finds it in a tree augmented by starts; here few ineligible ones precede it.
+    /// The eligible queue with the first finish time; if none is eligible, virtual time jumps to the first start
+    /// (`__bfq_lookup_next_entity`). The kernel finds it in a tree augmented by starts; here few ineligible ones precede it.
     fn next_in_class(&mut self, class: usize) -> Option<usize> {
         let tree = &self.trees[class];
         let mut earliest: Option<(u64, usize)> = None;
@@ -418,8 +418,8 @@ impl Schedule {
         Some(number)
     }
 
-    /// A queue's share of `limit` by weight among all recently active queues; `None` if it is not one of them. The weights of a more urgent
-    /// class count eight times those of the next.
+    /// A queue's share of `limit` by weight among all recently active queues; `None` if it is not one of them. The weights of each class
+    /// count eight times those of the next lower class.
     pub(super) fn share_of(&self, number: usize, limit: u64) -> Option<u64> {
         let entity = self.entities.get(number).filter(|entity| entity.on_tree)?;
         let sum = self.trees[..=entity.class].iter().fold(0, |sum, tree| 8 * sum + tree.weight_sum);

@@ -1,4 +1,4 @@
-//! Invariants that a host cannot observe: counters agree and nothing leaks.
+//! Invariants that a host cannot observe: counters are consistent and no state leaks.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ fn read(id: u32, stream: u32, lba: u64) -> Request {
 #[test]
 fn a_process_that_ends_is_removed_from_the_queues_of_a_planned_merge() {
     let mut bfq = Bfq::new(&Limits::default(), Tuning::new(&SPEC.defaults()));
-    // Two share a queue, a third has its own; then the first joins the latter, and the second would at its next request.
+    // Two share a queue, a third has its own; then the first moves to the latter, and the second would at its next request.
     let requests = [(1, 0), (2, 100), (2, 30), (3, 1 << 30), (3, 1 << 40), (1, (1 << 30) + 100)];
     for (id, (stream, lba)) in (0..).zip(requests) {
         bfq.insert(Nanos::ZERO, read(id, stream, lba));
@@ -28,7 +28,7 @@ fn a_process_that_ends_is_removed_from_the_queues_of_a_planned_merge() {
     assert_eq!(bfq.queues[joined].processes, 2);
 }
 
-/// Advances a xorshift generator (Marsaglia, Xorshift RNGs, 2003); a number below `bound`.
+/// Advances a xorshift generator (Marsaglia, Xorshift RNGs, 2003); returns a number below `bound`.
 fn random(state: &mut u64, bound: u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -113,7 +113,7 @@ fn queues_of_ended_processes_are_reused() {
     let mut bfq = Bfq::new(&Limits::default(), Tuning::new(&SPEC.defaults()));
     for id in 0..40_000 {
         let now = Nanos::from_micros(u64::from(id) * 3_000);
-        // Sixteen at a time, every other group close to each other; some processes return once.
+        // Groups of sixteen, every other group close to each other; some processes issue a second request.
         let stream = if id % 5 == 4 { id - 3 } else { id };
         let apart = if id / 16 % 2 == 0 { 7 } else { 24 };
         let lba = u64::from(id / 16) << 30 | u64::from(id % 16) << apart;

@@ -28,7 +28,7 @@ tunables! {
     }
 }
 
-/// Lower bound that `strict_guarantees` sets on `slice_idle` (`bfq_strict_guarantees_store`).
+/// Lower bound of `slice_idle` under `strict_guarantees` (`bfq_strict_guarantees_store`).
 const STRICT_SLICE_IDLE: Nanos = Nanos::from_millis(8);
 
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ pub(super) struct Tuning {
     pub(super) slice_idle: Nanos,
     pub(super) low_latency: bool,
     pub(super) timeout: Nanos,
-    /// 0: derived from the peak rate.
+    /// In sectors; 0: derived from the peak rate.
     pub(super) max_budget: u64,
     pub(super) strict_guarantees: bool,
     pub(super) fifo_expire: [Nanos; 2],

@@ -1,23 +1,23 @@
-//! Turns: which queue is served, for how long, and what it is charged.
+//! Turns: which queue is served, for how long, and its charge.
 
 use super::io_queue::Next;
 use super::{Bfq, Flight, SEEK_THRESHOLD};
 use crate::queue::Slot;
 use crate::{Nanos, Op, Request};
 
-/// Turns begun, as a decaying count times 256, from which on the estimated budget is used (`bfq_stats_min_budgets`), and the budget until
-/// then (`bfq_default_max_budget`).
+/// Number of turns, as a decaying count times 256, from which on the estimated budget is used (`bfq_stats_min_budgets`), and the budget
+/// before (`bfq_default_max_budget`).
 const ENOUGH_BUDGETS: u64 = 194;
 pub(super) const DEFAULT_BUDGET: u64 = 16 * 1024;
-/// A turn shorter than this is no sample of a queue's speed; one longer than the second is.
+/// A turn shorter than this is no sample of a queue's speed; one longer than the second constant is.
 const TURN_TOO_SHORT: Nanos = Nanos::from_millis(1);
 const TURN_LONG_ENOUGH: Nanos = Nanos::from_millis(20);
-/// What a very short turn of a slow queue is charged: the time of a seek.
+/// Charge of a very short turn of a slow queue, in milliseconds: the time of a seek.
 const SEEK_TIME: u64 = 8;
 const SEEK_TIME_ON_FLASH: u64 = 2;
-/// The length of a turn by which time is charged (`bfq_timeout`, in milliseconds), whatever the tunable.
+/// Duration of a full turn in milliseconds, by which time is charged (`bfq_timeout`); independent of the tunable.
 const FULL_TURN: u64 = 124;
-/// A request of this size, in sectors, need not wait for others to merge with it.
+/// Size in sectors from which a request need not wait for others to merge with it.
 const LARGE: u32 = 32;
 
 /// Why a turn ends (`enum bfqq_expiration`).
@@ -33,12 +33,12 @@ pub(super) enum Reason {
 impl Bfq {
     // Budgets.
 
-    /// `bfq_max_budget`.
+    /// Maximum budget in sectors (`bfq_max_budget`).
     pub(super) fn max_budget_now(&self) -> u64 {
         if self.budgets_assigned < ENOUGH_BUDGETS { DEFAULT_BUDGET } else { self.max_budget }
     }
 
-    /// `bfq_min_budget`.
+    /// Minimum budget in sectors (`bfq_min_budget`).
     pub(super) fn min_budget(&self) -> u64 {
         self.max_budget_now() / 32
     }
@@ -49,7 +49,7 @@ impl Bfq {
         }
     }
 
-    /// Adapts the budget of a queue to the end of its turn (`__bfq_bfqq_recalc_budget`).
+    /// Adapts the budget of a queue to the reason for which its turn ends (`__bfq_bfqq_recalc_budget`).
     fn adapt_budget(&mut self, number: usize, reason: Reason) {
         let least = self.min_budget();
         let service = self.schedule.entity(number).service;
@@ -57,9 +57,9 @@ impl Bfq {
         let budget = queue.max_budget;
         let budget = match reason {
             _ if !queue.is_sync() => self.max_budget,
-            // Raised queues are served little at a time, but often.
+            // Raised queues get short turns, but often.
             _ if queue.is_raised() => 2 * least,
-            // The process may be waiting for a request at the device.
+            // The process may be waiting for a request in flight.
             Reason::TooIdle if queue.at_device > 0 => (2 * budget).min(self.max_budget),
             Reason::TooIdle if budget > 5 * least => budget - 4 * least,
             Reason::TooIdle => least,
@@ -76,8 +76,8 @@ impl Bfq {
         }
     }
 
-    /// Gives a waiting queue a budget that covers its next request (`bfq_updated_next_req`). The budget of the queue in service stays, as
-    /// its finish was computed from it.
+    /// Sets a budget of a waiting queue that covers its next request (`bfq_updated_next_req`). The budget of the queue in service stays, as
+    /// its finish time was computed from it.
     pub(super) fn fit_budget(&mut self, number: usize) {
         let Some(next) = self.queues[number].next else { return };
         if self.in_service == Some(number) {
@@ -92,7 +92,7 @@ impl Bfq {
         }
     }
 
-    /// `bfq_bfqq_served`.
+    /// Adds service to a queue (`bfq_bfqq_served`).
     fn serve(&mut self, now: Nanos, number: usize, service: u64) {
         let queue = &mut self.queues[number];
         if queue.service_since_busy == 0 {
@@ -111,7 +111,7 @@ impl Bfq {
         self.busy.iter().sum()
     }
 
-    /// `bfq_add_bfqq_busy`.
+    /// Activates a queue that has become busy (`bfq_add_bfqq_busy`).
     pub(super) fn begin_busy(&mut self, number: usize) {
         let in_time = core::mem::replace(&mut self.queues[number].was_waited_for, false);
         self.schedule.activate(number, in_time);
@@ -128,7 +128,7 @@ impl Bfq {
         }
     }
 
-    /// `bfq_del_bfqq_busy`.
+    /// Deactivates a queue that is no longer busy (`bfq_del_bfqq_busy`).
     pub(super) fn end_busy(&mut self, number: usize) {
         let class = self.schedule.entity(number).class();
         let queue = &mut self.queues[number];
@@ -143,7 +143,7 @@ impl Bfq {
 
     // Begin and end of a turn.
 
-    /// `__bfq_set_in_service_queue`.
+    /// Puts the next queue in service, if there is one (`__bfq_set_in_service_queue`).
     fn begin_turn(&mut self, now: Nanos) -> Option<usize> {
         let number = self.schedule.next(now)?;
         self.in_service = Some(number);
@@ -160,35 +160,35 @@ impl Bfq {
             && queue.raising.started < now
             && let Some(since) = queue.turn_ends.filter(|&since| since < now)
         {
-            // The time without service does not count against the short period of raising.
+            // Time without service does not count against the short period of raising.
             let started = queue.raising.started;
             queue.raising.started = if since > started { started + (now - since) } else { now };
         }
-        // A raised queue may stay longer, in proportion to its weight, unless it is soft real-time.
+        // A raised queue has a longer turn, in proportion to its weight, unless it is soft real-time.
         let turns = if soft_real_time { 1 } else { raised_by };
         queue.turn_ends = Some(now + Nanos(timeout.0.saturating_mul(turns)));
         Some(number)
     }
 
-    /// Whether a process is slow, and the time it is charged in that case, in milliseconds (`bfq_bfqq_is_slow`).
+    /// Whether a process is slow, and its charge in that case, in milliseconds (`bfq_bfqq_is_slow`).
     fn is_slow(&self, now: Nanos, number: usize, compensate: bool) -> (bool, u64) {
         let queue = &self.queues[number];
         if !queue.is_sync() {
             return (false, 0);
         }
-        // Idling for it is not charged.
+        // Idle time for it is not charged.
         let end = if compensate { self.idling_since } else { now };
         let span = end - self.turn_began;
         if span < TURN_TOO_SHORT {
             return (queue.is_seeky(), if self.peak_rate.is_flash() { SEEK_TIME_ON_FLASH } else { SEEK_TIME });
         }
-        // Outer and inner tracks differ by a factor of two.
+        // Transfer rates of outer and inner tracks differ by a factor of two.
         let served_little = self.schedule.entity(number).service < self.max_budget / 2;
         let slow = if span > TURN_LONG_ENOUGH { served_little } else { queue.is_seeky() };
         (slow, span.0 / 1_000_000)
     }
 
-    /// Charges a slow queue its time as if it had been served at full speed: fairness in sectors would cost the others throughput
+    /// Charges a slow queue for its time as if it had been served at full speed: fairness in sectors would cost the others throughput
     /// (`bfq_bfqq_charge_time`).
     fn charge_time(&mut self, now: Nanos, number: usize, millis: u64) {
         let entity = self.schedule.entity_mut(number);
@@ -229,19 +229,19 @@ impl Bfq {
         if self.queues[number].busy || used_up {
             self.schedule.entity_mut(number).service = 0;
         } else {
-            // If its process returns soon, it continues with the rest of its budget.
+            // If its process issues a request soon, the queue continues with the rest of its budget.
             self.queues[number].was_waited_for = true;
         }
     }
 
-    /// `__bfq_bfqq_expire`.
+    /// Removes a queue from service (`__bfq_bfqq_expire`).
     fn leave_service(&mut self, now: Nanos, number: usize, reason: Reason) {
         let queue = &mut self.queues[number];
         if queue.shared && queue.is_seeky() {
             queue.to_split = true;
         }
         let empty = queue.next.is_none();
-        // A queue that needs the device kept idle for it stays in the tree, although empty, on preemption.
+        // An empty queue that needs the device kept idle for it stays in the tree on preemption.
         if empty && !(reason == Reason::Preempted && self.idling_keeps_guarantees(number)) {
             if self.queues[number].at_device == 0 {
                 self.queues[number].turn_ends = Some(now);
@@ -257,12 +257,13 @@ impl Bfq {
         self.idle_until = None;
     }
 
-    /// `bfq_bfqq_budget_timeout`.
+    /// Whether the turn of a queue has timed out (`bfq_bfqq_budget_timeout`).
     fn is_timed_out(&self, now: Nanos, number: usize) -> bool {
         self.queues[number].turn_ends.is_none_or(|end| end <= now)
     }
 
-    /// `bfq_may_expire_for_budg_timeout`. A queue being waited for that has used most of its budget may finish it.
+    /// Whether the turn of a queue ends by timeout (`bfq_may_expire_for_budg_timeout`). One being waited for that has used most of its
+    /// budget may finish it.
     fn may_end_for_timeout(&self, now: Nanos, number: usize) -> bool {
         let entity = self.schedule.entity(number);
         self.is_timed_out(now, number) && (self.idle_until.is_none() || entity.budget_left() >= entity.budget / 3)
@@ -280,7 +281,7 @@ impl Bfq {
         }
     }
 
-    /// The queue whose request goes to the device; `None` if it is better to wait (`bfq_select_queue`).
+    /// The queue whose request to dispatch; `None` if it is better to wait (`bfq_select_queue`).
     pub(super) fn select_queue(&mut self, now: Nanos) -> Option<usize> {
         if let Some(number) = self.in_service
             && self.may_end_for_timeout(now, number)
@@ -311,7 +312,7 @@ impl Bfq {
 
     /// The better of two requests for the head to serve next (`bfq_choose_req`).
     pub(super) fn nearer(&self, head: u64, a: Slot, b: Slot) -> Slot {
-        // Whether it is too far back for a short turn, and the distance.
+        // Whether it is too far back for a short backward seek, and the distance.
         let cost = |slot| {
             let lba = self.requests.request(slot).lba;
             let back = head.saturating_sub(lba);
@@ -324,7 +325,7 @@ impl Bfq {
         let place = |slot| self.requests.request(slot).lba;
         let (first, second) = (cost(a), cost(b));
         if first == second {
-            // Equal cost: the one ahead.
+            // At equal cost the one ahead.
             return if place(a) >= place(b) { a } else { b };
         }
         if first < second { a } else { b }
@@ -334,8 +335,8 @@ impl Bfq {
         self.queues[number].next = slot.map(|slot| Next { slot, id: self.requests.request(slot).id });
     }
 
-    /// The request to follow one that was just taken: the oldest if it has expired, checked once per turn, or the next in the direction of
-    /// the head (`bfq_find_next_rq`).
+    /// The request to follow the one just taken: the oldest if it has expired, checked once per turn; otherwise the next in the direction
+    /// of the head (`bfq_find_next_rq`).
     fn next_after(&mut self, now: Nanos, number: usize, taken: &Request, was_oldest: bool) -> Option<Slot> {
         let checked = core::mem::replace(&mut self.queues[number].oldest_checked, true);
         if !checked
@@ -347,7 +348,7 @@ impl Bfq {
         self.requests.nearest(number, taken.lba, self.tuning.back_seek_max_sectors, self.tuning.back_seek_penalty)
     }
 
-    /// `bfq_remove_request`.
+    /// Takes a request from its queue (`bfq_remove_request`).
     fn remove(&mut self, now: Nanos, number: usize, slot: Slot) -> Request {
         let was_oldest = self.requests.oldest(number) == Some(slot);
         let request = self.requests.take(slot);
@@ -389,7 +390,7 @@ impl Bfq {
         self.at_device += 1;
         if in_service {
             self.update_raising(now, number);
-            // The idle class gets one request at a time.
+            // The idle class dispatches one request per turn.
             if self.queues[number].is_idle_class() && self.busy_in_all() > 1 {
                 self.end_turn(now, false, Reason::BudgetUsed);
             }
@@ -397,8 +398,8 @@ impl Bfq {
         request
     }
 
-    /// Handles an arrival in the queue being idled for (`bfq_rq_enqueued`). A single small request does not end the idling before the
-    /// device is free, so that others may merge with it.
+    /// Handles an arrival in the queue being idled for (`bfq_rq_enqueued`). A single small request does not end idling if that raises
+    /// throughput, so that others may merge with it.
     pub(super) fn end_idling_on_arrival(&mut self, now: Nanos, number: usize, request: &Request) {
         if self.in_service != Some(number) || self.idle_until.is_none() {
             return;

@@ -1,12 +1,12 @@
-//! CFQ's state of a queue: the habits of its process, and its turn.
+//! State of a CFQ queue: the access pattern of its process, and its slice.
 
 use super::{SYNC, Turn};
 use crate::decay::DecayingMean;
 use crate::{Nanos, PriorityClass};
 
-/// Distance in sectors from which on a request is a seek; a queue with more than 4 seeks in 32 requests is seeky (`CFQQ_SEEK_THR`).
+/// Minimum seek distance in sectors (`CFQQ_SEEK_THR`). A queue with more than 4 seeks in 32 requests is seeky.
 pub(super) const SEEK_THRESHOLD: u64 = 8 * 100;
-/// Decayed samples from which on a think time is trusted: three requests (`sample_valid`).
+/// Decayed count above which a think time is valid: three requests (`sample_valid`).
 pub(super) const ENOUGH_SAMPLES: u64 = 80;
 
 /// The kinds of work in a class, each with its own tree of queues (`enum wl_type_t`).
@@ -19,7 +19,7 @@ pub(super) enum Work {
 
 pub(super) const WORKS: [Work; 3] = [Work::Async, Work::SyncSeeky, Work::Sync];
 
-/// The pauses between a completion and the next request (`struct cfq_ttime`).
+/// Pauses between a completion and the next request (`struct cfq_ttime`).
 #[derive(Clone, Copy, Default)]
 pub(super) struct ThinkTime {
     pub(super) last_completion: Nanos,
@@ -36,35 +36,35 @@ impl ThinkTime {
     }
 }
 
-/// The queue of a process, or a shared one (Linux `struct cfq_queue`).
+/// The queue of a process, or a shared one (`struct cfq_queue`).
 #[derive(Clone, Copy)]
 pub(super) struct ProcessQueue {
     pub(super) class: PriorityClass,
     pub(super) level: u8,
     pub(super) kind: usize,
-    /// Its position in the round robin; `None` unless it has requests or its turn.
+    /// Its tree and position in the round robin; `None` unless it has requests or is active.
     pub(super) waiting: Option<(usize, Turn)>,
     pub(super) at_device: u32,
     pub(super) think: ThinkTime,
-    /// A bit for each of the last 32 requests, set for seeks.
+    /// One bit for each of the last 32 requests, set for seeks.
     pub(super) seek_history: u32,
-    /// End of its last request to arrive.
+    /// End of the last request to arrive.
     pub(super) last_arrived_end: Option<u64>,
-    /// End of its last request to leave.
+    /// End of the last dispatched request.
     pub(super) last_served_end: Option<u64>,
-    /// Whether idling for its process pays: it returns soon and stays near.
+    /// Whether to idle for its process: it issues its next request soon and near the last one.
     pub(super) idles: bool,
     /// It had four requests waiting at once: although seeky, it keeps the disk busy.
     pub(super) deep: bool,
     pub(super) slice: Slice,
-    /// Time left over from the last turn; negative if overrun.
+    /// Time left over from the last slice; negative if overrun.
     pub(super) residue: i64,
 }
 
-/// A turn of a queue.
+/// The current slice of a queue.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Slice {
-    /// The time counts from the first completion; `None` until then.
+    /// Set at the first completion, from which the time counts; `None` until then.
     pub(super) clock: Option<SliceClock>,
     pub(super) dispatched: u64,
     pub(super) oldest_checked: bool,

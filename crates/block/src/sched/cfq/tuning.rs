@@ -61,12 +61,12 @@ impl Tuning {
         }
     }
 
-    /// The slice of a queue: a fifth more for each level above 4, a fifth less for each below (`cfq_prio_slice`).
+    /// The slice of a queue: a fifth more for each level better than 4, a fifth less for each worse (`cfq_prio_slice`).
     pub(super) fn slice(&self, kind: usize, level: u8) -> Nanos {
         Nanos(self.slice[kind].0 / 5 * (9 - u64::from(level)))
     }
 
-    /// How many requests an asynchronous queue may dispatch in one turn (`cfq_prio_to_maxrq`).
+    /// Maximum requests that an asynchronous queue dispatches in one slice (`cfq_prio_to_maxrq`).
     pub(super) fn async_requests(&self, level: u8) -> u64 {
         2 * self.slice_async_requests * (LEVELS as u64 - u64::from(level))
     }

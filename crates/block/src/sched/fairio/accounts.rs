@@ -1,10 +1,10 @@
-//! The disk time given to each tenant by weight, and which tenants have share left.
+//! The disk time that each tenant received by weight, and which tenants have share left.
 //!
 //! ```text
-//! ready    has requests, below the line      by the order of service
-//! upheld   has requests, at the line         by the disk time given
-//! away     has none queued, may return       by the disk time given
-//! gone     has none queued, or at its limit  in no list; takes no part in cycles
+//! ready    has requests, below the line         by the order of service
+//! upheld   has requests, at the line            by disk time received
+//! away     none queued, may return              by disk time received
+//! gone     none queued, or at its limit         in no list; takes no part in cycles
 //! ```
 //! Every change takes logarithmic time in the number of tenants, and the start of a cycle touches only tenants that become ready in it.
 
@@ -18,15 +18,15 @@ use crate::cost::Cost;
 use crate::sorted::SortedList;
 use crate::tenants::ServiceTime;
 
-/// Disk time by weight: nanoseconds of a tenant with a weight of 1, with 32 fraction bits.
+/// Disk time by weight, with 32 fraction bits: nanoseconds of a tenant with a weight of 1.
 type Virtual = u128;
 const BITS: u32 = 32;
 
-/// The longest automatic cycle. Two of them are a second, over which users expect shares to hold; accounts are settled over all cycles, so
+/// Maximum automatic cycle. Two such cycles are a second, over which users expect shares to hold; accounts are settled over all cycles, so
 /// longer ones make no share more exact.
 const LONGEST: u64 = 500_000_000;
 
-/// A tenant with this fraction of the next share in advance is too far ahead.
+/// A tenant is too far ahead if it has used this fraction (one in …) of the next share.
 const AHEAD: u128 = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,14 +42,14 @@ enum Place {
 #[derive(Default)]
 pub(super) struct Class {
     weight: u64,
-    /// The disk time it was given; and the last cycle in which it was given some, with the amount.
+    /// The disk time it received in all; and the last cycle in which it received some, with that amount.
     given: Virtual,
     given_in: (u64, Virtual),
     place: Place,
     pub(super) at_device: u32,
     /// Completion time of its last request.
     pub(super) last_seen: Nanos,
-    /// How many times in a row it did not use its share, and the cycle from which on it is waited for again.
+    /// Number of times in a row that it did not use its share, and the cycle from which on it is waited for again.
     failures: u32,
     waited_for_from: u64,
     pub(super) cost: Cost,
@@ -66,17 +66,17 @@ pub(super) struct Accounts {
     away: SortedList,
     /// Sum of the weights of active tenants.
     weight: u64,
-    /// What they were given on average; the line up to which they may be served; and the sum of the weights when the line was set.
+    /// The average disk time received; the line up to which tenants may be served; and the sum of the weights when the line was set.
     now: Virtual,
     line: Virtual,
     line_weight: u64,
-    /// The minimum of the accounts when the line was set.
+    /// The average when the line was set.
     began: Virtual,
     /// The service of this cycle in nanoseconds, its length with all disks busy, and its number.
     service: u64,
     length: u64,
     cycle: u64,
-    /// The longest cycle service by weight requested by a tenant that was served in this cycle, and in the previous one.
+    /// The longest cycle service by weight that a tenant served in this cycle needs, and the same for the previous cycle.
     asked: [f64; 2],
 }
 
@@ -98,17 +98,17 @@ impl Accounts {
         &mut self.classes[number]
     }
 
-    /// The total disk time of this cycle, in nanoseconds.
+    /// Total disk time of this cycle, in nanoseconds.
     pub(super) fn service(&self) -> u64 {
         self.service
     }
 
-    /// A tenant's requests at the device.
+    /// Number of a tenant's requests in flight.
     pub(super) fn at_device(&self, number: usize) -> u64 {
         self.classes.get(number).map_or(0, |class| u64::from(class.at_device))
     }
 
-    /// The weights of the active tenants, including this one.
+    /// Sum of the weights of the active tenants, including this one.
     pub(super) fn weight_with(&self, number: usize, weight: u64) -> u64 {
         let takes_part = self.classes.get(number).is_some_and(|class| class.place != Place::Gone);
         self.weight.saturating_add(if takes_part { 0 } else { weight })
@@ -121,8 +121,8 @@ impl Accounts {
         }
     }
 
-    /// Gives accounts new numbers and weights, and forgets all others: for each that is kept, its number until now, its new one, and its
-    /// weight. Tenants with queued requests count as about to return until these are inserted again.
+    /// Gives accounts new numbers and weights, and forgets all others. `kept`: old number, new number and weight. Tenants with queued
+    /// requests count as about to return until these are inserted again.
     pub(super) fn renumber(&mut self, kept: Vec<(usize, usize, u64)>) {
         let mut before = core::mem::take(&mut self.classes);
         (self.ready, self.upheld, self.away) = Default::default();
@@ -140,7 +140,8 @@ impl Accounts {
         self.line_weight = self.weight;
     }
 
-    /// Registers an arrival, or that a tenant may be served again. `at_device`: the charge of all requests at the device, in nanoseconds.
+    /// Registers an arrival, or that a tenant's limits allow a request again. `at_device`: charge of all requests in flight, in
+    /// nanoseconds.
     pub(super) fn arrives(&mut self, number: usize, weight: u64, at_device: u64) {
         self.open(number);
         let class = &mut self.classes[number];
@@ -148,11 +149,11 @@ impl Accounts {
             return;
         }
         class.weight = weight.max(1);
-        // Time it did not ask for is lost, but requests at the device are not done yet; an excess remains.
+        // Time that it did not request is lost, but requests in flight are not done yet; an excess remains.
         let done = self.now.saturating_sub(by_weight(at_device, self.weight));
         class.given = class.given.max(done);
         self.weight = self.weight.saturating_add(class.weight);
-        // It takes part in the rest of the cycle, which must not become a multiple of what it was.
+        // It takes part in the rest of the cycle, which must not become a multiple of its length.
         if self.weight / 2 > self.line_weight {
             let left = self.line.saturating_sub(self.now);
             self.line = self.now + left / u128::from(self.weight) * u128::from(self.line_weight);
@@ -205,14 +206,14 @@ impl Accounts {
         }
     }
 
-    /// Forgets the requests of a tenant, which were drained.
+    /// Forgets the requests of a tenant after they were drained.
     pub(super) fn forget_requests(&mut self, number: usize) {
         self.classes[number].at_device = 0;
         self.leave(number);
     }
 
-    /// Records that a tenant had time to use its share and did not: the number of cycles in which it is not waited for doubles each time, up to
-    /// `window` of the shortest automatic cycle, so that a long cycle does not forgo a share for longer than a short one.
+    /// Records that a tenant had time to use its share and did not: the number of cycles in which it is not waited for doubles each time,
+    /// up to `window` of the shortest automatic cycle, so that a share is not forgone for longer if cycles are long.
     pub(super) fn record_unused_share(&mut self, number: usize, window: u32) {
         let in_time = u64::from(window).saturating_mul(STEP.0) / self.length.max(1);
         let most = u32::try_from(in_time).unwrap_or(u32::MAX).clamp(1, window);
@@ -236,7 +237,7 @@ impl Accounts {
             self.now = (self.now + all).min(self.line.max(self.now));
         }
         if class.failures > 0 && !self.used_less_than_half(number) {
-            // It can use its share after all.
+            // It can use its share after all, so its failures are reset.
             let class = &mut self.classes[number];
             (class.failures, class.waited_for_from) = (0, 0);
         }
@@ -246,7 +247,7 @@ impl Accounts {
         self.classes[number].at_device += 1;
     }
 
-    /// Records a completion that took `took` nanoseconds of disk time. A cycle should have room for `least` such requests.
+    /// Records a completion after `took` nanoseconds of disk time. An automatic cycle should have room for `least` such requests.
     pub(super) fn completed(&mut self, number: usize, now: Nanos, sectors: u32, took: u64, least: u32) {
         let class = &mut self.classes[number];
         class.at_device = class.at_device.saturating_sub(1);
@@ -259,19 +260,19 @@ impl Accounts {
         }
     }
 
-    /// A tenant's share of some disk time by weight.
+    /// A tenant's share by weight of a disk time.
     pub(super) fn part_of(&self, number: usize, time: u64) -> u64 {
         let part = u128::from(time) * u128::from(self.classes[number].weight) / u128::from(self.weight.max(1));
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 
-    /// Whether a tenant was given less than half of a whole share in this cycle.
+    /// Whether a tenant received less than half of a whole share in this cycle.
     pub(super) fn used_less_than_half(&self, number: usize) -> bool {
         let (cycle, given) = self.classes[number].given_in;
         cycle != self.cycle || given < self.line.saturating_sub(self.began) / 2
     }
 
-    /// A tenant's sort key in the order by disk time given.
+    /// A tenant's sort key by disk time received.
     pub(super) fn key(&self, number: usize) -> u128 {
         key(self.classes[number].given, number)
     }
@@ -280,7 +281,7 @@ impl Accounts {
         self.classes[number].given < self.line
     }
 
-    /// Whether a tenant has used a large part of the next cycle's share as well.
+    /// Whether a tenant has also used a large part of the next cycle's share.
     pub(super) fn is_far_ahead(&self, number: usize) -> bool {
         self.classes[number].given > self.line + self.line.saturating_sub(self.began) / AHEAD
     }
@@ -290,7 +291,7 @@ impl Accounts {
         self.ready.first().map(|(_, number)| number as usize)
     }
 
-    /// The tenant that was served least among those that used their share.
+    /// The tenant that received least among those that used their share.
     pub(super) fn first_upheld(&self) -> Option<usize> {
         self.upheld.first().map(|(_, number)| number as usize)
     }
@@ -300,13 +301,13 @@ impl Accounts {
         self.upheld.first().filter(|(key, _)| key >> 32 < self.line).map(|(_, number)| number as usize)
     }
 
-    /// The tenant that was served least among those with share left and nothing queued.
+    /// The tenant that received least among those with share left and nothing queued.
     pub(super) fn away_with_share(&self) -> Option<usize> {
         self.away.first().filter(|(key, _)| key >> 32 < self.line).map(|(_, number)| number as usize)
     }
 
-    /// Sets the next line. `fixed`: the cycle's service in nanoseconds; `None`: room for as many requests of each tenant as are needed to
-    /// know their mean, and to form a batch.
+    /// Sets the next line. `fixed`: the cycle's service in nanoseconds; `None`: room for as many requests of each tenant as are needed for
+    /// a stable mean, and for batches.
     pub(super) fn begin_cycle(&mut self, fixed: Option<u64>, disks: u32) {
         self.cycle += 1;
         self.service = fixed.unwrap_or_else(|| {
@@ -337,7 +338,7 @@ mod tests {
             (0..10).for_each(|_| accounts.record_unused_share(0, 20));
             accounts.classes[0].waited_for_from - accounts.cycle - 1
         };
-        // 20 cycles of 100 ms are 2 s; of shorter cycles 20 as well.
+        // 20 cycles of 100 ms are 2 s; shorter cycles also count 20.
         assert_eq!([50, 100, 500, 1_000, 5_000].map(cycles), [20, 20, 4, 2, 1]);
     }
 }

@@ -24,21 +24,20 @@ impl Stable {
     }
 }
 
-/// A class of requests, as input of the heuristic.
+/// A class of requests, as input of [`cycle_length`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CycleClass {
     /// At least 1.
     pub weight: u32,
     /// Mean disk time of a request (ServiceRequest).
     pub request: Nanos,
-    /// Number of its requests that a cycle should have room for (NumRequests): [`Stable::requests`], or a value in
-    /// between.
+    /// Number of its requests that a cycle should have room for (NumRequests): [`Stable::requests`], or a value in between.
     pub requests: u32,
 }
 
-/// The shortest cycle in which each class's share has room for its requests (equation 3), rounded up to 100 ms.
+/// The minimum cycle in which each class's share has room for its requests (equation 3), rounded up to 100 ms.
 ///
-/// In wall time with all `disks` busy. 100 ms without classes.
+/// In wall-clock time with all `disks` busy. 100 ms without classes.
 pub fn cycle_length(classes: &[CycleClass], disks: u32) -> Nanos {
     let weights: u128 = classes.iter().map(|class| u128::from(class.weight.max(1))).sum();
     let service = classes.iter().map(|class| {

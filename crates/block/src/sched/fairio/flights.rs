@@ -1,24 +1,24 @@
-//! Requests at the device, and their charges.
+//! Requests in flight, and their charges.
 
 use slab::Slab;
 
 use crate::hash_index::HashIndex;
 use crate::{Nanos, RequestId};
 
-/// A request at the device.
+/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     /// The tenant.
     pub(super) number: usize,
     /// Charge on dispatch, in nanoseconds of disk time.
     pub(super) charged: u64,
-    /// The charge is final, whatever the request takes.
+    /// The charge is final, whatever the request's actual time.
     pub(super) is_final: bool,
     /// Dispatch time.
     pub(super) since: Nanos,
 }
 
-/// All requests at the device, by the host's id.
+/// All requests in flight, by the host's id.
 #[derive(Default)]
 pub(super) struct Flights {
     flights: Slab<(RequestId, Flight)>,
@@ -44,7 +44,7 @@ impl Flights {
         self.by_id.insert(u64::from(id), slot as u32);
     }
 
-    /// Gives tenants new numbers, and forgets the requests of those without one.
+    /// Renumbers tenants, and forgets the requests of those without a new number.
     pub(super) fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
         for (_, (id, flight)) in core::mem::take(self).flights {
             if let Some(number) = number(flight.number) {

@@ -1,21 +1,21 @@
-//! Holds back tenants that used their share while others may return, only as far as that helps the others.
+//! Holds back tenants that used their share while others may return, as far as that helps the others.
 
 use super::Fairio;
 use crate::Nanos;
 
-/// A process that issues its next request within this time of a completion is waited for: CFQ's `slice_idle`.
+/// A process is waited for until this time after its last completion, as in CFQ's `slice_idle`.
 const LINGER: Nanos = Nanos::from_millis(8);
 
-/// Tenants that may return get this multiple of the time that the device needs for the cycle and for the requests at it.
+/// Tenants that may return get this multiple of the time that the device needs for the cycle and for the requests in flight.
 const PATIENCE: u64 = 2;
 
-/// Lower bound of the limit: the device is not idle while requests wait.
+/// Lower bound of the limit, so that the device is not idle while requests wait.
 const LEAST: u32 = 1;
 
-/// Fraction by which the limit is lowered when a tenant gets ahead.
+/// The limit is lowered by one part in this many when a tenant gets ahead.
 const FEWER: u32 = 8;
 
-/// A period in which tenants that used their share are held back, because others may return.
+/// A period in which tenants that used their share are held back because others may return.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     since: Nanos,
@@ -24,7 +24,7 @@ pub(super) struct Hold {
     /// The tenant that is furthest behind, and its charges during the hold in nanoseconds.
     awaited: usize,
     charged: u64,
-    /// The limit before the hold.
+    /// The limit before the first hold of this cycle.
     floor: u32,
     /// Whether a tenant that used its share was refused.
     has_refused: bool,
@@ -39,8 +39,8 @@ impl Hold {
 }
 
 impl Fairio {
-    /// Accounts for a dispatch during a hold. If the tenant is far ahead of others, these have to wait for its requests at the device, so
-    /// the limit is lowered.
+    /// Accounts for a dispatch during a hold. If the tenant has no share left and is far ahead of others, these have to wait for its
+    /// requests in flight, so the limit is lowered.
     pub(super) fn count_while_held(&mut self, number: usize, has_share: bool, charged: u64) {
         let at_device = u32::try_from(self.flights.len()).unwrap_or(u32::MAX);
         let Some(hold) = &mut self.hold else { return };
@@ -54,7 +54,7 @@ impl Fairio {
         }
     }
 
-    /// Records that a tenant that used its share was refused.
+    /// Records that a tenant without share left was refused.
     pub(super) fn refuse(&mut self) {
         if let Some(hold) = &mut self.hold {
             hold.has_refused = true;
@@ -70,7 +70,7 @@ impl Fairio {
         self.floor = self.floor.saturating_add(u32::from(is_too_low));
     }
 
-    /// Starts a hold for a tenant at `now`.
+    /// A hold for a tenant from `now` on.
     fn hold_from(&self, now: Nanos, awaited: usize) -> Hold {
         let work = self.accounts.service().saturating_add(self.flights.charged());
         let until = now + Nanos(self.rate.time_for(work.saturating_mul(PATIENCE)));
@@ -86,7 +86,7 @@ impl Fairio {
                 if !self.extend_hold(now, number) {
                     self.accounts.record_unused_share(number, self.set.window_cycles);
                     self.accounts.leave(number);
-                    // Others may use theirs.
+                    // Others may use the share.
                     self.hold = None;
                 }
                 continue;
@@ -107,8 +107,8 @@ impl Fairio {
         None
     }
 
-    /// Whether to extend the hold beyond its end: because fewer requests of others can be kept at the device, or because the awaited
-    /// tenants use the disks in proportion to their weights, and so will reach their share.
+    /// Extends the hold beyond its end, with half the limit, unless that is at its minimum already and the awaited tenant still received
+    /// less than its share of the usual disk time. Returns whether the hold was extended.
     fn extend_hold(&mut self, now: Nanos, number: usize) -> bool {
         let Some(hold) = self.hold else { return false };
         let usual = self.rate.work_in((now - hold.since).0);

@@ -1,9 +1,9 @@
-//! How many requests of a tenant are needed to predict the mean cost of the next ones.
+//! Number of a tenant's requests needed to predict the mean cost of the next ones.
 //!
 //! The Allan variance (Allan, Statistics of atomic frequency standards, Proceedings of the IEEE 54, 1966) for m requests is half the mean
 //! square of the difference between the mean times of m requests and of the next m. For random variation it falls as 1/m; for a drift it
-//! rises again with m, as the next requests differ from these. So it distinguishes the paper's types 2 and 1, and tells how long either can
-//! be trusted.
+//! rises again with m, as the next requests differ from these. So it distinguishes the paper's types 2 and 1, and shows over how many
+//! requests a mean is valid.
 //!
 //! ```text
 //! 1 request    o o o o o o o o     differences of neighbours
@@ -13,16 +13,16 @@
 
 use super::cycle::Stable;
 
-/// 1, 2, 4, … 128 requests.
+/// For 1, 2, 4, … 128 requests.
 const LEVELS: usize = 8;
 /// Length of a variance's memory, in differences.
 const MEMORY: f32 = 16.0;
-/// Differences that a variance needs.
+/// Minimum number of differences of a variance.
 const ENOUGH: f32 = 4.0;
-/// The mean is known if it changes by at most a quarter; the remaining error is settled in the next cycle.
+/// The mean is known if it changes by at most a quarter; the remaining error is compensated in the next cycle.
 const TOLERANCE: f32 = 0.25;
 
-/// Means of 2^n requests.
+/// Statistics of the means of 2^n requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
     last: f32,
@@ -58,7 +58,7 @@ impl Stability {
         }
     }
 
-    /// How many requests are needed, given their `mean` time. Without data, the paper's number for classes that are not stable.
+    /// Number of requests needed, given their `mean` time. Without data, the paper's number for classes that are not stable.
     pub(super) fn requests(&self, mean: f32) -> u32 {
         let enough = TOLERANCE * TOLERANCE * mean * mean;
         let (mut least, mut requests) = (f32::MAX, Stable::No.requests());
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn drifting_requests_are_averaged_over_fewer() {
-        // With the drift of 0.5 a request, the mean of many says less than that of some.
+        // With the drift of 0.5 per request, the mean of many predicts less than that of a few.
         let drifting = noise().take(4_000).enumerate().map(|(number, noise)| 100.0 + (number % 400) as f32 * 2.0 + 200.0 * noise);
         let steady = noise().take(4_000).map(|noise| 100.0 + 200.0 * noise);
         let (drifting, steady) = (after(drifting), after(steady));

@@ -3,29 +3,29 @@
 use super::Tunables;
 use crate::Nanos;
 
-/// Fraction of a period for which requests may wait for room at the device (`RQ_WAIT_BUSY_PCT`).
+/// Fraction of a period above which waiting for room at the device counts as overload (`RQ_WAIT_BUSY_PCT`).
 const BUSY: f64 = 0.05;
-/// Below this fraction of the allowed values the device can take more (`UNBUSY_THR_PCT`).
+/// The device can take more below this fraction of the tolerated values (`UNBUSY_THR_PCT`).
 const UNBUSY: f64 = 0.75;
 
-/// The clock of the device: nanoseconds of work done, according to the model.
+/// The clock of the device: nanoseconds of completed work according to the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// Its reading was `base` at `since`, and it runs at `rate`.
+    /// The reading was `base` at `since`, and increases at `rate`.
     base: u64,
     since: Nanos,
     rate: f64,
     period: Nanos,
     /// Start of this period.
     began: Nanos,
-    /// For how many periods in a row the device was overloaded (above 0), or could have taken more (below).
+    /// Number of consecutive periods in which the device was overloaded (positive), or could have taken more (negative).
     busy_level: i32,
-    /// Reads and writes of this period, and how many of them missed their latency target.
+    /// Reads and writes of this period, and the number of them that missed their latency target.
     done: [u32; 2],
     missed: [u32; 2],
     /// Total time for which eligible requests waited for room at the device.
     waited: Nanos,
-    /// Requests waited for the clock.
+    /// Whether requests waited for the clock.
     short: bool,
 }
 
@@ -45,26 +45,26 @@ impl Clock {
         }
     }
 
-    /// Its reading at a time.
+    /// The reading at a time.
     pub(super) fn at(&self, time: Nanos) -> u64 {
         self.base.saturating_add(((time - self.since).0 as f64 * self.rate) as u64)
     }
 
-    /// When it will have this reading, at its current rate.
+    /// The time of a reading at the current rate.
     fn when(&self, reading: u64) -> Nanos {
-        // Rounding errors must not make a host wake too early again and again.
+        // Rounded up, as a host must not wake too early again and again.
         self.since + Nanos((reading.saturating_sub(self.base) as f64 / self.rate) as u64) + Nanos(1)
     }
 
-    /// When to check again for this reading: when it is due, or at the end of a period, as the rate may change; but not after each of many
-    /// short periods.
+    /// Time to check again for a reading: when it is due, or at the end of a period, as the rate may change then; but not after each of
+    /// many short periods.
     pub(super) fn wake(&self, now: Nanos, reading: u64) -> Nanos {
         let due = self.when(reading);
         let half = now + Nanos((due - now).0 / 2);
         due.min(self.period_ends().max(half))
     }
 
-    /// How far a tenant's clock may lag: half a period's budget (`MARGIN_TARGET_PCT`).
+    /// Maximum lag of a tenant's clock: half a period's budget (`MARGIN_TARGET_PCT`).
     pub(super) fn margin(&self) -> u64 {
         (self.period.0 as f64 * self.rate / 2.0) as u64
     }
@@ -89,7 +89,7 @@ impl Clock {
         self.short = true;
     }
 
-    /// At the end of a period, sets the rate and returns the device time that the period had; `None` during a period.
+    /// Sets the rate at the end of a period, and returns the device time of that period; `None` during a period.
     pub(super) fn end_period(&mut self, now: Nanos, set: &Tunables) -> Option<u64> {
         if now < self.period_ends() {
             return None;
@@ -124,7 +124,7 @@ impl Clock {
     }
 }
 
-/// Change of the rate in percent at a level (`vrate_adj_pct`): larger the longer it lasts.
+/// Change of the rate in percent at a busy level (`vrate_adj_pct`): the longer the state lasts, the larger.
 fn step(busy_level: i32) -> u32 {
     match busy_level.unsigned_abs() {
         0..4 => 0,
@@ -136,7 +136,7 @@ fn step(busy_level: i32) -> u32 {
     }
 }
 
-/// Long enough to measure a percentile of latencies (`ioc_refresh_period_us`).
+/// Period length, long enough to measure a percentile of latencies (`ioc_refresh_period_us`).
 fn period(set: &Tunables) -> Nanos {
     let (latency, percentile) = if set.rlat >= set.wlat { (set.rlat, set.rpct) } else { (set.wlat, set.wpct) };
     let multiple = if percentile > 0.0 { ((1.0 - percentile) * 20.0).max(2.0) } else { 2.0 };

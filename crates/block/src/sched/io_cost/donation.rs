@@ -2,10 +2,10 @@
 
 use super::Group;
 
-/// Parts of a weight in use.
+/// Parts per unit of weight.
 const PARTS: u64 = 1 << 16;
 
-/// A donor keeps this multiple of what it used.
+/// A donor keeps its use times this factor.
 const KEPT: f64 = 1.25;
 
 /// A whole weight in parts.
@@ -19,7 +19,7 @@ pub(super) fn weights(in_use: u64) -> u64 {
 }
 
 /// Sets the weight in use of each active group for the next period and returns the sum; `budget` is the device time of the last period. A
-/// group that used less than its share and does not wait for more keeps that and a quarter; the others share the rest by weight.
+/// group that used less than its share and does not wait for more keeps 1.25 times its use; the others share the rest by weight.
 pub(super) fn donate(groups: &mut [Group], active: &[usize], budget: u64) -> u64 {
     let weights: f64 = active.iter().map(|&number| groups[number].weight as f64).sum();
     let kept = |group: &Group| {
@@ -37,7 +37,7 @@ pub(super) fn donate(groups: &mut [Group], active: &[usize], budget: u64) -> u64
     for &number in active {
         let kept = kept(&groups[number]).filter(|_| others > 0.0);
         let group = &mut groups[number];
-        // The others' weights stay as they are: they are what the donors leave of all weight in use.
+        // The others' weights stay the same: they are the part of all weight in use that the donors leave.
         let kept = kept.map(|kept| (kept * others / (1.0 - donors) * PARTS as f64) as u64);
         group.in_use = kept.map_or(whole(group.weight), |kept| kept.clamp(1, whole(group.weight)));
         in_use = in_use.saturating_add(group.in_use);

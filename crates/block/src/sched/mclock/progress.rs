@@ -2,17 +2,17 @@
 
 use crate::Nanos;
 
-/// Tolerated lag: a twentieth of a second, over which users expect reservations to hold, less the requests at the device when it is
+/// Tolerated lag: a twentieth of a second, over which users expect reservations to hold, less the requests in flight when the lag is
 /// noticed.
 const SLACK: Nanos = Nanos::from_millis(20);
-/// Others' requests are held back for the time of this many of its requests, and longer only while the tenant catches up. With random
-/// requests of a hard disk, whose times differ by a third, a tenant that alone gets 1.4 times its reservation then gains four standard
+/// Others' requests are held back for the time of this many of the tenant's requests, and longer only while it catches up. With random
+/// requests of a hard disk, whose times differ by a third, a tenant that alone reaches 1.4 times its reservation then gains four standard
 /// deviations.
 const PATIENCE: u64 = 16;
 /// Lower and upper bound of that time.
 const LEAST_PATIENCE: Nanos = Nanos::from_millis(200);
 const MOST_PATIENCE: Nanos = Nanos::from_millis(1_000);
-/// Next trial of a reservation that the disk could not serve: after the time over which users expect reservations to hold.
+/// Interval between trials of a reservation that the disk could not meet: the time over which users expect reservations to hold.
 const RETRY: Nanos = Nanos::from_millis(1_000);
 
 /// The progress of a tenant with a reservation. Its clock runs while it has requests.
@@ -20,13 +20,13 @@ const RETRY: Nanos = Nanos::from_millis(1_000);
 pub(super) struct Progress {
     /// Time up to which its completions fulfil the reservation; an excess is not saved up.
     fulfilled_until: Nanos,
-    /// Time for which the last request fulfils it.
+    /// Time for which the last request to arrive fulfils it.
     span: Nanos,
-    /// Time at which it ran out of requests; `None` while it has some.
+    /// Time since which it has no requests; `None` while it has some.
     idle_since: Option<Nanos>,
     /// Start of the hold for it, and its lag then; `None` if others are not held back.
     held: Option<(Nanos, Nanos)>,
-    /// Time of the next trial of a reservation that the disk could not serve; `None` if it could.
+    /// Time of the next trial of a reservation that the disk could not meet; `None` if it could.
     unmet_until: Option<Nanos>,
 }
 
@@ -35,7 +35,7 @@ impl Progress {
         Progress { idle_since: Some(Nanos::ZERO), ..Progress::default() }
     }
 
-    /// Notes its next request, which fulfils its reservation for `span`.
+    /// Records the arrival of a request that fulfils the reservation for `span`.
     pub(super) fn arrived(&mut self, now: Nanos, span: Nanos) {
         self.span = span;
         if let Some(since) = self.idle_since.take() {
@@ -45,7 +45,7 @@ impl Progress {
         }
     }
 
-    /// Notes a completion, which fulfils its reservation for `span`. `is_last`: it has no other requests.
+    /// Records a completion that fulfils the reservation for `span`. `is_last`: it has no other requests.
     pub(super) fn completed(&mut self, now: Nanos, span: Nanos, is_last: bool) {
         self.fulfilled_until = (self.fulfilled_until + span).min(now);
         if is_last {
@@ -53,25 +53,25 @@ impl Progress {
         }
     }
 
-    /// Resets its progress: its requests were handed over to another scheduler.
+    /// Resets the progress after its requests were drained.
     pub(super) fn drained(&mut self, now: Nanos) {
         *self = Progress { idle_since: Some(now), fulfilled_until: now, held: None, ..*self };
     }
 
-    /// Whether the disk could not serve the reservation in the last trial.
+    /// Whether the disk could not meet the reservation in the last trial.
     pub(super) fn is_unmet(&self) -> bool {
         self.unmet_until.is_some()
     }
 
-    /// The time from which it is behind if nothing completes; `None` if it is or was behind, so that [`hold_until`](Progress::hold_until)
-    /// has to be called each time.
+    /// Time from which it is behind if nothing completes; `None` if it is or was behind, so that [`hold_until`](Progress::hold_until) has
+    /// to be called each time.
     pub(super) fn behind_from(&self) -> Option<Nanos> {
         let is_watched = self.held.is_some() || self.unmet_until.is_some();
         (!is_watched).then(|| self.fulfilled_until + SLACK.max(self.span) + Nanos(1))
     }
 
-    /// The time until which others' requests are held back because it is behind; `None` if it is not, or if that does not help. `is_alone`:
-    /// the device has no requests of tenants without a reservation.
+    /// Time until which others' requests are held back because it is behind; `None` if it is not, or if that does not help. `is_alone`: no
+    /// requests of tenants without a reservation are in flight.
     pub(super) fn hold_until(&mut self, now: Nanos, is_alone: bool) -> Option<Nanos> {
         if self.unmet_until.is_some_and(|until| now < until) {
             self.fulfilled_until = now;
@@ -101,7 +101,7 @@ impl Progress {
         Some(now + patience)
     }
 
-    /// Maximum duration of its requests with which `count` of them at a time fulfil the reservation (Little's law).
+    /// Maximum response time with which `count` requests at a time fulfil the reservation (Little's law).
     pub(super) fn longest_response(&self, count: usize) -> Nanos {
         Nanos(self.span.0.saturating_mul(count as u64))
     }

@@ -1,4 +1,4 @@
-//! Decides whether a request may be dispatched, given how long all other volumes can do without the device.
+//! Decides whether a request may be dispatched, given how long all other volumes can wait for the device.
 //!
 //! ```text
 //! a volume with …                             can be delayed until              list
@@ -6,15 +6,15 @@
 //! ── none of them queued, but some soon       now + think + slack as well       by slack
 //! none in flight, none expected before t      t + slack                         by time; from t on by slack
 //! ```
-//! A volume's own requests at the device delay it no more than on its reference disk, so only the work of others counts: its deadline is
-//! later by the delay that its own work causes.
+//! A volume's own requests in flight delay it no more than on its reference disk, so only the work of others counts: its deadline is later
+//! by the delay that its own work causes.
 
 use crate::Nanos;
 use crate::sorted::SortedList;
 
 use super::{key, number_of};
 
-/// The latest time at which a volume must have the device; `None`: not bounded that way.
+/// The latest time at which a volume must have the device; the earlier of both. `None`: no such bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Deadline {
     /// At this time.
@@ -23,14 +23,14 @@ pub(super) struct Deadline {
     pub(super) after: Option<Nanos>,
 }
 
-/// Its place in the lists.
+/// A volume's keys in the lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     by_time: Option<u128>,
     by_slack: Option<u128>,
 }
 
-/// The volumes that have requests or are about to issue one.
+/// The deadlines of volumes that have requests or are about to issue one.
 #[derive(Default)]
 pub(super) struct Deadlines {
     by_time: SortedList,
@@ -38,7 +38,7 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Moves a volume to its deadline.
+    /// Sets the deadline of a volume.
     pub(super) fn update(&mut self, number: usize, deadline: Deadline, place: &mut Place) {
         let next = Place {
             by_time: deadline.at.map(|time| key(time.0, number)),

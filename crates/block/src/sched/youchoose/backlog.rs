@@ -1,20 +1,20 @@
-//! The work at the device.
+//! The work in flight.
 //!
-//! Each request at the device counts with the expected time for which it keeps the device busy, learned from the spacing of completions. On
-//! a device with parallel units (the members of an array, the dies of a flash device) completions are closer the more requests are served
-//! at a time. So the sum over the requests at the device is the time until it has done them all, whatever its structure, and a device with
-//! spare parallelism shows it as soon as it gets more requests.
+//! Each request in flight counts with the expected time for which it keeps the device busy, learned from the spacing of completions. On a
+//! device with parallel units (the members of an array, the dies of a flash device) completions are closer the more requests are served at
+//! a time. So the sum over the requests in flight is the time until all of them are complete, whatever the device's structure, and a device
+//! with spare parallelism shows it as soon as it gets more requests.
 //!
-//! If volumes with guarantees share it, the number of requests at the device is bounded as well: the bound falls with each request that is
-//! late because of the time that it spends there, and rises with those that are in time, so that about one in a hundred is late. It starts
-//! low, and doubles until the first is late (congestion avoidance and slow start: Jacobson, SIGCOMM 1988). On a single disk each volume has
-//! its own bound, and the lowest of those that have requests or soon will applies: otherwise a volume that issues a request each second
-//! beside hundreds of others would have all of its requests late before one in a hundred is. With several units the lowest of many bounds
-//! would keep units idle.
+//! If volumes with guarantees share the device, the number of requests in flight is bounded as well: the bound falls with each request that
+//! is late because of its time in flight, and rises with requests that are in time, so that about one in a hundred is late. It starts low,
+//! and doubles until the first is late (congestion avoidance and slow start: Jacobson, SIGCOMM 1988). On a single disk each volume has its
+//! own bound, and the lowest of those that have requests or soon will applies: otherwise a volume that issues one request per second beside
+//! hundreds of others would have all of its requests late before one in a hundred is. With several units the lowest of many bounds would
+//! keep units idle.
 
 use crate::Nanos;
 
-/// Fraction by which a late request lowers the bound, of the requests at the device.
+/// A late request lowers the bound to the requests in flight less one part in this many.
 const FALLS: u64 = 8;
 /// Number of requests in time that raise the bound by one; until the first is late, each raises it by one.
 const RISES: u64 = 64;
@@ -23,12 +23,12 @@ const FIRST: u64 = 2;
 /// Resolution of the bound, in parts of a request.
 const PARTS: u64 = 1 << 16;
 
-/// Bound of the requests at the device.
+/// Bound of the requests in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// In [`PARTS`].
     most: u64,
-    /// Time of its last reduction. Requests dispatched before that carry no information about the new bound.
+    /// Time of its last reduction. Requests dispatched before carry no information about the new bound.
     fell: Option<Nanos>,
 }
 
@@ -48,7 +48,7 @@ impl Bound {
         self.most
     }
 
-    /// Records a request that was late because of others, dispatched with `count` requests at the device.
+    /// Records a request that was late because of others, dispatched with `count` requests in flight.
     pub(super) fn was_late(&mut self, now: Nanos, dispatched: Nanos, count: u32) {
         if self.fell.is_none_or(|fell| dispatched >= fell) {
             let count = u64::from(count.max(1)) * PARTS;
@@ -57,7 +57,7 @@ impl Bound {
         }
     }
 
-    /// Records a request that was in time, with `count` left at the device.
+    /// Records a request that was in time, with `count` left in flight.
     pub(super) fn was_in_time(&mut self, count: u32) {
         // A bound that is not reached carries no information about a higher one.
         if u64::from(count + 1) * PARTS >= self.most {
@@ -66,7 +66,7 @@ impl Bound {
     }
 }
 
-/// All work at the device.
+/// All work in flight.
 #[derive(Default)]
 pub(super) struct Backlog {
     count: u32,
@@ -77,22 +77,22 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    /// Whether this bound of the requests at the device is reached.
+    /// Whether this bound of the requests in flight is reached.
     pub(super) fn is_full(&self, most: u64) -> bool {
         u64::from(self.count) * PARTS >= most
     }
 
-    /// Number of requests at the device.
+    /// Number of requests in flight.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 
-    /// Expected time until the device has done all requests that it has.
+    /// Expected time until the requests in flight are complete.
     pub(super) fn work(&self) -> Nanos {
         self.work
     }
 
-    /// Busy time for all requests so far.
+    /// Total busy time for all requests so far.
     pub(super) fn done(&self) -> Nanos {
         self.done
     }

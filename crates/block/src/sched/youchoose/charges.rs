@@ -1,4 +1,4 @@
-//! The cost of each request for its volume, from arrival to completion.
+//! The charge of each request to its volume, from arrival to completion.
 
 use slab::Slab;
 
@@ -13,20 +13,20 @@ pub(super) struct Charge {
     pub(super) service: Nanos,
     /// Number of requests merged into it, itself included.
     pub(super) parts: u32,
-    /// Number of earlier arrivals; of merged requests the lowest.
+    /// Number of earlier arrivals; the lowest for merged requests.
     pub(super) sequence: u64,
     /// Dispatch time; `None` while queued.
     pub(super) dispatched: Option<Nanos>,
-    /// Arrival, of merged requests the first; and the time the reference disk would then have taken to complete all requests.
+    /// Arrival time, the first one for merged requests; and the time that the reference disk needed then to complete all requests.
     pub(super) arrival: Nanos,
     pub(super) allowed: Nanos,
-    /// Completion time on the reference disk, if all earlier requests had been answered in time.
+    /// Completion time on the reference disk, if all earlier requests had been completed in time.
     pub(super) reference_done: Nanos,
     /// Expected time for which it keeps the device busy.
     pub(super) work: Nanos,
-    /// Number of requests at the device with it.
+    /// Number of requests in flight when it was dispatched, including it.
     pub(super) at_device: u32,
-    /// Work of other volumes that the device had done until it was dispatched.
+    /// Total work of other volumes that the device had done before its dispatch.
     pub(super) others_done: Nanos,
 }
 
@@ -48,7 +48,7 @@ impl Charge {
     }
 }
 
-/// The charges of all requests in flight.
+/// The charges of all requests from arrival to completion.
 #[derive(Default)]
 pub(super) struct Charges {
     charges: Slab<(RequestId, Charge)>,
@@ -69,7 +69,7 @@ impl Charges {
         self.key(id).map(|key| &mut self.charges[key as usize].1)
     }
 
-    /// Adds the charge of an arriving request, and returns its sequence.
+    /// Adds the charge of an arriving request, and returns its sequence number.
     pub(super) fn add(&mut self, id: RequestId, charge: Charge) -> u64 {
         let sequence = self.arrived;
         let key = self.charges.insert((id, Charge { sequence, ..charge }));
@@ -87,7 +87,7 @@ impl Charges {
         }
     }
 
-    /// Merges a queued request into another, which gets the lower sequence of both; returns the other one.
+    /// Merges a queued request into another one, which gets the lower sequence number; returns the higher one.
     pub(super) fn absorb(&mut self, into: RequestId, absorbed: RequestId) -> Option<u64> {
         let absorbed = self.remove(absorbed)?;
         let charge = self.find_mut(into)?;

@@ -1,32 +1,32 @@
-//! How long a volume can do without the device, since requests at the device cannot be preempted.
+//! How long a volume can wait for the device, since requests in flight cannot be preempted.
 //!
 //! ```text
 //! completion  next request            worst-case response on its reference disk
 //!  │◀─ think ─▶│◀──────────────────── tail ────────────────────────▶│
 //!  │           │◀────── slack ──────▶│◀── its own request here ────▶│
-//!  └───────────┴─────────────────────┘ until here others may occupy the device
+//!  └───────────┴─────────────────────┘ others may occupy the device until here
 //! ```
-//! One in a hundred responses may be later than on the reference disk, so the common worst case there counts, not each request's own time.
-//! A volume that has always paused before its next request is not expected earlier. The worst cases of two times rarely coincide, and
-//! caches continue to work after a completion, so slack is corrected by whether responses are late *because of others*: they took longer
-//! than the worst case, or are later than the reference disk's on average, and would not be without the time for which they waited here and
-//! the device's work for others while they were there. A device that reorders can delay a request for long, so a request at the device
-//! counts as a waiting one: the later it is, the fewer others follow it. The average matters with two requests in flight: otherwise every
-//! other one is late, and its successor is issued late.
+//! One in a hundred responses may be later than on the reference disk, so the usual worst case there counts, not each request's own time. A
+//! volume that has always paused before its next request is not expected earlier. The worst cases of two times rarely coincide, and caches
+//! continue to work after a completion, so slack is corrected by whether responses are late *because of others*: they took longer than the
+//! worst case, or are later than the reference disk's on average, and would not be without their waiting time here and the device's work
+//! for others while they were in flight. A device that reorders can delay a request for long, so a request in flight counts as a waiting
+//! one: the later it is, the fewer others follow it. The average matters with two requests in flight: otherwise every other one is late,
+//! and its successor is issued late.
 
 use crate::Nanos;
 
 /// A volume that issues no request for this time after it was expected is no longer waited for.
 pub(super) const MAX_SILENCE: Nanos = Nanos::from_millis(1_000);
 
-/// One of this many responses may be late because of permitted delays by others, and one because of preemptions. One in a hundred may be
+/// One in this many responses may be late because of permitted delays by others, and one because of preemptions. One in a hundred may be
 /// later than on the reference disk.
 const ONE_IN: u64 = 256;
 /// Number of steps in which all slack is lost if others occupy the device for too long.
 const STEPS: i64 = 8;
 
 /// An upper quantile: rises to each larger sample at once, and falls by a fraction of the difference with each smaller one, so that about
-/// that fraction of the samples lies above.
+/// that fraction of the samples is above it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct High(Option<Nanos>);
 
@@ -58,33 +58,33 @@ impl Low {
     }
 }
 
-/// A response, as a sample for the guard.
+/// A response, as input of the guard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Response {
     /// Time since arrival.
     pub(super) took: Nanos,
     /// Completion time on the reference disk, if all earlier requests had been answered in time.
     pub(super) reference_done: Nanos,
-    /// Its time at the device without the device's work for others meanwhile.
+    /// Its time in flight without the device's work for others in that time.
     pub(super) own: Nanos,
 }
 
 /// The guard of one volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Guard {
-    /// Response on the reference disk.
+    /// Worst-case response on the reference disk.
     tail: High,
     /// A bound of the worst-case response; `None`: only the reference disk's.
     bound: Option<Nanos>,
-    /// Time at this device without the work of others.
+    /// Worst-case time on this device without the work of others.
     own: High,
-    /// Correction of the slack, in nanoseconds. Positive as the worst cases of `tail` and `own` rarely coincide; negative for work that
-    /// others leave in a device's cache, and for requests that overtake.
+    /// Correction of the slack, in nanoseconds. Positive, as the worst cases of `tail` and `own` rarely coincide; negative because of work
+    /// that others leave in a device's cache, and of requests that overtake.
     learned: i64,
-    /// Time by which its requests completed earlier than on the reference disk, less later use, at most the worst-case response. While it
+    /// Time by which its requests completed earlier than on the reference disk, less later use; at most the worst-case response. While it
     /// is positive, requests are in time on average, and so are those that follow a completion.
     credit: Nanos,
-    /// Time of the last reduction of the slack. Requests from before that carry no information about it.
+    /// Time of the last reduction of the slack. Requests from before carry no information about it.
     reduced: Nanos,
     /// The shortest recent think time between a completion and the next request.
     think: Low,
@@ -92,22 +92,22 @@ pub(super) struct Guard {
     /// Completions since the last preemption by others, and the number of that preemption.
     done: u32,
     preemption: u32,
-    /// Completions since the guarantee began, the late ones, and those that were late because of others.
+    /// Completions since the guarantee began, those that were late, and those that were late because of others.
     counts: [u64; 3],
 }
 
 impl Guard {
-    /// A guard that also keeps responses within this bound.
+    /// A guard that also keeps responses within this bound; `None`: only the reference disk's.
     pub(super) fn new(bound: Option<Nanos>) -> Guard {
         Guard { bound, ..Guard::default() }
     }
 
-    /// A guard with the knowledge of this device, for another reference disk or bound.
+    /// A guard for another reference disk or bound, which keeps the knowledge of this device.
     pub(super) fn with_bound(self, bound: Option<Nanos>) -> Guard {
         Guard { tail: High::default(), learned: 0, credit: Nanos::ZERO, bound, counts: [0; 3], ..self }
     }
 
-    /// Records an arrival with nothing in flight.
+    /// Records an arrival when nothing was in flight.
     pub(super) fn resumed(&mut self, now: Nanos) {
         if self.last_done > Nanos::ZERO {
             self.think.add(now - self.last_done);
@@ -119,7 +119,7 @@ impl Guard {
         self.tail.add(response);
     }
 
-    /// Records a completion; `preemptions` counts those by others. Returns whether it was late because of others.
+    /// Records a completion; `preemptions` is the number of preemptions by others. Returns whether it was late because of others.
     pub(super) fn completed(&mut self, now: Nanos, response: &Response, preemptions: u32) -> bool {
         self.done = if self.preemption == preemptions { self.done.saturating_add(1) } else { 1 };
         self.preemption = preemptions;
@@ -149,44 +149,44 @@ impl Guard {
         is_late_by_others
     }
 
-    /// Completions since the guarantee began, the late ones, and those that were late because of others.
+    /// Completions since the guarantee began, those that were late, and those that were late because of others.
     pub(super) fn counts(&self) -> [u64; 3] {
         self.counts
     }
 
-    /// Worst-case time of a request at the device without the work of others; zero until known.
+    /// Worst-case time in flight of a request without the work of others; zero until known.
     pub(super) fn own(&self) -> Nanos {
         self.own.get().unwrap_or(Nanos::ZERO)
     }
 
-    /// Worst-case response on the reference disk, or the bound if that is less.
+    /// Worst-case response on the reference disk, or the bound if that is lower.
     pub(super) fn tail(&self) -> Nanos {
         let tail = self.tail.get().unwrap_or(Nanos::ZERO);
         self.bound.map_or(tail, |bound| tail.min(bound))
     }
 
-    /// How long before it is due a request must have the device: its own time, but at most half of the worst-case response.
+    /// Time before its due time at which a request must have the device: its own time, but at most half of the worst-case response.
     pub(super) fn lead(&self) -> Nanos {
         self.own().min(Nanos(self.tail().0 / 2))
     }
 
-    /// How long others may delay one of its requests.
+    /// Maximum delay of one of its requests by others.
     pub(super) fn slack(&self) -> Nanos {
         Nanos((self.tail() - self.own()).0.saturating_add_signed(self.learned)).min(self.tail())
     }
 
-    /// The shortest time from a completion to the next request.
+    /// The shortest recent time from a completion to the next request.
     pub(super) fn think(&self) -> Nanos {
         self.think.get()
     }
 
-    /// Earliest time of its next request, with nothing in flight.
+    /// Earliest time of its next request, if nothing is in flight.
     pub(super) fn next_at(&self) -> Nanos {
         self.last_done + self.think.get()
     }
 
     /// Whether requests that occupy the device for too long may be dispatched: so rarely, given its `open` requests, that at most one in a
-    /// hundred responses is late, and soon after a completion or while it is served.
+    /// hundred responses is late, and only soon after a completion or while it is served.
     pub(super) fn tolerates_preemption(&self, now: Nanos, open: u32, is_served: bool, preemptions: u32) -> bool {
         let is_rare = self.preemption == preemptions && u64::from(self.done) >= ONE_IN * u64::from(open.max(1));
         is_rare && (is_served || now <= self.last_done + Nanos(self.think.get().0 / 4))

@@ -19,16 +19,16 @@ use crate::{Nanos, Pick, Request, Scheduler, Standing, Tenant};
 /// The scheduler of a slot merges nothing, as lanes already do.
 const NO_MERGES: Limits = Limits { max_sectors: 0, merges: Merges::Never };
 
-/// Requests are sorted over this fraction of the worst-case response of a volume: the rest of it is for waiting.
+/// Requests are sorted over one part in this many of a volume's worst-case response; the rest is for waiting.
 const SORTED_PART: u64 = 4;
 /// Number of completions remembered. A volume with more in flight keeps its reference disk busy, so its issue times hardly matter.
 const MAX_ANSWERS: usize = 64;
-/// The tolerance of a guarantee is this fraction of the time on the reference disk. Service times vary; if each early completion were a
+/// Tolerance of a guarantee: one part in this many of the time on the reference disk. Service times vary; if each early completion were a
 /// gift and each late one a debt, all volumes would be owed more than their guarantees.
 const TOLERANCE: u64 = 10;
 
 /// The disk that guarantees a tenant's service: its reference disk; its reservation, as a disk with just that rate; a bound of its response
-/// time, as a disk that takes that long for each request; if there are several, for each request the fastest.
+/// time, as a disk that takes that long for each request. If there are several, the fastest for each request; `None`: no guarantee.
 fn promised(tenant: &Tenant) -> Option<Box<dyn ServiceTime>> {
     let disk = tenant.reference.as_ref().map(|reference| reference.begin());
     let rate = Reservation::new(&tenant.rates);
@@ -52,14 +52,14 @@ impl ServiceTime for Fastest {
     }
 
     fn take_responses(&mut self, each: &mut dyn FnMut(Nanos)) {
-        // With a rate the disk's own responses do not define the guarantee.
+        // With a rate, the disk's own responses do not define the guarantee.
         if let (Some(disk), None) = (&mut self.disk, self.rate) {
             disk.take_responses(each);
         }
     }
 }
 
-/// Its keys in the lists.
+/// A volume's keys in the lists; `None` if it is not in that list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
     pub(super) start: Option<u128>,
@@ -70,7 +70,7 @@ pub(super) struct Places {
     pub(super) due: Option<u128>,
 }
 
-/// Requests that are dispatched together.
+/// A slot: requests that are dispatched together.
 #[derive(Default)]
 struct Slot {
     /// Created on first use.
@@ -88,7 +88,7 @@ pub(super) struct Volume {
     /// Its limits, and the time at which they allow its next request.
     limiter: Option<Limiter>,
     ready: Nanos,
-    /// Whether the reference disk has reported response times; until then its service times are added up.
+    /// Whether the reference disk has reported response times; until then its service times are summed up.
     reports_responses: bool,
     weight: u64,
     /// The time at which the reference disk would have completed all requests so far.
@@ -100,24 +100,24 @@ pub(super) struct Volume {
     pub(super) waiting: u32,
     /// Requests in flight; merged ones count each.
     open: u32,
-    /// Lateness compared to the reference disk of the last completions that were not yet followed by another request.
+    /// For recent completions that were not yet followed by another request: lateness compared to the reference disk.
     answers: VecDeque<Nanos>,
-    /// How long it can do without the device.
+    /// How long it can wait for the device.
     pub(super) guard: Guard,
-    /// Bound of the requests at the device that it tolerates, including one of its own; `None` before its first completion.
+    /// Bound of the requests in flight that it tolerates, including one of its own; `None` before its first completion.
     pub(super) bears: Option<Bound>,
-    /// Requests in flight in order of arrival, and completed ones after the oldest: number of earlier arrivals at all volumes, the time at
-    /// which it counts as issued, and whether it is completed.
+    /// Requests in flight in order of arrival, including completed ones after the oldest: number of earlier arrivals at all volumes, the
+    /// time at which it counts as issued, and whether it is completed.
     arrivals: VecDeque<(u64, Nanos, bool)>,
     /// Size of the last dispatched request.
     sectors: u32,
-    /// Number of its requests at the device, and their work.
+    /// Number of its requests in flight, and their expected work.
     at_device: u32,
     work_at_device: Nanos,
     /// Busy time of the device for its requests so far.
     done: Nanos,
     slot: Slot,
-    /// Increases with its use of spare capacity.
+    /// Increases as it uses spare capacity.
     pub(super) tag: u64,
     pub(super) places: Places,
     /// Time for which its requests keep the device busy, by size.
@@ -156,7 +156,7 @@ impl Volume {
         }
     }
 
-    /// The volume with another guarantee. Unchanged parts continue: the same reference disk, and limits.
+    /// The volume with another guarantee. Unchanged parts (the same reference disk, limits) keep their state.
     pub(super) fn with_promise(self, now: Nanos, before: &Tenant, after: &Tenant) -> Volume {
         let is_same_disk = match (&before.reference, &after.reference) {
             (Some(before), Some(after)) => Arc::ptr_eq(before, after),
@@ -170,12 +170,12 @@ impl Volume {
         }
         let limiter = if has_same_rates { self.limiter } else { Limiter::new(&after.rates) };
         let fresh = Volume::new(Some(after), weight);
-        // The new disk starts now, with the requests at the device still to be answered.
+        // The new disk starts now, with the requests in flight still to be completed.
         let (reference, guard) = (fresh.reference, self.guard.with_bound(after.latency_p99));
         Volume { reference, limiter, weight, guard, reports_responses: false, clock: self.clock.max(now), ..self }
     }
 
-    /// Takes over a request at the device whose tenant is gone.
+    /// Takes over a request in flight whose tenant is no longer on the roster.
     pub(super) fn adopt(&mut self, charge: &Charge) {
         self.open += charge.parts;
         self.at_device += 1;
@@ -206,24 +206,24 @@ impl Volume {
         self.clock
     }
 
-    /// The time at which the reference disk would complete one of the queued requests, by their mean; `None` without queued requests or
-    /// guarantee.
+    /// The time at which the reference disk would complete the first queued request, by the mean of the queued ones; `None` without queued
+    /// requests or guarantee.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.reference.as_ref()?;
         let mean = self.waiting_time.0.checked_div(u64::from(self.waiting))?;
         Some(self.begin() + Nanos(mean))
     }
 
-    /// The latest time to dispatch a queued request if no work of others is at the device; `None` without queued requests or guarantee.
+    /// The latest time to dispatch a queued request if no work of others is in flight; `None` without queued requests or guarantee.
     pub(super) fn latest_start(&self) -> Option<Nanos> {
         Some(self.due()? - self.guard.lead())
     }
 
     /// Registers an arrival; `reference_now` is the reference disks' time. Returns the request's time on the reference disk.
     ///
-    /// An idle reference disk waits, so its clock catches up with the present; not while requests are in flight, as these are late here and
-    /// their successors would have arrived sooner. For the same reason a request that follows a late completion counts as issued earlier by
-    /// that lateness.
+    /// An idle reference disk waits, so its clock catches up with the present; but not while requests are in flight, as these are late here
+    /// and their successors would have arrived earlier. For the same reason a request that follows a late completion counts as issued
+    /// earlier by that lateness.
     pub(super) fn arrived(&mut self, now: Nanos, reference_now: Nanos, request: &Request) -> Nanos {
         let lateness = self.answers.pop_front().unwrap_or(Nanos::ZERO);
         if self.open == 0 {
@@ -257,7 +257,7 @@ impl Volume {
         }
     }
 
-    /// Records a dispatch with the expected work.
+    /// Records a dispatch with its expected work.
     pub(super) fn sent(&mut self, now: Nanos, service: Nanos, work: Nanos, request: &Request) {
         if let Some(limiter) = &mut self.limiter {
             limiter.charge(now, request);
@@ -274,7 +274,7 @@ impl Volume {
     /// Records a completion.
     ///
     /// If it was earlier than on the reference disk, the guarantee restarts here: open requests are due when the reference disk would
-    /// complete them if it began now.
+    /// complete them if it started now.
     pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, max_lateness: Nanos) {
         self.device_work = self.device_work - charge.service;
         self.open = self.open.saturating_sub(charge.parts);
@@ -316,9 +316,9 @@ impl Volume {
         self.ready
     }
 
-    // Delays caused by others.
+    // Delays by others.
 
-    /// Registers a separate request, with the number of earlier arrivals.
+    /// Registers a request that was not merged, with the number of earlier arrivals.
     ///
     /// If more requests are in flight than the worst-case response of the reference disk covers, that disk would have kept this one waiting
     /// as well: it counts as issued later by that time.
@@ -337,14 +337,14 @@ impl Volume {
         }
     }
 
-    /// The latest time at which its next request must have the device; `own_delay` is the delay that its requests at the device cause.
+    /// The latest time at which its next request must have the device; `own_delay` is the delay that its own requests in flight cause.
     pub(super) fn deadline(&self, now: Nanos, own_delay: Nanos) -> Deadline {
         if self.reference.is_none() || self.guard.tail() == Nanos::ZERO {
             return Deadline::default();
         }
         let slack = self.guard.slack() + own_delay;
         if !self.is_ready(now) {
-            // Its limit allows the next one then.
+            // Its limit allows the next request at that time.
             return Deadline { at: Some(self.ready + slack), after: None };
         }
         let next = self.guard.next_at();
@@ -359,7 +359,7 @@ impl Volume {
         }
     }
 
-    /// The time at which the oldest of its requests in flight must be done; `None` without one, or without a guarantee.
+    /// Due time of the oldest of its requests in flight; `None` without one, or without a guarantee.
     pub(super) fn oldest_due(&self) -> Option<Nanos> {
         self.reference.as_ref()?;
         self.arrivals.front().map(|&(_, oldest, _)| oldest + self.guard.tail())
@@ -374,7 +374,7 @@ impl Volume {
         Some(Standing { completed, late, late_by_others, behind, slack: self.guard.slack() })
     }
 
-    /// The time until which the deadline is valid if nothing happens.
+    /// Time until which the deadline is valid if nothing happens.
     pub(super) fn deadline_until(&self, now: Nanos) -> Nanos {
         let next = self.guard.next_at();
         if now < next { next } else { next + MAX_SILENCE }
@@ -390,7 +390,7 @@ impl Volume {
         self.guard.tolerates_preemption(now, self.open, self.at_device > 0, preemptions)
     }
 
-    /// Busy time of the device for its requests so far.
+    /// Total busy time of the device for its requests.
     pub(super) fn done(&self) -> Nanos {
         self.done
     }
@@ -405,21 +405,21 @@ impl Volume {
         self.sectors
     }
 
-    /// Expected work of its requests at the device.
+    /// Expected work of its requests in flight.
     pub(super) fn work_at_device(&self) -> Nanos {
         self.work_at_device
     }
 
     // Spare capacity.
 
-    /// Charges reference time beyond the guarantee.
+    /// Charges reference time beyond the guarantee to its tag.
     pub(super) fn spend(&mut self, time: Nanos) {
         self.tag = self.tag.saturating_add((time.0 / self.weight).max(1));
     }
 
     // The slot.
 
-    /// Whether its turn continues: it has requests, and time left for one of them.
+    /// Whether its slot continues: it has queued requests, and time left for one of them.
     pub(super) fn slot_continues(&self) -> bool {
         let usual = self.waiting_time.0.checked_div(u64::from(self.waiting));
         usual.is_some_and(|usual| self.slot.left > Nanos::ZERO && self.slot.left.0 >= usual)
@@ -441,8 +441,8 @@ impl Volume {
         }
     }
 
-    /// Whether another request fits into the slot; the first one always does. Requests are sorted over a fourth of the worst-case response,
-    /// at least over `length` of reference time; without a guarantee, over at most `most` requests.
+    /// Whether another request fits into the slot; the first one always does. With a guarantee, requests are sorted over a fourth of the
+    /// worst-case response, at least over `length` of reference time; without one, over at most `most` requests.
     pub(super) fn has_room_for(&self, service: Nanos, length: Nanos, most: u32) -> bool {
         let fits = match self.is_guaranteed() {
             true => self.slot.held + service <= length.max(Nanos(self.guard.tail().0 / SORTED_PART)),
@@ -466,13 +466,13 @@ impl Volume {
         Some(request)
     }
 
-    /// Subtracts the reference time of a request of the slot from its turn.
+    /// Subtracts the reference time of a dispatched request from the slot.
     pub(super) fn use_turn(&mut self, service: Nanos) {
         self.slot.held = if self.slot.len == 0 { Nanos::ZERO } else { self.slot.held - service };
         self.slot.left = self.slot.left - service;
     }
 
-    /// Switches the scheduler of the slot.
+    /// Replaces the scheduler of the slot.
     pub(super) fn reorder(&mut self, now: Nanos, order: Order) {
         if let Some(before) = &mut self.slot.scheduler {
             let spec = order.spec();

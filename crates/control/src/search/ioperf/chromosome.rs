@@ -60,7 +60,7 @@ impl Pattern {
         self.parts(other).map(|(part, clearance)| clearance * part).sum()
     }
 
-    /// Like [`distance`](Self::distance), with the factors as divisors: a parameter with a larger clearance factor may then differ more.
+    /// Like [`distance`](Self::distance), with the factors as divisors, so that a parameter with a larger clearance factor may differ more.
     pub fn distance_divided(&self, other: &Pattern) -> f64 {
         self.parts(other).map(|(part, clearance)| part / clearance).sum()
     }
@@ -162,7 +162,7 @@ impl Converter {
         for (field, code) in self.codes(chromosome) {
             match field.means {
                 Means::Parameter(_) => {}
-                // If the number of schedulers is no power of two, codes wrap around.
+                // If the number of schedulers is not a power of two, codes wrap around.
                 Means::Scheduler => {
                     let schedulers = self.space.schedulers().max(1);
                     genome[0] = ((code as usize % schedulers) as f64 + 0.5) / schedulers as f64;
@@ -174,7 +174,7 @@ impl Converter {
         genome
     }
 
-    /// The chromosome for a pattern and a genome, to the resolution of its bits.
+    /// The chromosome for a pattern and a genome, at the resolution of its bits.
     pub fn encode(&self, pattern: &Pattern, genome: &[f64]) -> Chromosome {
         let mut bits = Vec::with_capacity(self.bits());
         for field in &self.fields {
@@ -203,7 +203,7 @@ impl Converter {
     }
 }
 
-/// Maps a code to a range: all codes are spread evenly, so none is out of range.
+/// Maps a code to a range. Codes are spread evenly over it, so none is out of range.
 fn spread(code: u64, bits: u32, min: i64, max: i64) -> i64 {
     let most = f64::from((1_u32 << bits) - 1);
     min + (code as f64 / most * (max - min) as f64).round() as i64

@@ -4,11 +4,11 @@
 //!
 //! ```text
 //!  EntityAccess (converter)   chromosome.rs   bits ◀─▶ pattern, setting
-//!  Simulator                  a host's: gives a pattern to a device under a setting, for 30 s
+//!  Simulator                  the host's: runs a pattern on a device under a setting, for 30 s
 //!  Optimizer                  optimizer.rs    population, crossover, mutation, 5 × 5 ranges
-//!  Monitor                    Optimizer::solution: the most similar chromosome is what a workload gets
+//!  Monitor                    Optimizer::solution: the most similar chromosome is applied to a workload
 //! ```
-//! On a live device the pattern is measured and only settings are searched: that is [`Ioperf`], a [`Search`].
+//! On a live device the pattern is measured and only settings are searched: this is [`Ioperf`], a [`Search`].
 
 mod chromosome;
 mod optimizer;
@@ -27,7 +27,7 @@ pub const EVALUATION_S: u64 = 30;
 
 /// Equations 1 and 2 with section 5's factor for the number of processes: bytes per second of latency, weighted by the pattern.
 ///
-/// As printed, equation 2 favours reads and sequential access, although the text means it to offset their natural advantage. So only the
+/// As printed, equation 2 favours reads and sequential access, although the text intends it to offset their natural advantage. So only the
 /// minimum number of individuals in each range keeps other patterns in the population.
 pub fn fitness(pattern: &Pattern, bytes: f64, latency_s: f64) -> f64 {
     let share = |percent: u32| f64::from(percent + 1) / 100.0;
@@ -40,7 +40,7 @@ pub fn fitness_without_factor(pattern: &Pattern, bytes: f64, latency_s: f64) -> 
     bytes / latency_s.max(f64::MIN_POSITIVE) / f64::from(pattern.processes.max(1))
 }
 
-/// The paper's genetic algorithm over settings, for the pattern of the present load.
+/// The paper's genetic algorithm over settings, for the pattern of the current load.
 #[derive(Clone, Debug)]
 pub struct Ioperf {
     pattern: Pattern,

@@ -38,7 +38,7 @@ pub struct Optimizer {
     population: Vec<Individual>,
     random: Xoshiro256PlusPlus,
     generation: u32,
-    /// The pattern of all individuals; `None` in the normal mode.
+    /// The pattern of all individuals; `None` in the normal mode, in which patterns evolve.
     fixed: Option<Pattern>,
 }
 
@@ -48,7 +48,7 @@ pub fn range_of(pattern: &Pattern) -> usize {
     range(pattern.read_percent) * RANGES.len() + range(pattern.random_percent)
 }
 
-/// The number of the 25 pairs of ranges with at least two of these patterns, the minimum that a population keeps.
+/// Number of the 25 pairs of ranges with at least two of these patterns, the minimum that a population keeps.
 pub fn ranges_with_two<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> usize {
     let mut counts = [0_usize; RANGES.len() * RANGES.len()];
     patterns.for_each(|pattern| counts[range_of(pattern)] += 1);
@@ -111,7 +111,7 @@ impl Optimizer {
         self.generation
     }
 
-    /// Number of individuals that survive.
+    /// Number of individuals that survive a generation.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -133,14 +133,14 @@ impl Optimizer {
         self.population.iter().filter(|one| one.fitness.is_none()).map(|one| (one.pattern, one.genome.clone()))
     }
 
-    /// Sets the fitness of the [unrated](Optimizer::unrated), in order. The fittest survive, with at least two of each pair of ranges.
+    /// Sets the fitness of the [unrated](Optimizer::unrated), in order. The fittest survive, with at least two in each pair of ranges.
     pub fn rate(&mut self, fitness: &[f64]) {
         let unrated = self.population.iter_mut().filter(|one| one.fitness.is_none());
         unrated.zip(fitness).for_each(|(one, fitness)| one.fitness = Some(*fitness));
         let fitness = |one: &Individual| one.fitness.unwrap_or(f64::NEG_INFINITY);
         self.population.sort_by(|a, b| fitness(b).total_cmp(&fitness(a)));
         let mut kept = [0_usize; RANGES.len() * RANGES.len()];
-        // The individuals kept for their range come first, then the fittest of the others.
+        // The individuals kept for their range precede the fittest of the others.
         let (of_ranges, others): (Vec<Individual>, Vec<Individual>) = self.population.drain(..).partition(|one| {
             let range = &mut kept[range_of(&one.pattern)];
             *range += 1;
@@ -183,7 +183,7 @@ impl Optimizer {
         self.add(chromosome);
     }
 
-    /// The monitor's choice: the individual for the most similar pattern, the fittest among several; `None` if none was evaluated.
+    /// The monitor's choice: the individual with the most similar pattern, the fittest among several; `None` if none was evaluated.
     pub fn solution(&self, pattern: &Pattern) -> Option<&Individual> {
         self.solution_by(|other| other.distance(pattern))
     }
@@ -199,7 +199,7 @@ impl Optimizer {
     }
 }
 
-/// The bits of one up to the point, then those of the other.
+/// The bits of `one` up to the point, then those of `other`.
 fn crossed(one: &Chromosome, other: &Chromosome, point: usize) -> Chromosome {
     Chromosome(one.0.iter().take(point).chain(other.0.iter().skip(point)).copied().collect())
 }
@@ -226,7 +226,7 @@ mod tests {
         // 0.9 × 50 / 2 = 22.5 pairs, rounded to 23, produce 46 children; about a tenth of 50 individuals are mutated.
         let bred = optimizer.unrated().count();
         assert!((46..=46 + 15).contains(&bred), "{bred}");
-        // All children are fitter than all parents: only parents that their ranges keep survive.
+        // All children are fitter than all parents: only parents kept for their ranges survive.
         optimizer.rate(&vec![2.0; bred]);
         assert_eq!(optimizer.population().len(), 50);
         assert_eq!(ranges_with_two(optimizer.population().iter().map(|one| &one.pattern)), 25);
@@ -242,7 +242,7 @@ mod tests {
             optimizer.breed();
             rates.push(optimizer.rates());
         }
-        // Linearly over eight generations: after four, half of the way from 0.9 to 0.7 and from 0.1 to 0.25.
+        // Linear over eight generations: after four, half of the way from 0.9 to 0.7 and from 0.1 to 0.25.
         for (number, crossover, mutation) in [(0, 0.9, 0.1), (4, 0.8, 0.175), (8, 0.7, 0.25)] {
             let (a, b) = rates[number];
             assert!((a - crossover).abs() < 1e-9 && (b - mutation).abs() < 1e-9, "{rates:?}");

@@ -1,4 +1,4 @@
-//! Keeps the chosen setting until the load changes, or until it does worse than the original one did.
+//! Keeps the chosen setting until the load changes, or until the setting scores lower than the original one did.
 
 use std::collections::VecDeque;
 
@@ -13,15 +13,15 @@ use observe::similarity::{ANOTHER, Point, load_distance};
 
 /// Number of windows until the chosen setting is first compared with the baseline; it doubles with each comparison.
 const WINDOWS: usize = 16;
-/// Maximum number of gene pools, and of loads, remembered per run; the oldest is dropped.
+/// Maximum number of gene pools, and of loads, remembered per run; beyond it the oldest is dropped.
 const MAX_REMEMBERED: usize = 64;
 
 /// State while the chosen setting serves the load.
 pub(super) struct Keeping {
     pub load: LoadTracker,
     pub is_settling: bool,
-    /// Gain from a completed A/B test, until the baseline is set from it: the original setting's score is that of the first windows minus
-    /// this.
+    /// Gain from a completed A/B test, until the baseline is derived from it: the original setting's score is that of the first windows
+    /// minus this gain.
     pub proved: Option<f64>,
     /// The windows since the last comparison with the baseline.
     pub windows: Vec<Window>,
@@ -29,7 +29,7 @@ pub(super) struct Keeping {
     pub needed: usize,
 }
 
-/// A load of this run, with the setting that served it better than the original one.
+/// A load of this run, and the setting that served it better than the original one.
 #[derive(Clone, Debug)]
 pub(super) struct RememberedLoad {
     pub point: Point,
@@ -61,7 +61,7 @@ impl Tuner {
         }
         let now = Estimate::of_windows(std::mem::take(&mut keeping.windows).iter(), &self.preference);
         let Some((now, baseline)) = now.zip(self.baseline.as_mut()) else { return Decision::keep("kept") };
-        // The baseline may be of a load that had just started with empty memory; also, fairness is lower over windows than over longer
+        // The baseline may be that of a load that had just started with empty memory; also, fairness is lower over windows than over longer
         // turns.
         if let Some(gain) = keeping.proved.take() {
             baseline.score = Estimate { mean: now.mean - gain, ..now };
@@ -78,7 +78,7 @@ impl Tuner {
         }
     }
 
-    /// Stores the present load: its gene pool, and the setting with a gain over the original one.
+    /// Stores the current load: its gene pool, and the setting with a gain over the original one.
     pub(super) fn remember_load(&mut self, device: &str) {
         self.pools.extend(self.pool(device));
         if self.pools.len() > MAX_REMEMBERED {
@@ -95,7 +95,7 @@ impl Tuner {
         }
     }
 
-    /// The gene pool of the present load, the chosen setting first, then the others by score; `None` without trials.
+    /// The gene pool of the current load, the chosen setting first, then the others by score; `None` without trials.
     pub(super) fn pool(&self, device: &str) -> Option<GenePool> {
         let baseline = self.baseline.as_ref()?;
         let mut pool = GenePool::of(device, &baseline.row, &self.original, &self.trials, &self.preference);

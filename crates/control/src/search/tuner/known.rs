@@ -10,7 +10,7 @@ use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, load_distance};
 /// Maximum number of settings from a gene pool, or from known loads, in the initial population.
 const MAX_SEEDS: usize = 4;
 
-/// A case of the device, compared with the present load.
+/// A case of the device, compared with the current load.
 struct KnownCase {
     /// Squared distance between the loads.
     distance: f64,
@@ -21,7 +21,7 @@ struct KnownCase {
 }
 
 impl Tuner {
-    /// The initial genomes of a search: the original setting, those of similar known loads, the candidates. With a remark if a gene pool is
+    /// The initial genomes of a search: the original setting, those of similar known loads, the candidates; and a remark if a gene pool is
     /// included.
     pub(super) fn seeds(&self, space: &Space, device: &str) -> (Vec<Genome>, Option<String>) {
         let mut seeds: Vec<Genome> = space.genome(&self.original).into_iter().collect();

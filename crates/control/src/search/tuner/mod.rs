@@ -9,15 +9,15 @@
 //!                                   └─ best of known loads ──────┘
 //! ```
 //! * [`watching`] takes the load's fingerprint and its baseline under the original setting. The setting kept for a similar load of this run
-//!   is applied at once; the gene pool of a similar load of this run or of the knowledge base is re-introduced.
+//! is applied at once; the gene pool of a similar load of this run or of the knowledge base is re-introduced.
 //! * Known settings come first ([`known`]): those with a gain over the original one under known loads of this device are verified before
-//!   any trial. Similar loads have a larger weight.
-//! * [`trying`] gives each genome a window on the target, or a simulation in the twin ([`rehearsing`]); both count as one trial. Where
-//!   trials on the target are few, the twin ranks first and the best of each scheduler is tried first.
-//! * [`verifying`] runs an A/B test of the best against the original setting, because the best of many noisy trials is rarely as good as it
-//!   looked. If it is not significantly better the next best is tested, and in the end the original setting stays.
-//!   [`proving`] is shorter: the twin's choice is applied and compared with the baseline, and reverted if it is not clearly better.
-//! * [`keeping`] follows the windows until the load changes. If they become worse than the baseline, another A/B test decides.
+//! any trial. Similar loads have a larger weight.
+//! * [`trying`] gives each genome a window on the target, or a simulation in the twin ([`rehearsing`]); both count as one trial. If trials
+//! on the target are few, the twin ranks first and the best of each scheduler is tried first.
+//! * [`verifying`] runs an A/B test of the best setting against the original one, because the best of many noisy trials is rarely as good
+//! as its score. If it is not significantly better, the next best is tested; if none is, the original setting stays. [`proving`] is
+//! shorter: the twin's choice is applied and compared with the baseline, and reverted if it is not clearly better.
+//! * [`keeping`] checks the windows until the load changes. If they become worse than the baseline, another A/B test decides.
 //!
 //! Without a limit on trials the search never ends and nothing is verified, as in the genetic library.
 
@@ -55,10 +55,10 @@ use trying::Trying;
 use verifying::Verifying;
 use watching::Baseline;
 
-/// Length of a window outside trials and turns.
+/// Length of a window outside of trials and turns.
 const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Settling time after a change: earlier requests are served, and dirty memory reaches its new level. A setting that delays writes looks
-/// good until memory is full.
+/// Settling time after a change, in which earlier requests are served and dirty memory reaches its new level. A setting that delays writes
+/// looks good until memory is full.
 const SETTLING: Nanos = Nanos::from_millis(4_000);
 /// Maximum number of settings verified, one after the other, until one is better than the original setting.
 const MAX_CHALLENGERS: usize = 2;
@@ -66,10 +66,10 @@ const MAX_CHALLENGERS: usize = 2;
 /// Creates a search.
 pub type MakeSearch = Box<dyn Fn(Start) -> Box<dyn Search> + Send>;
 
-/// The purpose of a search's rehearsal.
+/// What a search uses its rehearsal for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RehearsalUse {
-    /// To score settings: none is tried on the target.
+    /// To score settings; none is tried on the target.
     Fitness,
     /// To select the settings that are tried first on the target.
     Ranking,
@@ -81,7 +81,7 @@ pub struct SearchOptions {
     pub name: &'static str,
     /// Length of a trial on the target.
     pub child: Nanos,
-    /// Number of trials before the best is verified; 0 searches without end.
+    /// Number of trials before the best setting is verified; 0 searches without end.
     pub trials: u32,
     /// Whether tunables of schedulers are genes.
     pub tunes: bool,
@@ -89,7 +89,7 @@ pub struct SearchOptions {
     pub host: &'static [&'static str],
     /// Length of a turn of an A/B test; a change settles for two thirds of that, at most 4 s.
     pub turn: Nanos,
-    /// The purpose of the rehearsal, if there is one.
+    /// What the rehearsal is used for, if there is one.
     pub rehearsal_use: RehearsalUse,
     /// Creates the search.
     pub make: MakeSearch,
@@ -103,13 +103,13 @@ enum Phase {
     Keeping(Keeping),
 }
 
-/// A window under the original setting, with its fingerprint if it holds enough calls.
+/// A window under the original setting, with its fingerprint; `None` if it has too few calls.
 type WatchedWindow = (Window, Option<Fingerprint>);
 
 /// A load for which a better setting is searched.
 #[derive(Clone, Copy, Debug)]
 struct SearchTarget {
-    /// Time for which it was watched.
+    /// Time span in which it was watched.
     span: (Nanos, Nanos),
     pattern: Pattern,
 }
@@ -133,11 +133,11 @@ pub struct Tuner {
     /// All trials under the load, in order.
     trials: Vec<(Setting, TrialScore)>,
     challengers: VecDeque<Challenger>,
-    /// The search to start once no known setting is left to verify.
+    /// The search to start after the known settings have been verified.
     pending_search: Option<SearchTarget>,
     pools: Vec<GenePool>,
     remembered: Vec<RememberedLoad>,
-    /// Number of loads before this one.
+    /// Number of loads before the current one.
     loads: u64,
     load_began: Nanos,
     /// The latest facts reported by the search.
@@ -146,7 +146,7 @@ pub struct Tuner {
 }
 
 impl Tuner {
-    /// Searches according to `options`, among the schedulers of the input's candidates; in `rehearsal` if that is given.
+    /// Searches according to `options`, among the schedulers of the input's candidates; in `rehearsal` if there is one.
     pub fn new(input: &ControllerInput, options: SearchOptions, rehearsal: Option<Box<dyn Rehearsal>>) -> Tuner {
         Tuner {
             options,

@@ -16,7 +16,7 @@ pub(super) struct Proving {
 }
 
 impl Tuner {
-    /// Applies the best of the trials in the twin.
+    /// Applies the best setting of the trials in the twin.
     pub(super) fn prove(&mut self, remark: String, target: &dyn Target) -> Decision {
         let evidence = self.evidence();
         self.find_challengers();
@@ -53,7 +53,7 @@ impl Tuner {
         if gain.is_significant_gain(MIN_GAIN) {
             return self.keep(best, Some(gain), format!("{measured}: it stays"));
         }
-        // An A/B test would disturb the load for minutes, for a gain that is small at best.
+        // An A/B test would disturb the load for minutes, for a small gain at best.
         self.keep(self.original.clone(), None, format!("{measured}; {} stays", self.original))
     }
 }

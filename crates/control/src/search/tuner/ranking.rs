@@ -6,7 +6,7 @@ use crate::setting::Setting;
 use observe::merit;
 use observe::performance::TrialScore;
 
-/// Maximum number of settings listed as evidence.
+/// Maximum number of settings listed in the evidence.
 const SHOWN: usize = 8;
 
 /// A setting with its trials.
@@ -21,7 +21,7 @@ pub(super) struct Ranked<'a> {
 }
 
 impl Tuner {
-    /// The tried settings, the best first.
+    /// The settings tried, the best first.
     pub(super) fn ranking(&self) -> Vec<Ranked<'_>> {
         let mut ranking: Vec<Ranked> = Vec::new();
         for (setting, rated) in &self.trials {

@@ -13,7 +13,7 @@ const RANKING_TRIALS: u32 = 64;
 const MAX_RANKED: usize = 7;
 
 impl Tuner {
-    /// Starts the search, in the twin if it can reproduce the load. If the twin needs more windows and may have them, watching continues.
+    /// Starts the search, in the twin if that can reproduce the load. If the twin needs more windows and may have them, watching continues.
     pub(super) fn begin_search(
         &mut self,
         search_target: SearchTarget,
@@ -49,7 +49,7 @@ impl Tuner {
         self.prove(format!("{remark}{spent} trials in the twin"), target)
     }
 
-    /// Runs this many trials in the twin, which replace those of the load. Returns the remark on the seeds, and the number of trials.
+    /// Runs `max_trials` trials in the twin, which replace those of the load. Returns the remark on the seeds, and the number of trials.
     fn search_in_twin(
         &mut self,
         facts: Vec<(String, String)>,
@@ -79,7 +79,7 @@ impl Tuner {
         (remark, spent)
     }
 
-    /// Ranks the initial population of the search on the target in the twin.
+    /// Ranks settings in the twin, for the initial population of the search on the target.
     fn rank(&mut self, facts: Vec<(String, String)>, pattern: Pattern, target: &dyn Target) -> Decision {
         let (_, spent) = self.search_in_twin(facts, pattern, target, RANKING_TRIALS);
         let ranking: Vec<Setting> = self.ranking().into_iter().map(|ranked| ranked.setting.clone()).collect();

@@ -12,12 +12,12 @@ use super::ranking::text;
 /// A search on the target.
 pub(super) struct Trying {
     pub search: Box<dyn Search>,
-    /// The latest genomes from the search, and the scores of those that were tried so far; `None` for a refused one.
+    /// The latest genomes of the search, and the scores of those tried so far; `None` for a refused one.
     pub batch: Vec<Genome>,
     pub rated: Vec<Option<TrialScore>>,
     /// Number of trials so far.
     pub spent: u32,
-    /// Whether the window includes the time of the twin's ranking.
+    /// Whether the current window includes the time of the twin's ranking.
     pub is_settling: bool,
 }
 

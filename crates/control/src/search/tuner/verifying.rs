@@ -7,7 +7,7 @@ use crate::{Decision, Target, Window};
 /// A running A/B test.
 pub(super) struct Verifying {
     pub test: AbTest,
-    /// A turn of the candidate with a stream that starved by the waits known so far under the original setting.
+    /// A turn of the candidate in which a stream starved, by the waits known so far under the original setting.
     pub suspect: Option<Box<Window>>,
 }
 
@@ -26,7 +26,7 @@ impl Tuner {
         self.challengers = promising.take(MAX_CHALLENGERS).map(Challenger::unpredicted).collect();
     }
 
-    /// Tests the next challenger. Without one, starts a pending search, or else keeps the original setting.
+    /// Tests the next challenger. If there is none, starts a pending search, otherwise keeps the original setting.
     pub(super) fn next_challenger(&mut self, remark: String, target: &dyn Target) -> Decision {
         match (self.challengers.pop_front(), self.pending_search) {
             (Some(challenger), _) => {

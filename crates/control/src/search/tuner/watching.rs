@@ -12,11 +12,11 @@ use observe::description::describe;
 use observe::performance::{Performance, TrialScore};
 use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
 
-/// Number of windows before a search. The first is discarded: it may include another load or setting.
+/// Number of windows before a search. The first is discarded, as it may include another load or setting.
 const WINDOWS: usize = 4;
 /// Number of windows before a search in the twin, which has no other measurement of the original setting.
 const WINDOWS_FOR_TWIN: usize = 8;
-/// Maximum number of windows for a twin that needs more; then it is not used.
+/// Maximum number of windows if the twin needs more; beyond it the twin is not used.
 const MAX_WINDOWS_FOR_TWIN: usize = WINDOWS_FOR_TWIN + 8;
 
 /// Performance under the original setting.
@@ -26,7 +26,7 @@ pub(super) struct Baseline {
     /// Features of the load's fingerprint, and of its requests for comparison with known cases.
     pub point: Point,
     pub among_cases: Point,
-    /// The last fingerprint as a row, for the gene pool; empty if no window held enough calls.
+    /// The last fingerprint as a row, for the gene pool; empty if no window had enough calls.
     pub row: Vec<f64>,
     pub pattern: Pattern,
     /// The score of its windows.
@@ -118,7 +118,7 @@ impl Tuner {
         load_distance(&baseline.point, &fingerprint.point) >= 2.0 * ANOTHER
     }
 
-    /// Handles a change of the load: stores the gene pool of the old one, and returns to the original setting to watch the new one.
+    /// Handles a change of the load: stores the gene pool of the old load, and returns to the original setting to watch the new one.
     pub(super) fn watch_new_load(&mut self, now: Nanos, target: &dyn Target, why: &str) -> Decision {
         self.remember_load(&target.identity().device);
         (self.chosen, self.baseline, self.load_began) = (None, None, now);

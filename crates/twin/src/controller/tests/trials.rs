@@ -8,7 +8,7 @@ use control::{ControlLoop, DecisionRecord, TargetError};
 
 use super::*;
 
-/// A device that serves one request of one stream at a time, and the settings that it was given.
+/// A device that serves one request of one stream at a time, and the settings that were applied to it.
 struct Plant {
     setting: Setting,
     /// Service time of the request with this number under this setting.
@@ -104,7 +104,7 @@ fn among_machines(
     let (mut now, end) = (Nanos::ZERO, Nanos::from_millis(1_000 * seconds));
     for number in 0.. {
         let arrival = now;
-        // At places without a pattern, so that no model of a device explains the times.
+        // At positions without a pattern, so that no model of a device explains the times.
         let lba = block::scramble::scramble(number) % (1 << 29);
         let request = Request { id: 0, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival };
         control_loop.event(&Event::Queued(request));
@@ -151,7 +151,7 @@ fn a_trial_is_recorded_with_what_was_expected_and_what_was_measured() {
     assert_eq!(trials.len(), 2);
     let (first, second) = (trials[0], trials[1]);
     assert!(first.expected_gain.unwrap() < 0.05 && second.expected_gain.unwrap() > 0.15, "what the first showed is expected");
-    // Four thirds of the throughput, and three quarters of the response time, of five sixths of the weight.
+    // Four thirds of the throughput, and three quarters of the response time, which has five sixths of the weight.
     assert!(trials.iter().all(|one| (one.measured_gain.unwrap() - 0.24).abs() < 0.05), "{first:?} {second:?}");
     assert!(decisions.iter().filter(|one| !one.is_change()).all(|one| one.measured_gain.is_none()));
 }
@@ -232,9 +232,9 @@ fn a_fleet_that_lies_costs_a_short_trial_and_nothing_stays() {
     let (changes, _, last) = among_machines(&lies, false, &["kyber", "none", "bfq"], 120, service, never);
     assert_eq!(last, "mq-deadline", "{changes:?}");
     let tried_s: f64 = changes.chunks(2).map(|pair| pair.get(1).map_or(120.0, |back| back.0) - pair[0].0).sum();
-    // One trial in full, early, while the load's own level is still uncertain, and two that are cut short.
+    // One full trial, early, while the load's own level is still uncertain, and two that are cut short.
     assert!(tried_s <= 4.0 && changes.len() <= 6, "{tried_s} s: {changes:?}");
-    // Statements about other settings have no effect.
+    // Gains of settings that are not candidates have no effect.
     let same = |said: &[(&str, f64)]| among_machines(said, false, &["kyber", "none", "bfq"], 60, service, never).0;
     assert_eq!(same(&[("cfq", 1.0)]), same(&[]));
 }

@@ -8,13 +8,13 @@ use super::Known;
 /// Number of coordinates read.
 pub const DIMENSIONS: usize = 18;
 
-/// Probability that the rotational flag is right: it is set manually, by drivers without knowledge, and by hypervisors.
+/// Probability that the rotational flag is right: it is set by hand, by drivers without knowledge of the device, and by hypervisors.
 const FLAG_IS_RIGHT: f64 = 0.9;
 /// Probability that the flag of the write cache is right.
 const CACHE_IS_RIGHT: f64 = 0.9;
-/// The prior share of arrays behind a controller among devices that look like a disk.
+/// Prior fraction of arrays behind a controller among devices that look like a disk.
 const ARRAYS: f64 = 0.15;
-/// Times of a turn in ms and their weights: 15,000, 10,000, 7,200 and 5,400 rpm.
+/// Rotation times in ms and their weights: 15,000, 10,000, 7,200 and 5,400 rpm.
 const TURNS: [(f64, f64); 4] = [(4.0, 1.0), (6.0, 1.5), (60e3 / 7_200.0, 4.0), (60e3 / 5_400.0, 2.0)];
 /// RAID levels and numbers of disks, with weights.
 const SHAPES: [((u32, usize), f64); 6] =

@@ -1,8 +1,8 @@
 //! Groups of identical streams that together match the counters.
 //!
-//! Some parameters follow from the counters rather than from a prior: the requests in flight are rate times response time (Little's law),
-//! and as many closed streams are busy. Where a hypothesis has more streams, the others think meanwhile, for the time with which the rate
-//! matches.
+//! Some parameters follow from the counters rather than from a prior: the number of requests in flight is rate times response time
+//! (Little's law), and equals the number of busy closed streams. If a hypothesis has more streams, the others think meanwhile, for the time
+//! with which the rate matches.
 
 use block::{Nanos, Op};
 
@@ -10,14 +10,14 @@ use crate::counters::counted::{Counted, Side};
 use crate::counters::draws::{Random, Reader};
 use crate::load::{AssumedRequest, AssumedStream, Pace};
 
-/// Coordinates read: for reads and for writes, a mix and two groups each; and those that only writes have.
+/// Coordinates read: for reads and for writes, a mix and two groups each; and some for writes only.
 pub const DIMENSIONS: usize = 2 * (5 + 2 * 6) + 4;
 
-/// Maximum number of streams of a group: more behave alike.
+/// Maximum number of streams of a group; more would behave alike.
 const MAX_STREAMS: u32 = 48;
-/// Maximum number of streams per busy one.
+/// Maximum number of streams per busy stream.
 const MAX_IDLE: f64 = 48.0;
-/// A direction with at most this share of the requests is left out.
+/// A direction with at most this fraction of the requests is omitted.
 const RARE: f64 = 0.01;
 /// Alignment of requests, in sectors.
 const BLOCK: u64 = 8;
@@ -44,16 +44,16 @@ pub struct Group {
     pub run: u32,
     /// Mean time between requests of an open stream, or think time after a completion, in seconds.
     after_s: f64,
-    /// Requests of a burst; `after_s` is then between bursts.
+    /// Requests per burst; `after_s` is then the time between bursts.
     burst: u32,
-    /// Share of reads; sizes of reads and of writes, in bytes.
+    /// Fraction of reads; sizes of reads and of writes, in bytes.
     reads: f64,
     bytes: (f64, f64),
     /// Whether its writes are synchronous.
     sync: bool,
     /// Writes per flush; 0 for no flushes.
     flush_after: u32,
-    /// Range on the device: start and length in sectors.
+    /// Area on the device: start and length in sectors.
     begin: u64,
     area: u64,
 }
@@ -70,9 +70,9 @@ struct Mix {
 /// Drawn parameters of a group.
 struct Manner {
     is_open: bool,
-    /// Streams per request in flight: idle streams count, too.
+    /// Streams per request in flight, including idle streams.
     more: f64,
-    /// Whether the other streams do not think but wait for room in the queue, which no counter shows.
+    /// Whether the other streams wait for room in the queue, which no counter shows, rather than think.
     waits: bool,
     depth: f64,
     begin: f64,
@@ -122,7 +122,7 @@ pub fn at(reader: &mut Reader, counted: &Counted, capacity_sectors: u64) -> Vec<
     let flush_after = (write.asked_per_s() / flushes_per_s.max(1e-9)).round();
     let flush_after = if flush_after > 1e4 { 0 } else { (flush_after as u32).max(1) };
     if is_there(read) && is_there(write) && mixed {
-        // The same streams read and write, at random places.
+        // The same streams read and write, at random positions.
         let all = Side {
             requests_per_s: counted.requests_per_s(),
             response_s: counted.in_flight() / counted.requests_per_s(),
@@ -145,7 +145,7 @@ pub fn at(reader: &mut Reader, counted: &Counted, capacity_sectors: u64) -> Vec<
         for group in &mut writes {
             (group.reads, group.flush_after) = (0.0, flush_after);
             group.sync = !buffered || flush_after > 0;
-            // Write-back comes in bursts: the kernel writes all dirty data that is due at once.
+            // Write-back comes in bursts: the kernel writes back all expired dirty pages at once.
             if buffered && bursts && flush_after == 0 {
                 let many = (group.per_s * period_s).clamp(1.0, MAX_IN_BURST);
                 group.burst = many as u32;
@@ -157,7 +157,7 @@ pub fn at(reader: &mut Reader, counted: &Counted, capacity_sectors: u64) -> Vec<
     groups
 }
 
-/// One direction as one group or two.
+/// One direction as one or two groups.
 fn parts(side: &Side, mix: &Mix, manners: &[Manner; 2], capacity_sectors: u64) -> Vec<Group> {
     let (per_s, bytes) = (side.asked_per_s(), side.asked_bytes());
     let part = |share: f64, response: f64, bytes: f64, run: u32, manner: &Manner| {
@@ -223,7 +223,7 @@ impl Group {
     }
 
     fn stream(&self, number: u32, requests: usize, random: &mut Random) -> AssumedStream {
-        // Sequential streams have a part of the area each; others share it.
+        // Each sequential stream has a part of the area; random ones share it.
         let apart = self.area / u64::from(self.streams.max(1));
         let mut place = self.begin + u64::from(number) * apart / BLOCK * BLOCK;
         let mut left = self.run;

@@ -1,7 +1,7 @@
 //! Models a large flash device by a small one: addresses are folded onto it.
 //!
-//! On flash, addresses hardly matter. A smaller model takes less memory and is built faster; its spare share is the same, so that garbage
-//! collection takes its share.
+//! On flash, addresses hardly matter. A smaller model takes less memory and is built faster; its spare fraction is the same, and with it
+//! the cost of garbage collection.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use sim::profile::{DeviceOptions, DeviceProfile};
 pub struct Folded {
     /// The device that serves requests.
     pub inner: Arc<dyn DeviceProfile>,
-    /// The capacity that it stands for.
+    /// The capacity that it represents.
     pub capacity: u64,
 }
 

@@ -17,11 +17,11 @@ use super::refine::{Move, refine, scaled};
 
 /// Minimum number of accesses for an estimate.
 const MIN_COUNT: usize = 10;
-/// Requests of up to this number of sectors are one page or two.
+/// Requests of up to this number of sectors are one or two pages.
 const SMALL: u64 = 16;
 /// Default page size in bytes; 4 to 16 KiB were sold.
 const USUAL_PAGE: u64 = 8_192;
-/// Many pages take a model much memory: beyond this number pages become larger instead, up to what a profile allows.
+/// Maximum number of pages, which take memory of the model: beyond it pages are larger instead, up to the maximum of a profile.
 const MAX_PAGES: u64 = 1 << 23;
 const LARGEST_PAGE: u64 = 32_768;
 const PAGES_PER_BLOCK: u64 = 128;
@@ -43,12 +43,12 @@ const PCIE_MB_S: f64 = 3_200.0;
 const USUAL_DIES: f64 = 16.0;
 /// Default size of the write buffer in pages, if there is one.
 const USUAL_BUFFER: f64 = 512.0;
-/// No cell is programmed faster: a write that takes less went to a buffer.
+/// No cell is programmed faster: a faster write went to a buffer.
 const QUICKEST_PROGRAM_US: f64 = 130.0;
-/// Factor from the capacity to the flash, which includes over-provisioning.
+/// Ratio of the flash, including over-provisioning, to the capacity.
 const SPARE: f64 = 1.15;
 
-/// The parameters of a flash device, as far as the accesses show them.
+/// The parameters of a flash device, as far as accesses show them.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     capacity: u64,
@@ -82,7 +82,7 @@ pub fn estimate_with_distance(accesses: &[Access], capacity: u64) -> (Estimate, 
     let write = alone(true).or_else(|| quickest(true));
     let is_buffered = write.is_none_or(|(us, _)| us < QUICKEST_PROGRAM_US);
     let (dies, queued) = dies(accesses, read_us + page_us);
-    // A flush programs what is buffered: at least a page.
+    // A flush programs the buffered data: at least a page.
     let flushes: Vec<f64> = accesses.iter().filter_map(|access| access.flush).map(|flush| 1e3 * flush.response_ms()).collect();
     let flushed = quantile(flushes.into_iter().filter(|us| *us >= QUICKEST_PROGRAM_US).collect(), 0.1);
     let told = if is_buffered { flushed } else { write };
@@ -107,7 +107,7 @@ pub fn estimate_with_distance(accesses: &[Access], capacity: u64) -> (Estimate, 
     })
 }
 
-/// Parameters that replays refine: times and rates by a fraction, counts by a factor.
+/// Parameters refined by replays: times and rates by a fraction, counts by a factor.
 const MOVES: &[Move<Estimate>] = &[
     |old, step| Some(Estimate { dies: (old.dies * if step > 0.0 { 2.0 } else { 0.5 }).clamp(1.0, 256.0), ..old.clone() }),
     |old, step| Some(Estimate { read_us: scaled(old.read_us, step), ..old.clone() }),
@@ -130,7 +130,7 @@ fn median(values: Vec<f64>) -> Option<(f64, usize)> {
     quantile(values, 0.5)
 }
 
-/// The quantile at this share, and the number of values; `None` with too few values.
+/// The quantile at this fraction, and the number of values; `None` with too few values.
 fn quantile(mut values: Vec<f64>, share: f64) -> Option<(f64, usize)> {
     if values.len() < MIN_COUNT {
         return None;
@@ -139,7 +139,8 @@ fn quantile(mut values: Vec<f64>, share: f64) -> Option<(f64, usize)> {
     Some((*values.select_nth_unstable_by(at, f64::total_cmp).1, number))
 }
 
-/// Number of dies: of n random requests on p dies, n p / (n + p - 1) are served in parallel. With the number of accesses; 0 for a default.
+/// Number of dies, and the number of accesses that it is based on; 0 for a default. Of n random requests on p dies, n p / (n + p - 1) are
+/// served in parallel.
 fn dies(accesses: &[Access], service_us: f64) -> (f64, usize) {
     let (mut gaps, mut there, mut number) = (0.0, 0.0, 0);
     for access in accesses.iter().filter(|access| !access.write && access.others >= 3 && access.sectors <= SMALL) {
@@ -157,7 +158,7 @@ fn dies(accesses: &[Access], service_us: f64) -> (f64, usize) {
     (dies.clamp(1.0, 256.0), number)
 }
 
-/// The highest throughput of a stretch of accesses, in MB/s.
+/// Maximum throughput over a stretch of accesses, in MB/s.
 fn fastest_mb_s(accesses: &[Access]) -> f64 {
     const STRETCH: usize = 64;
     let rate = |stretch: &[Access]| {
@@ -205,7 +206,7 @@ impl Estimate {
         let capacity = self.capacity.min(LARGEST);
         let page = page_bytes(capacity);
         let dies = (self.dies.round() as u64).max(1);
-        // A channel per four dies: requests then wait for cells rather than for the channel.
+        // One channel per four dies, so that requests wait for cells rather than for the channel.
         let channels = dies.div_ceil(4).next_power_of_two().min(64);
         let per_channel = dies.div_ceil(channels);
         let pages = (capacity * 512).div_ceil(page) as f64 / (channels * per_channel) as f64;

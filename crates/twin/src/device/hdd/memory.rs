@@ -18,12 +18,12 @@ const MAX_OVERHEAD_MS: f64 = 1.1;
 const OF_HIT: f64 = 0.6;
 /// Default bus rate, as a factor on the media rate.
 const BUS_TO_MEDIA: f64 = 1.5;
-/// The bus is assumed to be at most this factor slower than usual media: a current drive behind USB 2 is 5 times. Reads that all take the
-/// same time and longer than that miss a turn of the platter each.
+/// Maximum factor by which the bus is slower than usual media: 5 for a current drive behind USB 2. Reads that all take the same longer time
+/// each miss a revolution.
 const SLOWEST_BUS_TO_MEDIA: f64 = 6.0;
 /// Default number of cache segments.
 const USUAL_SEGMENTS: u32 = 16;
-/// A write faster than this counts as buffered if there are no reads to compare it with; in ms.
+/// A write faster than this counts as buffered if there are no reads for comparison; in ms.
 const QUICK_MS: f64 = 1.0;
 
 /// An estimate, and the number of accesses that it is based on.
@@ -54,11 +54,12 @@ pub struct Memory {
     pub timed: usize,
     /// Transfer time of a sector on the bus, in ms.
     pub bus_sector_ms: f64,
-    /// The evidence for it; `None` for a default.
+    /// The evidence for `bus_sector_ms`; `None` for a default.
     from_memory: Option<FromMemory>,
 }
 
-/// Whether the drive has a write cache: at least a fifth of the writes are faster than the mechanics allow. `true` with too few writes.
+/// Whether the drive has a write cache: at least a fifth of the writes are faster than the mechanics allow. `true` if there are too few
+/// writes.
 pub fn buffers_writes(accesses: &[Access]) -> Inferred<bool> {
     let far = |access: &&Access| !access.may_hit && access.before.is_some() && access.sectors <= 256;
     let mut reads: Vec<f64> = accesses.iter().filter(far).filter(|access| !access.write).map(Access::service_ms).collect();
@@ -71,19 +72,19 @@ pub fn buffers_writes(accesses: &[Access]) -> Inferred<bool> {
     Inferred { value: quick * 5 >= writes.len(), accesses: writes.len() }
 }
 
-/// Classes of accesses that continue another, by the number of accesses in between.
+/// Number of classes of sequential accesses, by the number of accesses in between.
 const SORTS: usize = 7;
-/// Accesses of a class count as media accesses if the share of hits is at most this.
+/// Accesses of a class count as media accesses if the fraction of hits is at most this.
 const RARELY: f64 = 0.1;
 
-/// Times that differ by less count as equal: no drive has a turn below 4 ms.
+/// Times that differ by less count as equal: no drive has a rotation time below 4 ms.
 const SAME_MS: f64 = 1.0;
 
 /// Times of reads from the drive's cache, inferred from sequential reads.
 ///
-/// A media access has a rotational delay that is uniform between 0 and a turn. Where most sequential reads of a size take the same time,
-/// they were hits. Two sizes separate the command's time from that of a sector. With one size, the sector's is known only if the total is
-/// too long for a command and the transfer from the media: then the bus is slower.
+/// A media access has a rotational latency that is uniform between 0 and a revolution. If most sequential reads of a size take the same
+/// time, they were hits. Two sizes separate the command's time from that of a sector. With one size, the sector's is known only if the
+/// total is too long for a command and the transfer from the media: then the bus is slower.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FromMemory {
     /// Time of a command, in ms.
@@ -112,11 +113,11 @@ impl FromMemory {
             }
         }
         if let Some(line) = line(&sizes, accesses) {
-            // A command that takes longer would wait for the platter.
+            // A longer command would wait for the platter.
             let makes_sense = line.sector_ms > 0.0 && (0.0..=MAX_OVERHEAD_MS).contains(&line.command_ms);
             return makes_sense.then_some(line);
         }
-        // The overhead is the smallest part of the largest size.
+        // The overhead is the smallest fraction for the largest size.
         let (&sectors, times) = by_size.iter_mut().next_back().filter(|(_, times)| times.len() >= 2 * MIN_COUNT)?;
         let (low, middle, high) = (quantile(times, 0.05), quantile(times, 0.5), quantile(times, 0.95));
         let from_media_ms = sectors as f64 * tracks.transfer_ms(0, 1);
@@ -136,7 +137,7 @@ impl FromMemory {
     }
 }
 
-/// A line through times by sectors (Theil-Sen: the median of the slopes between sizes of which one is at least twice the other). `None`
+/// A line through times by sectors (Theil-Sen: the median of the slopes between sizes that differ by at least a factor of two). `None`
 /// without such a pair.
 fn line(sizes: &[(f64, f64)], accesses: usize) -> Option<FromMemory> {
     let pairs = sizes.iter().flat_map(|small| sizes.iter().map(move |large| (small, large)));
@@ -153,7 +154,7 @@ fn line(sizes: &[(f64, f64)], accesses: usize) -> Option<FromMemory> {
     Some(FromMemory { command_ms: quantile(&mut commands, 0.5), sector_ms, error_ms, accesses })
 }
 
-/// The share of cache hits among reads of each class; `None` where there are too few reads.
+/// Fraction of cache hits among reads of each class; `None` if there are too few reads.
 pub struct Hits([Option<f64>; SORTS]);
 
 impl Hits {
@@ -170,17 +171,17 @@ impl Hits {
         Hits(counts.map(share))
     }
 
-    /// Whether such a read was almost certainly served by the media.
+    /// Whether such a read was almost certainly served from the media.
     pub fn misses(&self, access: &Access) -> bool {
         match access.follows {
             Some(back) => self.0[sort(back)].is_some_and(|hits| hits <= RARELY),
-            // Near another, but not where it ends: it may be a hit, or a miss without a seek.
+            // Near another access, but not sequential: it may be a hit, or a miss without a seek.
             None => !access.may_hit,
         }
     }
 }
 
-/// Time of a sequential read that was read ahead, in ms: as from the cache, and not less than from the media.
+/// Time of a sequential read that was read ahead, in ms: as from the cache, but at least as from the media.
 fn hit_ms(access: &Access, tracks: &Tracks, from_memory: Option<FromMemory>) -> f64 {
     tracks.transfer_ms(access.lba, access.sectors).max(from_memory.map_or(0.0, |memory| memory.ms(access.sectors)))
 }
@@ -203,7 +204,7 @@ impl Memory {
         let bus_sector_ms = from_memory.map_or(tracks.transfer_ms(0, 1) / BUS_TO_MEDIA, |memory| memory.sector_ms);
         let net = |access: &Access| access.service_ms() - access.sectors as f64 * bus_sector_ms;
         let following: Vec<&Access> = accesses.iter().filter(|access| !access.write && access.follows.is_some()).collect();
-        // A sequential miss waits for the rest of a turn: its sector has already passed.
+        // A sequential miss waits for the rest of a revolution, as its sector has already passed.
         let is_hit = |access: &Access| access.service_ms() - hit_ms(access, tracks, from_memory) < 0.35 * turn.ms;
         let segments = segments(&following, is_hit);
         let mut quick: Vec<f64> =
@@ -231,7 +232,7 @@ impl Memory {
         }
     }
 
-    /// The cache of an assumed drive. `sector_ms`: transfer time per sector of the media.
+    /// The cache of an assumed drive. `sector_ms`: media transfer time per sector.
     pub fn assumed((write_cache, segments): (bool, u32), overhead_ms: f64, sector_ms: f64) -> Memory {
         let hit_ms = overhead_ms * OF_HIT;
         Memory {
@@ -267,8 +268,8 @@ impl Memory {
     }
 }
 
-/// Whether sequential reads hit what was read ahead. Only a read that continues the access right before it proves that a drive does not
-/// read ahead: with others in between, its segment may have been reused.
+/// Whether sequential reads are hits of read-ahead. Only a read that continues the access right before it proves that a drive does not read
+/// ahead: with others in between, its segment may have been reused.
 fn reads_ahead(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred<bool> {
     let at_once: Vec<bool> = following.iter().filter(|access| access.follows == Some(1)).map(|access| is_hit(access)).collect();
     let hits = |all: &[bool]| all.iter().filter(|hit| **hit).count();
@@ -280,7 +281,7 @@ fn reads_ahead(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Infer
     Inferred { value: true, accesses: if is_told { all.len() } else { 0 } }
 }
 
-/// The number of cache segments: the largest number of accesses in between with which sequential reads are still mostly hits.
+/// Number of cache segments: the maximum number of accesses in between with which most sequential reads are still hits.
 fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred<u32> {
     let (mut most, mut told) = (0, 0);
     for size in [2, 4, 8, 16, 32, 64] {
@@ -304,7 +305,7 @@ fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred
     Inferred { value: most.max(USUAL_SEGMENTS), accesses: if most >= USUAL_SEGMENTS { told } else { 0 } }
 }
 
-/// The quantile at this share; 0 without values.
+/// The quantile at this fraction; 0 without values.
 pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     if values.is_empty() {
         return 0.0;
@@ -320,7 +321,7 @@ mod tests {
     use crate::device::access;
     use block::Nanos;
 
-    /// Two alternating sequential readers of 64 KiB, and now and then of this number of sectors, with this service time in ms.
+    /// Two alternating sequential readers of 64 KiB, and occasionally of `other_sectors`, with this service time in ms.
     fn in_turn(other_sectors: u32, service_ms: impl Fn(u64, u32) -> f64) -> Vec<Access> {
         let mut now = Nanos::ZERO;
         let mut next = [0, 4_000_000];
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn reads_that_lose_a_turn_each_on_a_large_disk_are_not_limited_by_the_bus() {
-        // A 4 TB drive transfers 64 KiB in half a millisecond; a turn at 7,200 rpm plus the transfer is 8.8 ms.
+        // A 4 TB drive transfers 64 KiB in half a millisecond; a revolution at 7,200 rpm plus the transfer is 8.8 ms.
         let tracks = Tracks::usual(7_814_037_168);
         let accesses = in_turn(128, |number, _| 8.8 + 0.001 * (number % 7) as f64);
         assert_eq!(FromMemory::found(&accesses, &tracks), None);
@@ -368,7 +369,7 @@ mod tests {
         };
         let memory = found(0.9).unwrap();
         assert!((0.0195..=0.0205).contains(&memory.sector_ms) && (0.88..=0.92).contains(&memory.command_ms), "{memory:?}");
-        // A command is never that long: these reads wait for the platter.
+        // No command is that long: these reads wait for the platter.
         assert_eq!(found(6.0), None);
     }
 

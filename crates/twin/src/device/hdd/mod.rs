@@ -1,7 +1,7 @@
 //! Estimates a hard disk from service times: rotation, seeks, tracks, cache, queue.
 //!
-//! Parameters are estimated one after the other, each with a prior: the first are inputs of the next. Where the accesses do not show one
-//! (sequential reads show no seek, buffered writes only the buffer), the prior stays, and the finding says so.
+//! Parameters are estimated one after the other, each with a prior: the first are inputs of the next. If the accesses do not show a
+//! parameter (sequential reads show no seek, buffered writes only the buffer), the prior is kept, and the finding says so.
 
 mod assumed;
 mod memory;
@@ -32,18 +32,18 @@ use turn::Turn;
 const MIN_SEEKS: usize = 30;
 /// Maximum number of seeks for a curve: more cost much and hardly improve it.
 const MAX_SEEKS: usize = 800;
-/// Number of jackknife blocks, and the two-sided 95% quantile of Student's distribution with one degree of freedom less.
+/// Number of jackknife blocks, and the two-sided 95% quantile of Student's distribution with one degree of freedom less than blocks.
 const BLOCKS: usize = 5;
 const STUDENT: f64 = 2.776;
 /// Relative error of the curve's shape compared with measured ones (those of DIXtrac in the shipped profiles).
 const OFF_SHAPE: f64 = 0.05;
 /// Default settle time that writes add to a seek: data sheets say 0.1 to 1 ms.
 const USUAL_SETTLE_MS: f64 = 0.4;
-/// Bounds on it: slightly negative where the curve of the reads is too high.
+/// Bounds of the settle time: slightly negative if the curve of the reads is too high.
 const SETTLES_MS: (f64, f64) = (-1.0, 4.0);
 
-/// An access that takes less than its transfer plus this did not move the arm: the shortest seeks take as long, and the rotational delay is
-/// seldom 0.
+/// An access that takes less than its transfer plus this did not move the arm: the shortest seeks take as long, and the rotational latency
+/// is rarely 0.
 const QUICKEST_ARM_MS: f64 = 0.5;
 /// Fastest seek over half the stroke, overhead included: no drive of 15,000 rpm was faster.
 const FASTEST_ARM_MS: f64 = 3.0;
@@ -87,7 +87,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let told = seek::thin(if by_writes { &writes } else { &reads }, MAX_SEEKS);
     let writes_come_between = write_cache.value && accesses.iter().filter(|access| access.write).count() * 20 > accesses.len();
     let strange = if writes_come_between { seek::STRANGE_BEHIND_WRITES } else { seek::STRANGE };
-    // Reads and writes lie in bands of the same height, that of writes a little higher.
+    // Reads and writes lie in bands of the same height, that of writes slightly higher.
     let settled = writes.iter().map(|sample| SeekSample { ms: sample.ms - USUAL_SETTLE_MS, ..*sample });
     let both: Vec<SeekSample> = reads.iter().copied().chain(settled).collect();
     let turn = turn::find(accesses, &both, (tracks.rate_error(), strange), write_cache.value);
@@ -109,8 +109,8 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     Estimate { capacity, turn, tracks, memory, queue, curve, seeks, settle_ms: settle.0, settled: settle.1 }
 }
 
-/// Parameters that replays refine: times by a fraction of themselves or of a turn. Not the seek curve: there, a gain only compensates other
-/// errors of the model.
+/// Parameters refined by replays: times by a fraction of themselves or of a revolution. Not the seek curve, for which a gain only
+/// compensates other errors of the model.
 pub const MOVES: &[Move<Estimate>] = &[
     |old, step| {
         old.moved(step < 0.0 || old.memory.overhead_ms < old.curve.short_ms / 2.0, |new| {
@@ -120,7 +120,7 @@ pub const MOVES: &[Move<Estimate>] = &[
     |old, step| old.moved(true, |new| new.memory.hit_ms = scaled(old.memory.hit_ms, step)),
     |old, step| old.moved(old.memory.write_cache.value, |new| new.memory.early_ms = scaled(old.memory.early_ms, step)),
     |old, step| {
-        // A bus slower than the media shows in reads from the cache: it must not explain anything else that takes longer.
+        // A bus slower than the media shows in reads from the cache: it must not explain other long times.
         let sector_ms = scaled(old.memory.bus_sector_ms, step);
         let makes_sense = !old.memory.has_bus_rate_estimate() && sector_ms <= old.tracks.transfer_ms(0, 1);
         old.moved(makes_sense, |new| new.memory.bus_sector_ms = sector_ms)
@@ -140,12 +140,12 @@ impl Seeks {
         Band { turn_ms: turn.ms, rate_error: self.rate_error, waits: &self.waits }
     }
 
-    /// Number of seeks that the curve is based on; 0 if there are too few.
+    /// Number of seeks on which the curve is based; 0 if there are too few.
     fn told(&self) -> usize {
         if self.samples.len() < MIN_SEEKS { 0 } else { self.samples.len() }
     }
 
-    /// Errors of the curve for the short and the long seek, in ms: the jackknife's 95% interval, but not below the softness of the band or
+    /// Errors of the curve for the short and the long seek, in ms: the jackknife's 95% interval, but at least the softness of the band and
     /// the usual deviation from the curve's shape.
     fn errors(&self, turn: &Turn, curve: &Curve) -> (f64, f64) {
         let (mut short, mut long) = (0.0, 0.0);
@@ -164,7 +164,7 @@ impl Seeks {
     }
 }
 
-/// Selects media accesses, and gives their transfer times.
+/// Selects media accesses, and provides their transfer times.
 struct Media<'a> {
     tracks: &'a Tracks,
     hits: &'a Hits,
@@ -172,7 +172,7 @@ struct Media<'a> {
 }
 
 impl Media<'_> {
-    /// The seeks of media reads, or writes. Accesses after a write that may still be in the cache are left out: the arm's position is
+    /// The seeks of media reads, or writes. Accesses after a write that may still be in the cache are omitted, as the arm's position is
     /// unknown.
     fn samples(&self, accesses: &[Access], write_cache: bool, of_writes: bool) -> Vec<SeekSample> {
         let mut samples = Vec::new();
@@ -186,7 +186,7 @@ impl Media<'_> {
             let on_bus_ms = if of_writes { 0.0 } else { self.bus_sector_ms * access.sectors as f64 };
             let transfer_ms = self.tracks.transfer_ms(access.lba, access.sectors).max(on_bus_ms);
             let ms = access.service_ms();
-            // A cache hit, or read ahead.
+            // A cache hit, possibly of read-ahead.
             if !of_writes && ms - transfer_ms < QUICKEST_ARM_MS {
                 continue;
             }
@@ -198,7 +198,7 @@ impl Media<'_> {
 }
 
 impl Estimate {
-    /// The estimate refined to the least replay error on these accesses, and that error.
+    /// The estimate refined to the lowest replay error on these accesses, and that error.
     pub fn refined(self, accesses: &[Access]) -> (Estimate, f64) {
         refine(self, MOVES, accesses, |estimate, at_once| estimate.build(Some(at_once)))
     }
@@ -215,7 +215,7 @@ impl Estimate {
         Estimate { capacity, tracks: self.tracks.resized(capacity), queue, ..self.clone() }
     }
 
-    /// Whether real drives have arms as fast. If not, several disks served the accesses.
+    /// Whether the arm is no faster than those of real drives. If it is faster, several disks served the accesses.
     pub fn is_usual(&self) -> bool {
         self.curve.long_ms >= FASTEST_ARM_MS
     }
@@ -231,7 +231,7 @@ impl Estimate {
         if self.is_usual() { distance } else { UNUSUAL * distance }
     }
 
-    /// The time of a turn, if it shows in completion times; `None` if it does not.
+    /// The rotation time, if it shows in completion times; `None` if it does not.
     pub fn seen_turn(&self) -> Option<Nanos> {
         self.turn.line.map(|_| Nanos::from_secs_f64(self.turn.ms / 1e3))
     }

@@ -26,7 +26,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// The depth is the maximum in flight. The drive reorders if media reads overtake such reads; cache hits do not count.
+    /// The depth is the maximum number in flight. The drive reorders if media reads overtake other media reads; cache hits do not count.
     pub fn fit(accesses: &[Access], hits: &Hits) -> Queue {
         let depth = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1).min(DEEPEST);
         let waited = |access: &&Access| access.others + 1 >= depth && access.dispatched > access.arrival + 1_000;

@@ -12,8 +12,8 @@ use super::tracks::SKEW_MS;
 /// Usual number of zones, and the maximum number of sectors of one.
 const ZONES: u32 = 16;
 const MAX_IN_ZONE: u64 = 1 << 30;
-/// Maximum number of cylinders: more cost a model much time and memory, and make seeks no more accurate. Tracks are spread over more
-/// surfaces instead.
+/// Maximum number of cylinders: more cost a model much time and memory, and do not make seeks more accurate. Tracks are distributed over
+/// more surfaces instead.
 const MOST_CYLINDERS: u32 = 1 << 16;
 const MAX_SURFACES: u16 = 64;
 /// Distances of the seek table, as fractions of the stroke: close together where the curve bends.

@@ -1,15 +1,15 @@
-//! Track layout: the track length shrinks linearly towards the inside.
+//! Track layout: track length decreases linearly towards the inside.
 
 use crate::device::access::Access;
 use crate::device::findings::Finding;
 
 use super::turn::{Turn, USUAL_MS};
 
-/// Length of the innermost track relative to the outermost: 0.45 to 0.62 in the zone tables that makers publish.
+/// Length of the innermost track relative to the outermost: 0.45 to 0.62 in published zone tables.
 const INNER: f64 = 0.54;
 /// Default number of surfaces: drives have had one to twenty.
 const USUAL_SURFACES: f64 = 5.0;
-/// Tracks per surface for each sector of a track, for tracks of a hundred sectors: 25 (HP C2247A, 1992) to 130 (4 TB drives). The ratio
+/// Ratio of tracks per surface to sectors per track, for tracks of a hundred sectors: 25 (HP C2247A, 1992) to 130 (4 TB drives). The ratio
 /// grows with the number of sectors, to this power.
 const TRACKS_TO_SECTORS: f64 = 28.0;
 const GROWTH: f64 = 0.4;
@@ -23,7 +23,7 @@ const LONG_RUN: u64 = 2_048;
 const LARGE: f64 = 96.0;
 /// Prior standard deviation of the logarithm of the rate.
 const UNKNOWN: f64 = 0.5;
-/// Number of regions with their own rate.
+/// Number of regions with separate rates.
 const PLACES: usize = 8;
 
 /// Track layout.
@@ -77,7 +77,7 @@ impl Tracks {
         }
     }
 
-    /// Uses the track length that was found with the rotation, if any: it is more precise than rates of runs.
+    /// Uses the track length that was found with the rotation, if any: it is more precise than the rates of runs.
     pub fn fit_line(&mut self, turn: &Turn) {
         if let Some((lba, a_turn)) = turn.line {
             self.outer = a_turn / turn.ms / self.length(self.part(lba));
@@ -121,12 +121,12 @@ impl Tracks {
         sectors as f64 / (self.outer * self.length(self.part(lba)))
     }
 
-    /// Length of the outermost track in sectors, with nothing deducted for skew, and the innermost length relative to it.
+    /// Sectors of the outermost track, and the length of the innermost one relative to it.
     pub fn outermost(&self, turn_ms: f64) -> (f64, f64) {
         (self.outer * (turn_ms + SKEW_MS), self.inner)
     }
 
-    /// The number of surfaces, for tracks of this mean length.
+    /// Number of surfaces, for tracks of this mean length.
     pub fn surfaces(&self, mean_sectors: f64) -> u16 {
         let tracks = TRACKS_TO_SECTORS * (mean_sectors / 100.0).powf(GROWTH) * mean_sectors;
         (self.capacity / (tracks * mean_sectors)).round().clamp(1.0, 20.0) as u16

@@ -8,7 +8,7 @@ use crate::device::access::Access;
 use crate::device::findings::Finding;
 use crate::device::seek::{self, SeekSample};
 
-/// Speeds of drives in turns a minute, with log priors relative to the commonest: from data sheets of 1990 to 2020.
+/// Rotation speeds of drives in rpm, with log priors relative to the commonest: from data sheets of 1990 to 2020.
 const SOLD: [(f64, f64); 9] = [
     (3_600.0, -2.0),
     (4_200.0, -2.5),
@@ -22,34 +22,34 @@ const SOLD: [(f64, f64); 9] = [
 ];
 /// Relative tolerance of the rotation speed.
 const OFF_SPEED: f64 = 0.015;
-/// Largest divisor: with several disks, completions may show a fraction of a turn, down to a turn divided by this.
+/// Largest divisor: with several disks, completions may show a fraction of a revolution, down to a revolution divided by this.
 const MAX_PARTS: u32 = 4;
-/// A turn at the commonest speed.
+/// Rotation time at the commonest speed.
 pub const USUAL_MS: f64 = 60e3 / 7_200.0;
-/// log2 of the sectors of a region in which tracks are mostly of one length: 1 GiB, as in the schedulers that look for lines.
+/// log2 of the sectors of a region in which most tracks have one length: 1 GiB, as in the schedulers that search for lines.
 const REGION_SHIFT: u32 = 21;
-/// Minimum and maximum number of completions in which a line is looked for.
+/// Minimum and maximum number of completions in which a line is searched for.
 const MIN_ENDS: usize = 48;
 const MAX_ENDS: usize = 512;
 /// Maximum number of seeks from which the speed is inferred.
 const MAX_SEEKS: usize = 400;
-/// Minimum log-likelihood ratio between the best speed and the next one. Seeks are not independent, and no curve is exactly the drive's, so
-/// this is four times that of 20 to 1.
+/// Minimum log-likelihood ratio between the best speed and the next one. Seeks are not independent, and no curve matches the drive exactly,
+/// so this is four times that of 20 to 1.
 const MIN_MARGIN: f64 = 12.0;
 
 /// An estimate of the rotation.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Time of a turn, in ms.
+    /// Rotation time, in ms.
     pub ms: f64,
     /// Half the width of the 95% interval, in ms.
     pub uncertainty_ms: f64,
     /// Number of accesses that it is based on; 0 for a default.
     pub accesses: usize,
-    /// The mean LBA of the completions that show the rotation, and the sectors per turn there, skew included; `None` if they do not show
-    /// it.
+    /// The mean LBA of the completions that show the rotation, and the sectors per revolution there, including skew; `None` if they do not
+    /// show it.
     pub line: Option<(u64, f64)>,
-    /// How much likelier a short rotational delay is than a long one, see [`seek::Waits::new`].
+    /// How much likelier a short rotational latency is than a long one, see [`seek::Waits::new`].
     pub tilt: f64,
 }
 
@@ -62,7 +62,7 @@ pub fn find(accesses: &[Access], samples: &[SeekSample], (rate_error, strange): 
     if samples.len() < super::MIN_SEEKS {
         return unknown;
     }
-    // With others in flight the drive may schedule by rotation. A scheduler on the host tilts the band less.
+    // With others in flight the drive may schedule by rotational position. A scheduler on the host tilts the band less.
     let queued = accesses.iter().filter(|access| access.others > 0).count();
     let tilts = if queued * 2 > accesses.len() { &seek::TILTS[..] } else { &seek::TILTS[..1] };
     let turns = SOLD.map(|(rpm, usual)| (60e3 / rpm, usual));
@@ -76,7 +76,7 @@ pub fn find(accesses: &[Access], samples: &[SeekSample], (rate_error, strange): 
     Turn { ms, uncertainty_ms, accesses: samples.len(), line: None, tilt }
 }
 
-/// The half of the samples with the shorter transfers: long ones cross tracks and wait there, so their band is higher than a turn.
+/// The half of the samples with the shorter transfers: long ones cross tracks and wait there, so their band is higher than a revolution.
 fn shorter(samples: &[SeekSample]) -> Vec<SeekSample> {
     let mut transfers: Vec<f64> = samples.iter().map(|sample| sample.transfer_ms).collect();
     let middle = transfers.len() / 2;
@@ -101,7 +101,7 @@ fn by_line(accesses: &[Access], write_cache: bool) -> Option<Turn> {
     let latest = &ends[ends.len().saturating_sub(MAX_ENDS)..];
     let line = Finder::new().find(latest, None)?;
     let middle = latest.iter().map(|end| end.lba as f64).sum::<f64>() / latest.len() as f64;
-    // With several disks, the line may show a fraction of a turn.
+    // With several disks, the line may show a fraction of a revolution.
     let is_sold = |ms: f64| SOLD.iter().any(|(rpm, _)| (60e3 / ms / rpm - 1.0).abs() < OFF_SPEED);
     let times = (1..=MAX_PARTS).map(f64::from).find(|times| is_sold(times * line.turn_ns / 1e6)).unwrap_or(1.0);
     let ms = times * line.turn_ns / 1e6;
