@@ -120,7 +120,7 @@ struct RequestedFile {
     directory: String,
     bytes: u64,
     kind: Kind,
-    /// Whether its content is new, not on the device, for all jobs so far.
+    /// Whether it holds no data on the device when it is created, for all jobs so far.
     is_new: bool,
 }
 
