@@ -1,8 +1,8 @@
 //! Disk profiles: TOML files that describe a device, and the built-in ones.
 //!
 //! Each kind of device declares how its profiles are read in a [`DeviceKind`], listed in [`KINDS`]; the result is a
-//! [`DeviceProfile`]. This module holds what all kinds share: finding the text, recognising the kind, and errors with file and
-//! line.
+//! [`DeviceProfile`]. This module does what all kinds share: it finds the text, determines the kind, and reports errors with file
+//! and line.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub static BUILT_IN: &[(&str, &str)] = &[
     ("ssd-dftl", include_str!("../../../disks/ssd-dftl.toml")),
 ];
 
-/// Maximum length of a profile: a full list of a modern disk's defects is some megabytes.
+/// Maximum length of a profile. The complete defect list of a modern disk takes some megabytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Maximum nesting of arrays.
@@ -144,12 +144,12 @@ pub trait DeviceProfile: fmt::Debug + Send + Sync {
     /// A one-line description.
     fn description(&self) -> &str;
 
-    /// A page to show in place of its text; `None` if the text is readable.
+    /// A page to show instead of its text; `None` to show the text.
     fn page(&self) -> Option<&str> {
         None
     }
 
-    /// 512-byte sectors of the device.
+    /// Capacity in 512-byte sectors.
     fn capacity_sectors(&self) -> u64;
 
     /// Builds an idle device in its profile's initial state. The queue depth in `options` is already clamped.
@@ -241,7 +241,7 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
     let source = path.to_string_lossy();
     let error = match read_text(&path) {
         Ok(text) => {
-            // A file just read has a canonical name; otherwise the nesting limit ends a cycle.
+            // Detects cycles of files; other cycles are ended by the nesting limit.
             let file = path.canonicalize().unwrap_or_else(|_| path.clone());
             if origin.files.contains(&file) {
                 return Err(ProfileError(format!("{source}: an array must not be its own member; name a disk or another array")));
@@ -267,7 +267,7 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
     Err(ProfileError(format!("{source}: neither a file, nor one of the built-in disks ({names}){lines}{meant}")))
 }
 
-/// Reads a text file of bounded size.
+/// Reads a text file of at most [`MAX_BYTES`].
 pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
     use std::io::{Error, ErrorKind, Read};
     let mut text = String::new();
@@ -298,7 +298,7 @@ impl ProfileText<'_> {
         self.source
     }
 
-    /// Deserialises it by a kind's schema.
+    /// Deserialises it by the schema of its kind.
     ///
     /// # Errors
     /// Violations of the schema, with their line.
@@ -314,7 +314,7 @@ impl ProfileText<'_> {
         ProfileError(format!("{}: {message}", self.source))
     }
 
-    /// An error at this byte.
+    /// An error at this byte offset.
     fn error_at(&self, byte: usize, message: impl fmt::Display) -> ProfileError {
         if !self.has_lines {
             return self.error(message);
@@ -345,7 +345,7 @@ impl ProfileText<'_> {
         let kind = self.kind()?;
         keys::check(&kind.schema, self.text).map_err(|error| self.error_at(error.at, error.message))?;
         let device = (kind.parse)(self)?;
-        // A digest of the text must change with the text of a part; as comments, the parts keep it a valid profile.
+        // A digest of the text must change with the text of any part; as comments, the parts keep it a valid profile.
         let mut text = self.text.to_owned();
         for (name, part) in device.parts() {
             text.push_str(&format!("\n# ---- {name} ----\n"));
@@ -356,7 +356,7 @@ impl ProfileText<'_> {
 
     /// The kind of device that it describes.
     fn kind(&self) -> Result<&'static DeviceKind, ProfileError> {
-        /// Everything else in a profile is read by its kind's own schema.
+        /// All other keys are read by the kind's own schema.
         #[derive(serde::Deserialize)]
         struct KindKey {
             kind: Option<toml::Spanned<toml::Value>>,
@@ -405,7 +405,7 @@ impl Profile {
         &self.text
     }
 
-    /// The text with units and ranges as comments, still a valid profile; for a learned device the page of its model.
+    /// The text with units and ranges as comments, still a valid profile; for a learned device, the page of its model.
     pub fn annotated(&self) -> String {
         self.device.page().map_or_else(|| self.with_units(), str::to_owned)
     }
@@ -444,12 +444,12 @@ impl Profile {
         self.device.queue_policy(options)
     }
 
-    /// 512-byte sectors of the disk.
+    /// Capacity in 512-byte sectors.
     pub fn capacity_sectors(&self) -> u64 {
         self.device.capacity_sectors()
     }
 
-    /// The same device at a part of its speed. The text stays that of the original device.
+    /// The same device at a fraction of its speed. The text remains that of the original device.
     #[must_use]
     pub fn at_speed(&self, speed: Speed) -> Profile {
         Profile { device: Arc::new(AtSpeed { device: self.device.clone(), speed }), ..self.clone() }

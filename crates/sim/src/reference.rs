@@ -1,16 +1,15 @@
-//! A reference disk guaranteed to a tenant, as a shadow: a simulated disk that serves the tenant's requests in its own virtual
-//! time.
+//! A tenant's guaranteed reference disk as a shadow: a simulated disk that serves the tenant's requests in its own virtual time.
 //!
 //! ```text
-//! of(start, request, waiting)
-//!    start > end of all before?   yes: the rest is served, then it pauses for as long
-//!    admit the request            (all that come while no time passes are in before anything is dispatched)
-//!    serve until no more than `waiting` are left
-//!    ◀── the time that passed, plus the expected time of the remaining ones
+//! service_time(start, request, waiting)
+//!    start > end of all before?   yes: serve the rest, then idle for the difference
+//!    admit the request            (requests admitted without serving in between are sorted together)
+//!    serve until at most `waiting` remain
+//!    ◀── the time that passed, plus the expected time of the remaining requests
 //! ```
-//! A tenant that keeps `n` requests in flight calls it with `waiting = n - 1`, so that the result for each request is the time from
-//! one completion to the next at that queue depth. The service time of the remaining requests is not known yet: they are charged
-//! the recent mean, and the difference is settled as they complete, so that the sum is the busy time of the disk.
+//! A tenant that keeps `n` requests in flight passes `waiting = n - 1`, so that the result for each request is the time from one
+//! completion to the next at that queue depth. The service time of the remaining requests is not known yet: they are charged the
+//! recent mean, and the difference is settled as they complete, so that the sum is the busy time of the disk.
 
 use std::collections::VecDeque;
 
@@ -51,12 +50,12 @@ pub struct ReferenceDisk {
 #[derive(Clone, Debug)]
 enum Kind {
     Profile(Profile, DeviceOptions),
-    /// With its capacity in sectors.
+    /// The model, and its capacity in sectors.
     Model(Arc<dyn ServiceModel>, u64),
 }
 
 impl ReferenceDisk {
-    /// The disk of this profile behind a queue with this scheduler, with values for its tunables in their order and ranges.
+    /// A disk of this profile behind a queue with this scheduler; `values` are those of its tunables, in their order and ranges.
     pub fn new(
         profile: &Profile,
         options: DeviceOptions,
@@ -66,8 +65,8 @@ impl ReferenceDisk {
         ReferenceDisk { device: Kind::Profile(profile.clone(), options), settings, scheduler, values: values.to_vec() }
     }
 
-    /// A device of this capacity that serves requests in order, each for the time that a model predicts, behind a queue as any other device: if
-    /// the scheduler merges requests that wait, they are served as one.
+    /// A device of this capacity that serves requests in order, each in the time that a model predicts, behind a queue like any
+    /// other device: requests that the scheduler merges are served as one.
     pub fn of_model(
         model: Arc<dyn ServiceModel>,
         capacity_sectors: u64,
@@ -77,12 +76,12 @@ impl ReferenceDisk {
         ReferenceDisk { device: Kind::Model(model, capacity_sectors), settings, scheduler, values: values.to_vec() }
     }
 
-    /// The queue and the disk, at rest.
+    /// An idle queue and disk.
     pub fn queue(&self) -> Queue {
         self.queue_under((self.scheduler.build)(&self.settings.limits(), &self.values))
     }
 
-    /// The same with another scheduler.
+    /// Like [`queue`](ReferenceDisk::queue), with another scheduler.
     pub fn queue_under(&self, scheduler: Box<dyn Scheduler>) -> Queue {
         let device: Box<dyn Device> = match &self.device {
             Kind::Profile(profile, options) => profile.build(*options),
@@ -109,7 +108,7 @@ impl ServiceModel for ReferenceDisk {
     }
 }
 
-/// The mean time from one completion to the next, of the last few dozen.
+/// The mean time between completions, over the last few dozen.
 #[derive(Default)]
 struct Spacing {
     completions: u64,
@@ -133,30 +132,30 @@ impl Spacing {
     }
 }
 
-/// A reference disk at work.
+/// The state of a reference disk.
 struct Shadow {
     queue: Queue,
-    /// Its own time.
+    /// Its virtual time.
     now: Nanos,
-    /// The caller's time at which all requests so far are done, according to the results returned.
+    /// The caller's time at which all requests so far are complete, according to the results returned.
     end: Nanos,
-    /// Busy nanoseconds, and nanoseconds charged.
+    /// Busy time and charged time, in nanoseconds.
     busy: u64,
     charged: u64,
-    /// Expected times of the unfinished requests, in order of arrival.
+    /// Expected times of the requests in progress, in order of arrival.
     expected: VecDeque<u64>,
     expected_sum: u64,
     spacing: Spacing,
     finished: Vec<crate::run::Finished>,
-    /// Response times that were not taken yet, at most [`MAX_RESPONSES`].
+    /// Response times not taken yet, at most [`MAX_RESPONSES`].
     responses: VecDeque<Nanos>,
 }
 
-/// Response times that are kept for a caller who does not take them.
+/// Maximum number of response times kept until they are taken; later ones are dropped.
 const MAX_RESPONSES: usize = 64;
 
 impl Shadow {
-    /// Serves until no more than `left` requests are left.
+    /// Serves until at most `left` requests remain.
     fn serve(&mut self, left: usize) {
         while self.expected.len() > left {
             self.queue.dispatch(self.now);
@@ -176,7 +175,7 @@ impl Shadow {
         }
     }
 
-    /// Idles for this time.
+    /// Lets the disk idle for this time.
     fn pause(&mut self, time: Nanos) {
         let until = self.now + time;
         self.queue.dispatch(self.now);
@@ -188,7 +187,7 @@ impl Shadow {
         self.now = until;
     }
 
-    /// The request as one of this disk, which may be smaller than the volume.
+    /// Maps a request to this disk, which may be smaller than the volume.
     fn issue(&self, request: &Request) -> Issue {
         let capacity = self.queue.capacity_sectors().max(1);
         let sectors = request.sectors.min(u32::try_from(capacity).unwrap_or(u32::MAX));

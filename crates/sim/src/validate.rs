@@ -1,10 +1,10 @@
 //! Compares a disk model with measurements of the real drive.
 //!
-//! A measured trace names requests, the drive's response to each and the pause behind it. The model gets the same requests, one at
-//! a time, each its pause after the one before completed *in the model*. The demerit figure (Ruemmler and Wilkes 1994) is the root
-//! of the mean squared horizontal distance between the two distributions of response times; the bins are those of DiskSim's
-//! `rms.c`, so the figures compare with its own. It compares distributions only; the error per request and the signed error of the
-//! mean are given, too.
+//! A measured trace lists requests, the drive's response time of each and the pause after it. The model gets the same requests one
+//! at a time, each after the recorded pause from the previous completion *in the model*. The demerit figure (Ruemmler and Wilkes
+//! 1994) is the root mean square horizontal distance between the two distributions of response times; the bins are those of
+//! DiskSim's `rms.c`, so the figures are comparable with its own. It compares only distributions; the error per request and the
+//! signed error of the mean are computed as well.
 
 use std::fmt;
 use std::fs::File;
@@ -15,7 +15,7 @@ use block::{Nanos, Op, Priority, Request};
 
 use crate::device::Device;
 
-/// Minimum number of requests for a distribution.
+/// Minimum number of requests of a measured trace.
 const MIN_REQUESTS: usize = 100;
 
 /// An invalid measured trace: file, line, problem and remedy.
@@ -30,60 +30,60 @@ impl fmt::Display for ValidateError {
 
 impl std::error::Error for ValidateError {}
 
-/// A request and its measured response.
+/// A request and its measured response time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredRequest {
     /// First 512-byte sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
     /// Read or write.
     pub op: Op,
     /// The drive's response time in ms.
     pub response_ms: f64,
-    /// From its completion to the next request.
+    /// Pause from its completion to the next request.
     pub think: Nanos,
 }
 
-/// The differences of model and drive. Times are ms.
+/// Differences between model and drive. Times are in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ResponseComparison {
-    /// Requests compared.
+    /// Number of requests compared.
     pub requests: usize,
     /// Root mean square distance of the distributions.
     pub demerit_ms: f64,
-    /// The same as a percentage of the measured mean.
+    /// `demerit_ms` as a percentage of the measured mean; 0 if that mean is 0.
     pub demerit_percent: f64,
-    /// The model's mean less the drive's: above zero where the model is too slow.
+    /// The model's mean minus the drive's: positive if the model is too slow.
     pub mean_error_ms: f64,
-    /// Root mean square of the differences request by request.
+    /// Root mean square of the differences per request.
     pub per_request_rms_ms: f64,
-    /// The drive.
+    /// Response times of the drive.
     pub measured: ResponseSummary,
-    /// The model.
+    /// Response times of the model.
     pub simulated: ResponseSummary,
 }
 
-/// Response times in ms.
+/// Statistics of response times, in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ResponseSummary {
     /// Mean.
     pub mean_ms: f64,
     /// Median.
     pub p50_ms: f64,
-    /// 95 of 100 are at most this.
+    /// 95th percentile.
     pub p95_ms: f64,
-    /// 99 of 100 are at most this.
+    /// 99th percentile.
     pub p99_ms: f64,
-    /// Largest.
+    /// Maximum.
     pub max_ms: f64,
 }
 
-/// All requests, and reads and writes by themselves. The model is judged by the worse of the two: over all requests, reads that are
-/// too slow and writes that are too fast cancel each other out.
+/// Comparisons for all requests, and for reads and writes separately. The model is rated by the worse of the two: over all
+/// requests, reads that are too slow and writes that are too fast would cancel each other out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Validation {
-    /// All.
+    /// All requests.
     pub all: ResponseComparison,
     /// Reads; zero requests if there are none.
     pub reads: ResponseComparison,
@@ -92,7 +92,7 @@ pub struct Validation {
 }
 
 impl Validation {
-    /// The operation with the larger demerit, and its comparison; the only one if the trace has just one.
+    /// The operation with the larger demerit, and its comparison; if the trace has only one operation, that one.
     pub fn worse(&self) -> (Op, &ResponseComparison) {
         if self.writes.demerit_ms > self.reads.demerit_ms || self.reads.requests == 0 {
             (Op::Write, &self.writes)
@@ -102,15 +102,18 @@ impl Validation {
     }
 }
 
-/// The longest measured trace: its requests are kept in memory, and each line is a few dozen bytes.
+/// Maximum length of a measured trace, whose requests are kept in memory; each line takes a few dozen bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Reads a measured trace: CSV with a header that names at least `lba`, `size_blocks`, `is_read`, `measured_response_ms` and
-/// `think_after_ms`. Every request must lie on the disk.
+/// Reads a measured trace: CSV with a header that has at least the columns `lba`, `size_blocks`, `is_read`, `measured_response_ms`
+/// and `think_after_ms`. There must be at least 100 requests, all within the disk.
+///
+/// # Errors
+/// The file cannot be read or is invalid; the message names file, line and column.
 pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<MeasuredRequest>, ValidateError> {
     let file = path.display();
     let open = File::open(path).map_err(|error| ValidateError(format!("{file}: {error}")))?;
-    // A file without line breaks, or without an end, must not fill the memory: it is cut off, and its last line then makes no sense.
+    // Bounds memory for a file without line breaks or without end: it is cut off, which usually makes its last line invalid.
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(open.take(MAX_BYTES));
     let header = reader.headers().map_err(|error| ValidateError(format!("{file}:1: {error}")))?.clone();
     let column = |name: &str| {
@@ -163,7 +166,8 @@ fn measured(record: &csv::StringRecord, columns: [usize; 5], capacity: u64) -> R
     Ok(MeasuredRequest { lba, sectors, op, response_ms: millis(3, "measured_response_ms")?, think })
 }
 
-/// Replays the requests one at a time; returns the model's response times in ms, or `None` if `stop` returned true.
+/// Replays the requests one at a time. Returns the model's response times in ms, or `None` if `stop`, called before each request
+/// with its index, returned true.
 pub fn replay(device: &mut dyn Device, requests: &[MeasuredRequest], mut stop: impl FnMut(usize) -> bool) -> Option<Vec<f64>> {
     let mut now = Nanos::ZERO;
     let mut done = Vec::with_capacity(1);
@@ -223,7 +227,7 @@ fn comparison(mut measured: Vec<f64>, mut simulated: Vec<f64>) -> ResponseCompar
     ResponseComparison { requests, demerit_ms, demerit_percent, mean_error_ms, per_request_rms_ms, measured, simulated }
 }
 
-/// Root mean square distance at the cumulative shares 0.0001, 0.0002, … 1.
+/// Root mean square distance of the distributions at the cumulative shares 0.0001, 0.0002, … 1.
 fn demerit(measured: &[f64], simulated: &[f64]) -> f64 {
     const SHARES: usize = 10_000;
     let (measured, simulated) = (times_at_shares(measured, SHARES), times_at_shares(simulated, SHARES));
@@ -231,8 +235,8 @@ fn demerit(measured: &[f64], simulated: &[f64]) -> f64 {
     (squares / SHARES as f64).sqrt()
 }
 
-/// The times at which the cumulative distribution of `sorted` reaches 1/shares, 2/shares, … 1: straight lines between the
-/// upper edges of bins, the first 1 µs wide and each next one 1% wider.
+/// The times at which the cumulative distribution of `sorted` reaches 1/shares, 2/shares, … 1, interpolated linearly within bins,
+/// of which the first is 1 µs wide and each next one 1% wider.
 fn times_at_shares(sorted: &[f64], shares: usize) -> Vec<f64> {
     let mut times = Vec::with_capacity(shares);
     let (mut lower, mut upper, mut width) = (0.0, 0.001, 0.001);

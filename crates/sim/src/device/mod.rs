@@ -16,24 +16,24 @@ use block::{Nanos, Request, RequestId};
 pub struct Completion {
     /// The request's id.
     pub id: RequestId,
-    /// When it is reported to the host.
+    /// Time at which it is reported to the host.
     pub at: Nanos,
-    /// Time its access spent moving the arm (settling included); zero if a cache or buffer served it.
+    /// Seek time of its access, including settling; zero if a cache or buffer served it.
     pub seek: Nanos,
-    /// Time its access waited for the platter to turn.
+    /// Rotational latency of its access.
     pub rotation: Nanos,
-    /// Cylinders the arm crossed for it.
+    /// Cylinders that the arm crossed for it.
     pub seek_cylinders: u32,
     /// Whether it needed no mechanical access.
     pub cache_hit: bool,
-    /// Device time spent on this request alone; `None` if the device does not report it.
+    /// Device time of this request alone; `None` if the device does not report it.
     ///
-    /// * Disk: overhead, arm, platter and transfer, from the start of the arm; for a cache hit, the time of controller and bus.
+    /// * Disk: overhead, positioning and transfer, from the start of the arm; for a cache hit, the time of controller and bus.
     /// * Flash: the time of dies and channels, or of controller and link if no die was needed.
-    /// * Array: the sum over its members, reads and writes of parity included.
+    /// * Array: the sum over its members, including reads and writes of parity.
     ///
     /// A write reported from a write cache has its expected cost; the difference to its actual cost is added to the writes reported
-    /// next (`deferred.rs`). Read-ahead, flushes and rebuilds are attributed to no request.
+    /// next (`deferred.rs`). Read-ahead, flushes and rebuilds are not attributed to any request.
     pub work: Option<Nanos>,
 }
 
@@ -43,7 +43,7 @@ pub struct Completion {
 /// host                         device
 ///  |-- submit(now, request) ---->|   at most queue_depth() at once
 ///  |<- wake_at() = Some(t) ------|
-///  |-- advance(t, &mut done) --->|   t never runs backwards; several events up to t may happen
+///  |-- advance(t, &mut done) --->|   t never decreases; several events up to t may happen
 ///  |<- done: [Completion] -------|
 /// ```
 ///
@@ -70,7 +70,7 @@ pub trait Device: Send {
     /// Capacity in 512-byte sectors. Requests must not end beyond it.
     fn capacity_sectors(&self) -> u64;
 
-    /// Maximum number of unfinished requests; constant.
+    /// Maximum number of requests in flight; constant.
     fn queue_depth(&self) -> usize;
 
     /// Whether it is rotational (`/sys/block/*/queue/rotational`).
@@ -86,10 +86,10 @@ pub trait Device: Send {
     /// Submits a request. Call `advance(now, …)` first if `wake_at()` is not later than `now`.
     fn submit(&mut self, now: Nanos, request: &Request);
 
-    /// Empties the volatile write cache (ATA's FLUSH CACHE, SCSI's SYNCHRONIZE CACHE, NVMe's Flush). Returns true if `advance` will
-    /// report a completion of this `id` when all writes reported before `now` are on the media; false if there is no such cache and
-    /// no completion follows. Call `advance` first, as for `submit`. A flush takes no place in the queue, and several may be under
-    /// way.
+    /// Writes out the volatile write cache (ATA's FLUSH CACHE, SCSI's SYNCHRONIZE CACHE, NVMe's Flush). Returns true if `advance`
+    /// will report a completion of this `id` when all writes reported before `now` are on the media; false if there is no such
+    /// cache and no completion follows. Call `advance` first, as for `submit`. A flush does not count towards the queue depth, and
+    /// several may be in progress.
     fn flush(&mut self, _now: Nanos, _id: RequestId) -> bool {
         false
     }
@@ -100,14 +100,14 @@ pub trait Device: Send {
         None
     }
 
-    /// The time of the device's next internal event (a completion, the end of a seek, a write-back); `None`: none until the next
-    /// `submit`. Background work without visible effect (read-ahead) may be omitted.
+    /// The time of the device's next internal event (a completion, the end of a seek, a write-back); `None` if there is none until
+    /// the next `submit`. Background work without visible effect (read-ahead) may be omitted.
     fn wake_at(&self) -> Option<Nanos>;
 
     /// Advances to `now` and appends the completed requests, in order of completion.
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>);
 
-    /// Busy time up to the last `advance`: the time with at least one request in progress, buffered writes included.
+    /// Busy time up to the last `advance`: the time with at least one request in progress, including buffered writes.
     fn busy(&self) -> Nanos;
 
     /// Counts of flash operations since the device was built; `None` if it is not a flash device.

@@ -1,4 +1,4 @@
-//! A device defined by a model of service times: it serves requests in order of arrival, each for its predicted time.
+//! A device defined by a model of service times: it serves requests in order of arrival, each in its predicted time.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ impl Modelled {
         Modelled { time, capacity_sectors, queue_depth: 1, is_rotational: false, held: VecDeque::new(), busy: Nanos::ZERO }
     }
 
-    /// Sets the queue depth; the model gets the number of requests in the device.
+    /// Sets the queue depth; the model is passed the number of requests in the device.
     pub fn with_queue(self, queue_depth: usize) -> Modelled {
         let queue_depth = queue_depth.max(1);
         Modelled { queue_depth, held: VecDeque::with_capacity(queue_depth), ..self }

@@ -1,7 +1,8 @@
-//! Division by numbers that never change: one multiplication instead of a division, with the same quotient.
+//! Division by constants: one multiplication instead of a division, with the same quotient.
 //!
-//! A disk divides by its sectors per track, surfaces and revolution for every request, a flash device by its planes; a processor takes several times as long
-//! to divide as to multiply. Granlund and Montgomery, Division by invariant integers using multiplication, PLDI 1994.
+//! A disk divides by its sectors per track, surfaces and revolution for every request, a flash device by its planes; on a processor
+//! a division takes several times as long as a multiplication. Granlund and Montgomery, Division by invariant integers using
+//! multiplication, PLDI 1994.
 
 /// A divisor of 32-bit numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
-//! A device at a part of its speed: all of its times are longer, including service, waiting and background work. A load that a host
-//! serves at 0.7 of its speed leaves three tenths of it spare.
+//! A device at a fraction of its speed: all of its times are longer, including service, waiting and background work. A workload
+//! that is served at 0.7 of the speed leaves three tenths of the device spare.
 
 use block::{Nanos, Request, RequestId};
 
 use super::ssd::FlashTally;
 use super::{Completion, Device};
 
-/// A part of a device's speed, in thousandths: 1 to 1,000.
+/// A fraction of a device's speed, in thousandths: 1 to 1,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Speed(u64);
 
@@ -14,12 +14,12 @@ impl Speed {
     /// Full speed.
     pub const FULL: Speed = Speed(1_000);
 
-    /// The nearest speed to this part, from 0.001 to 1.
+    /// The speed nearest to this fraction of the full speed, from 0.001 to 1.
     pub fn of(part: f64) -> Speed {
         Speed((1e3 * part).round().clamp(1.0, 1e3) as u64)
     }
 
-    /// As a part of the full speed.
+    /// As a fraction of the full speed.
     pub fn part(self) -> f64 {
         self.0 as f64 / 1e3
     }
@@ -35,7 +35,7 @@ impl Speed {
     }
 }
 
-/// A device at a part of its speed.
+/// A device at a fraction of its speed.
 pub struct Slowed {
     inner: Box<dyn Device>,
     speed: Speed,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::profile::{DeviceOptions, load};
 
-    /// Completion times of random reads with four outstanding, and the total work of the device.
+    /// Completion times of random reads and writes with four in flight, and the total work of the device.
     fn completions(mut device: Box<dyn Device>) -> (Vec<(RequestId, Nanos)>, Nanos) {
         let (mut now, mut done, mut all, mut work) = (Nanos::ZERO, Vec::new(), Vec::new(), Nanos::ZERO);
         for id in 0..200 {

@@ -5,10 +5,10 @@ use super::grammar::{Block, Value, ValueKind};
 use crate::device::raid::layout::{ArrayLayout, MAX_MEMBERS, level};
 use crate::device::raid::spec::ArraySpecification;
 
-/// The array that a file makes of its disk, or none if its disks are used each by itself.
+/// The array that a file describes; `None` if its disks are used separately.
 ///
 /// # Errors
-/// An organisation that no level here has, by file, line and value.
+/// The file describes two arrays, or an organisation that is not supported; the message names file, line and value.
 pub(super) fn array(blocks: &[Block], capacity: u64, notes: &mut Vec<String>) -> Result<Option<ArraySpecification>, String> {
     let mut found: Option<(&Block, ArraySpecification)> = None;
     for block in blocks.iter().filter(|block| block.kind == "disksim_logorg") {
@@ -77,7 +77,7 @@ fn organisation(block: &Block, capacity: u64, notes: &mut Vec<String>) -> Result
     }))
 }
 
-/// RAID 5 here rotates its parity as md does by default.
+/// Checks that the parity rotates as in md's default layout, the only one supported for RAID 5.
 fn left_symmetric(fields: &mut Fields, what: &str) -> Result<(), String> {
     let rotation = fields.integer("Parity rotation type", 1, 4)?;
     if rotation != 1 {
@@ -90,7 +90,7 @@ fn left_symmetric(fields: &mut Fields, what: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How many devices a list names, where `disk0 .. disk8` are nine.
+/// Number of devices in a list, where `disk0 .. disk8` are nine.
 fn members(devices: &[Value]) -> Result<usize, String> {
     let count = |device: &Value| -> Result<usize, String> {
         let ValueKind::Word(word) = &device.kind else { return Err(format!("{}: devices should be names", device.at)) };

@@ -1,4 +1,4 @@
-//! The grammar of DiskSim 4's parameter files (`libparam`), as a tree with lines.
+//! A parser for DiskSim 4's parameter files (`libparam`). The result is a tree with line numbers.
 //!
 //! ```text
 //! file  = (block | "source" path | "instantiate" list "as" word | "topology" …)*
@@ -10,11 +10,11 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Blocks and lists within each other; DiskSim's own files go six deep.
+/// Maximum nesting of blocks and lists; DiskSim's own files use six levels.
 const MAX_DEPTH: usize = 64;
-/// Files within each other.
+/// Maximum nesting of files.
 const MAX_SOURCES: usize = 16;
-/// All files of one import together.
+/// Maximum number of values in all files of one import.
 const MAX_VALUES: usize = 8 << 20;
 
 /// A position in a file.
@@ -22,7 +22,7 @@ const MAX_VALUES: usize = 8 << 20;
 pub struct At {
     /// File.
     pub file: Rc<PathBuf>,
-    /// Line, from 1.
+    /// Line, starting at 1.
     pub line: usize,
 }
 
@@ -35,9 +35,9 @@ impl std::fmt::Display for At {
 /// A value and its position.
 #[derive(Clone, Debug)]
 pub struct Value {
-    /// Where.
+    /// Its position.
     pub at: At,
-    /// What.
+    /// The value.
     pub kind: ValueKind,
 }
 
@@ -46,7 +46,7 @@ pub struct Value {
 pub enum ValueKind {
     /// A number.
     Number(f64),
-    /// A word or words.
+    /// One or more words.
     Word(String),
     /// A block.
     Block(Block),
@@ -57,11 +57,11 @@ pub enum ValueKind {
 /// A block: type and entries.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// Its type, `disksim_disk` for instance.
+    /// Its type, such as `disksim_disk`.
     pub kind: String,
-    /// Its name, if it has one.
+    /// Its name; empty if it has none.
     pub name: String,
-    /// Where it begins.
+    /// Position of its start.
     pub at: At,
     /// Keys and values in order.
     pub entries: Vec<(String, Value)>,
@@ -73,7 +73,7 @@ enum Token {
     Sign(u8),
 }
 
-/// All files of one import.
+/// The files of one import.
 #[derive(Default)]
 pub struct Sources {
     open: Vec<PathBuf>,
@@ -81,7 +81,10 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Parses a file and all that it names with `source`.
+    /// Parses a file and all files that it includes with `source`.
+    ///
+    /// # Errors
+    /// A file cannot be read or is not valid.
     pub fn file(&mut self, path: &Path, depth: usize) -> Result<Vec<Block>, String> {
         let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if self.open.contains(&canonical) || self.open.len() >= MAX_SOURCES {
@@ -94,7 +97,10 @@ impl Sources {
         blocks
     }
 
-    /// Parses text as if it stood in the file `path`.
+    /// Parses text as if it were the file `path`.
+    ///
+    /// # Errors
+    /// As [`file`](Sources::file).
     pub fn text(&mut self, text: &str, path: &Path, depth: usize) -> Result<Vec<Block>, String> {
         let file = Rc::new(path.to_owned());
         let tokens = tokens(text);
@@ -130,7 +136,7 @@ fn push_text(tokens: &mut Vec<(usize, Token)>, line: usize, text: &str) {
     if words.is_empty() {
         return;
     }
-    // Words go on over the end of a line until a sign comes.
+    // Words continue across line ends until the next sign.
     match tokens.last_mut() {
         Some((_, Token::Text(before))) => {
             before.push(' ');
@@ -168,7 +174,7 @@ impl Parser<'_> {
 
     fn top_level(&mut self, depth: usize) -> Result<Vec<Block>, String> {
         let mut blocks = Vec::new();
-        // Statements have no end mark: the words behind one may begin the next.
+        // Statements have no terminator: the words after one may begin the next.
         let mut words: Vec<String> = Vec::new();
         while self.next < self.tokens.len() || !words.is_empty() {
             let at = self.at();
@@ -181,7 +187,7 @@ impl Parser<'_> {
                     blocks.extend(self.source(&words[1], depth)?);
                     words.drain(..2);
                 }
-                // `instantiate [ a, b ] as C` and `topology driver d [ … ]` say nothing about a disk.
+                // `instantiate [ a, b ] as C` and `topology driver d [ … ]` do not describe disks.
                 "instantiate" | "topology" => {
                     if !self.take(b'[') {
                         return self.error(&format!("`[` should follow `{}`", words.join(" ")));

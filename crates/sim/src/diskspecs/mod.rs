@@ -1,8 +1,8 @@
 //! Imports disks from DiskSim 4 parameter files (`.diskspecs`, or a whole `.parv` with its buses) as profiles.
 //!
 //! Parameters and their meaning: DiskSim's `disk.modspec`, `layout_g1.modspec`, `layout_g1_zone.modspec`, `mech_g1.modspec`.
-//! Several disks under a `disksim_logorg` are an array (`array.rs`). A parameter without a counterpart here is noted if it does not
-//! affect results, and otherwise an error with file and line.
+//! Several disks under a `disksim_logorg` are an array (`array.rs`). A parameter without a counterpart here is noted; an
+//! unsupported value is an error. Both name file and line.
 
 mod array;
 pub mod grammar;
@@ -23,22 +23,25 @@ use crate::profile::{Profile, ProfileError};
 pub struct Imported {
     /// The disk.
     pub profile: Profile,
-    /// The array that the file makes of several such disks, if any; its disk must still be set.
+    /// The array of such disks that the file describes; its disk must still be set. `None` if it describes none.
     pub array: Option<ArraySpecification>,
-    /// Notes on parameters that have no counterpart and do not affect results, with file and line.
+    /// Notes on parameters that are not used or were adjusted, with file and line.
     pub notes: Vec<String>,
 }
 
-/// Parameters that DiskSim keeps outside the disk's own file.
+/// Parameters that DiskSim takes from other files than the disk's.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ImportOptions {
-    /// Minimum time of the system's bus for a sector to the host, in ms. `None`: as in the file.
+    /// Minimum bus time per sector to the host, in ms; `None`: as in the file.
     pub bus_read_sector_ms: Option<f64>,
-    /// The same from the host, in ms.
+    /// Minimum bus time per sector from the host, in ms; `None`: as in the file.
     pub bus_write_sector_ms: Option<f64>,
 }
 
-/// Imports the one disk of a file.
+/// Imports the disk of a file.
+///
+/// # Errors
+/// The file cannot be read, is invalid or unsupported, or does not describe exactly one disk.
 pub fn import(path: &Path, options: ImportOptions) -> Result<Imported, ProfileError> {
     let fail = |error: String| ProfileError::new(error);
     let blocks = Sources::default().file(path, 0).map_err(fail)?;
@@ -46,7 +49,10 @@ pub fn import(path: &Path, options: ImportOptions) -> Result<Imported, ProfileEr
     import_blocks(&blocks, &stem, &path.display().to_string(), path.parent().unwrap_or(Path::new("")), options)
 }
 
-/// Imports the one disk of a text, as if it stood in the file `path`.
+/// Imports the disk of a text as if it were the file `path`.
+///
+/// # Errors
+/// As [`import`].
 pub fn import_text(text: &str, path: &Path, options: ImportOptions) -> Result<Imported, ProfileError> {
     let blocks = Sources::default().text(text, path, 0).map_err(ProfileError::new)?;
     import_blocks(&blocks, "disk", &path.display().to_string(), path.parent().unwrap_or(Path::new("")), options)
@@ -68,7 +74,7 @@ fn import_blocks(
     Ok(Imported { profile, array, notes })
 }
 
-/// The error about a file without exactly one disk, which lists its content.
+/// The error message for a file without exactly one disk.
 fn not_one_disk(disks: &[&Block], blocks: &[Block], file: &str) -> String {
     let device = |block: &&Block| ["disksim_simpledisk", "memsmodel_mems", "ssdmodel_ssd"].contains(&block.kind.as_str());
     if !disks.is_empty() {
@@ -132,7 +138,7 @@ fn convert(
     })
 }
 
-/// The slowest of disk, bus, controller and the options: DiskSim takes the largest of all transfer times.
+/// The bus times per sector: the maximum over disk, bus, controller and options, as DiskSim takes it.
 fn bus(disk: &Block, bulk: f64, blocks: &[Block], options: ImportOptions) -> Result<Bus, String> {
     let (mut read, mut write, mut described) = (bulk, bulk, bulk > 0.0);
     for block in blocks {
@@ -146,7 +152,7 @@ fn bus(disk: &Block, bulk: f64, blocks: &[Block], options: ImportOptions) -> Res
             (read, write) = (read.max(bulk), write.max(bulk));
         }
     }
-    // A bus that takes no time exists nowhere, and that of another system makes the drive another one.
+    // No bus takes zero time, and with an assumed one the drive would not be the one described.
     if !described && (options.bus_read_sector_ms.is_none() || options.bus_write_sector_ms.is_none()) {
         return Err(format!(
             "{}: Bulk sector transfer time: 0 or absent, which leaves it to a bus that this file does not describe; import the .parv \
@@ -210,7 +216,7 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
             notes.push(format!("{}: slips: {dropped} of the zone at cylinder {first} have no spare and are left out", layout.at));
         }
     }
-    // DiskSim takes what the zones hold; the drive's own figure, where it is less, is what its owner could use.
+    // DiskSim uses the capacity of the zones. The block count, if lower, is the capacity of the real drive.
     let count = model.integer_or("Block count", 0, u64::MAX >> 11, 0)?;
     let all = crate::device::hdd::layout::HddLayout::new(&geometry, &zones).map_err(|error| format!("{}: {error}", layout.at))?;
     match count {
@@ -224,8 +230,8 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
     Ok((geometry, zones))
 }
 
-/// Drops slips outside the zone and those that the spares of their region cannot take, which DiskSim does not check. Returns their
-/// number.
+/// Removes slips outside the zone and those for which their region has no spares; DiskSim does not check them. Returns the number
+/// removed.
 fn drop_surplus_slips(geometry: &Geometry, zone: &mut ZoneSpecification) -> usize {
     let per_track = u64::from(zone.sectors_per_track);
     let per_cylinder = per_track * u64::from(geometry.surfaces);
@@ -238,7 +244,7 @@ fn drop_surplus_slips(geometry: &Geometry, zone: &mut ZoneSpecification) -> usiz
         Sparing::SectorsPerCylinder | Sparing::SectorsPerCylinderFront => (sectors, per_cylinder),
         Sparing::SectorsPerRange => (sectors, per_cylinder.saturating_mul(geometry.sparing_range_cylinders.into())),
         Sparing::Zone => (sectors, sectors),
-        // Slips of the others take no spares.
+        // Slips of the other schemes use no spares.
         _ => (sectors, 0),
     };
     let before = zone.slips.len();
@@ -278,7 +284,7 @@ fn zone(value: &Value, geometry: &Geometry, notes: &mut Vec<String>) -> Result<Z
     let large = u64::from(u32::MAX);
     let sectors_per_track = fields.integer("Blocks per track", 1, large)? as u32;
     let in_revolutions = skew_unit(&mut fields)?.unwrap_or(geometry.skew_in_revolutions);
-    // A zone with a unit of its own is turned into that of the disk.
+    // A zone may have its own skew unit; convert it to that of the disk.
     let unit = match (in_revolutions, geometry.skew_in_revolutions) {
         (true, false) => f64::from(sectors_per_track),
         (false, true) => 1.0 / f64::from(sectors_per_track),
@@ -359,7 +365,7 @@ fn mechanics_and_seek(
         minimum_write_seek_ms: 0.0,
     };
     fields.finish(notes);
-    // A table needs a cylinder to cross.
+    // A seek table needs at least one cylinder.
     if geometry.cylinders == 0 {
         return Err(format!("{}: Number of cylinders: 0; at least 1", block.at));
     }
@@ -388,14 +394,14 @@ fn hpl(fields: &mut Fields, with_first_ten: bool) -> Result<Seek, String> {
     Ok(Seek::Hpl { division_cylinders: division as u32, short_base_ms, short_root_ms, long_base_ms, long_slope_ms, first_ms })
 }
 
-/// Names in a file are relative to it.
+/// The folder of the file; names in a file are relative to it.
 fn folder_of(at: &At, fallback: &Path) -> std::path::PathBuf {
     at.file.parent().unwrap_or(fallback).to_owned()
 }
 
-/// A measured seek curve: a line `Seek distances measured: n`, then lines `cylinders, ms`. A third column is the deviation, a
-/// fourth the time of a seek to a write, settled (the dual seek profiles of Western Digital's DiskSim: valid/dualseek_example).
-/// Returns the curve of reads, and that of writes if there is one.
+/// Reads a measured seek curve: a line `Seek distances measured: n`, then lines `cylinders, ms`. A third column is the deviation, a
+/// fourth the seek time of a write including settling (the dual seek profiles of Western Digital's DiskSim:
+/// valid/dualseek_example). Returns the curve of reads, and that of writes if there is one.
 fn seek_file(path: &Path, at: &At) -> Result<(Seek, Option<Seek>), String> {
     let text = crate::profile::read_text(path).map_err(|error| format!("{at}: Full seek curve: {}: {error}", path.display()))?;
     let mut points: Vec<(u32, f64)> = Vec::new();
@@ -545,7 +551,7 @@ fn queue(fields: &mut Fields, notes: &mut Vec<String>) -> Result<HddQueue, Strin
         let mut scheduler = Fields::new(block);
         let number = scheduler.integer_or("Scheduling policy", 0, 1000, 1)?;
         policy = match number {
-            // DiskSim's numbers: `disksim_ioqueue.h`. Shortest positioning with or without the cache, shortest access.
+            // DiskSim's numbers (`disksim_ioqueue.h`). 8 to 10: shortest positioning with or without the cache, shortest access.
             1 => QueuePolicy::Fifo,
             4 | 7 => QueuePolicy::Sstf,
             8..=10 => QueuePolicy::Sptf,
@@ -561,7 +567,7 @@ fn queue(fields: &mut Fields, notes: &mut Vec<String>) -> Result<HddQueue, Strin
     Ok(HddQueue { preseek, ..HddQueue::new(depth.clamp(1, 1024) as u32, policy) })
 }
 
-/// The entries of a block that have not been read yet.
+/// A block's entries, and those that have been read.
 struct Fields<'a> {
     block: &'a Block,
     seen: Vec<&'a str>,
@@ -666,7 +672,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Notes the parameters that were not read.
+    /// Adds a note for each parameter that was not read.
     fn finish(self, notes: &mut Vec<String>) {
         for (key, value) in &self.block.entries {
             if !self.seen.contains(&key.as_str()) {

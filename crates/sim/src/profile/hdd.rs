@@ -9,7 +9,7 @@ use crate::device::hdd::Hdd;
 use crate::device::hdd::model::HddModel;
 use crate::device::hdd::spec::{HddSpecification, QueuePolicy};
 
-/// Hard disks. Their profiles have no `kind`, so that files from before there were other kinds stay valid.
+/// Hard disks. Their profiles have no `kind`, so that files written before other kinds existed remain valid.
 pub static KIND: DeviceKind =
     DeviceKind { key: None, name: "Hard disks", schema: LazyLock::new(keys::schema::<HddSpecification>), parse, line: None };
 
@@ -18,7 +18,7 @@ pub static KIND: DeviceKind =
 pub struct HddProfile {
     /// The specification.
     pub specification: HddSpecification,
-    /// The checked tables that all devices of this profile share.
+    /// The precomputed model, shared by all devices of this profile.
     pub model: Arc<HddModel>,
 }
 
@@ -55,12 +55,12 @@ impl DeviceProfile for HddProfile {
     }
 }
 
-/// Writes a description as the text of a profile.
+/// Writes a specification as the text of a profile.
 pub(crate) fn to_text(spec: &HddSpecification) -> Result<String, toml::ser::Error> {
     toml::to_string(spec).map(|text| wrap(&text))
 }
 
-/// Breaks long lists into lines of a readable length.
+/// Breaks long lists into lines of at most `WIDTH` bytes.
 fn wrap(text: &str) -> String {
     const WIDTH: usize = 120;
     let mut out = String::with_capacity(text.len());
@@ -72,7 +72,7 @@ fn wrap(text: &str) -> String {
         }
         let mut width = 0;
         for piece in line.split_inclusive(", ") {
-            // A pair stays together.
+            // Pairs are not split.
             let splits_pair = piece.starts_with(|c: char| c.is_ascii_digit()) && piece.trim_end_matches([' ', ',']).ends_with(']');
             if width > 0 && width + piece.len() > WIDTH && !splits_pair {
                 while out.ends_with(' ') {

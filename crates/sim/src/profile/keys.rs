@@ -1,9 +1,9 @@
 //! The keys of profiles: meanings, units, ranges and defaults.
 //!
-//! All of it is declared once, in the kind's schema: doc comments, `#[schemars(range(…))]` and serde's defaults. `schemars` turns
-//! them into a JSON Schema; here values are checked against it, and the page of all keys is made of it. Beyond JSON Schema there
-//! are `x-unit`, for a key whose name does not end in its unit, and `x-power-of-two`. Checks that involve several keys or the
-//! device's size are in the kind's own code.
+//! They are declared only in the kind's schema: doc comments, `#[schemars(range(…))]` and serde's defaults, which `schemars`
+//! converts to a JSON Schema. Values are checked against it, and the reference page of all keys is generated from it. Extensions of
+//! JSON Schema are `x-unit`, for a key whose name does not end in its unit, and `x-power-of-two`. Checks that involve several keys
+//! or the device's size are in the kind's own code.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Units by the ends of keys, longest first where one is the end of another.
+/// Units by suffix of the key; a suffix that contains another one comes first.
 const UNITS: &[(&str, &str)] = &[
     ("_kib_s", "KiB/s"),
     ("mb_s", "MB/s"),
@@ -27,14 +27,14 @@ const UNITS: &[(&str, &str)] = &[
     ("_entries", "entries"),
 ];
 
-/// The default of a key whose declaration does not state it: a field with serde's `skip_serializing_if` says
+/// Placeholder for a default that the schema does not state. A field with serde's `skip_serializing_if` states it with
 /// `#[schemars(!skip_serializing_if)]`.
 pub const UNSTATED: &str = "?";
 
-/// The table of a profile that a key belongs to, and its keys.
+/// A table of a profile, and its keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyTable {
-    /// As in the file: `[mechanics]`, `[[zone]]`; empty for the keys at the top.
+    /// Its heading as in the file: `[mechanics]`, `[[zone]]`; empty for top-level keys.
     pub heading: String,
     /// Its description.
     pub meaning: String,
@@ -49,9 +49,9 @@ pub struct Key {
     pub name: String,
     /// Its unit; empty for words, lists and plain counts.
     pub unit: String,
-    /// Its range, as in `1 to 1024`, or its words; empty if it takes any value of its type.
+    /// Its range, as in `1 to 1024`, or its words; empty if the type is the only restriction.
     pub values: String,
-    /// Its default; `None`: it is required.
+    /// Its default; `None` if it is required.
     pub default: Option<String>,
     /// Its meaning, and those of its words.
     pub meaning: String,
@@ -64,7 +64,7 @@ impl Key {
     }
 }
 
-/// A value out of its range, and where it stands in the text.
+/// A value out of its range.
 pub(crate) struct OutOfRange {
     pub(crate) at: usize,
     pub(crate) message: String,
@@ -76,7 +76,10 @@ pub(crate) fn schema<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// Finds the first value that is out of its range. Values of wrong types and unknown keys are left to the reader of the profile.
+/// Finds the first value that is out of its range. Wrong types and unknown keys are found when the profile is deserialised.
+///
+/// # Errors
+/// The value, with its position.
 pub(crate) fn check(schema: &Value, text: &str) -> Result<(), OutOfRange> {
     match DeTable::parse(text) {
         Ok(table) => check_table(schema, "", table.get_ref()),
@@ -131,7 +134,7 @@ fn fits(schema: &Value, number: f64) -> bool {
         && !(number.is_nan() && schema.get("format").is_some())
 }
 
-/// `1 to 1024`, `a power of two, 512 to 32768`; empty if anything goes.
+/// The range in words, as in `1 to 1024` or `a power of two within 512 to 32768`; empty if there is none.
 fn range(schema: &Value) -> String {
     if let Some(values) = schema.get("enum").and_then(Value::as_array) {
         return listed(values.iter().map(Value::to_string));
@@ -174,12 +177,12 @@ fn type_of(schema: &Value) -> Option<&str> {
     schema.get("type").and_then(Value::as_str)
 }
 
-/// The schema of a list's member: of a pair each has its own.
+/// The schema of a list's element; the elements of a pair have different ones.
 fn item_schema(schema: &Value, index: usize) -> Option<&Value> {
     schema.get("prefixItems").and_then(|items| items.get(index)).or_else(|| schema.get("items"))
 }
 
-/// The keys of a table. If the keys depend on one of the table's words, `word` returns it; without it there are none.
+/// The keys of a table. If they depend on a word in the table, `word` looks it up; `None` if that word is missing or unknown.
 fn properties<'a, 'w>(schema: &'a Value, word: impl Fn(&str) -> Option<&'w str>) -> Option<&'a Map<String, Value>> {
     let schema = present(schema);
     let chosen = |variant: &&Value| tag(variant).is_some_and(|(key, value)| word(key) == Some(value));
@@ -196,7 +199,7 @@ fn tag(variant: &Value) -> Option<(&str, &str)> {
     properties.iter().find_map(|(key, schema)| Some((key.as_str(), schema.get("const").and_then(Value::as_str)?)))
 }
 
-/// The tables of a kind's schema, each once, in alphabetical order behind the keys at the top.
+/// The tables of a kind's schema, each once: the top-level keys first, then the others in alphabetical order.
 pub(crate) fn tables(schema: &Value) -> Vec<KeyTable> {
     let mut tables = Vec::new();
     add_tables(schema, "", "", &mut tables);
@@ -265,12 +268,12 @@ fn key(name: &str, schema: &Value, is_required: bool) -> Key {
     }
 }
 
-/// The schema whose range is that of a list's members, where they are numbers; otherwise the value's own.
+/// The schema that holds the range: for a list, that of its elements; otherwise the value's own.
 fn item_range(schema: &Value) -> &Value {
     schema.get("items").unwrap_or(schema)
 }
 
-/// The profile's text with unit and range behind every value that ends on the line of its key.
+/// The profile's text with unit and range as a comment after each value that is the last on its line.
 pub(crate) fn annotated(schema: &Value, text: &str) -> String {
     let mut notes: Vec<(usize, String)> = Vec::new();
     if let Ok(table) = DeTable::parse(text) {
@@ -283,7 +286,7 @@ pub(crate) fn annotated(schema: &Value, text: &str) -> String {
         let on_line = notes.iter().find(|(at, _)| (start..end).contains(at));
         let rest = on_line.map(|(at, _)| line[at - start..].trim());
         match (on_line, rest) {
-            // After the value there is a comment of the author's, or more of an inline table.
+            // Otherwise a comment or the rest of an inline table follows the value.
             (Some((_, note)), Some("")) => out.push_str(&format!("{}  # {note}\n", line.trim_end())),
             _ => out.push_str(line),
         }

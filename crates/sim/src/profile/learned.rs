@@ -1,7 +1,7 @@
 //! Profiles of learned devices: the file of a model can be used in place of a profile.
 //!
-//! This crate knows no models (they are learned in crates above it): the program registers a reader for their files once, with
-//! [`read_with`].
+//! This crate does not define models (they are learned in crates above it): the program registers a reader for their files once,
+//! with [`read_with`].
 
 use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -26,11 +26,11 @@ pub static KIND: DeviceKind = DeviceKind {
 pub struct Learned {
     /// Its name.
     pub name: String,
-    /// One line for people.
+    /// A one-line description.
     pub description: String,
-    /// Its page, for people.
+    /// The page shown instead of its text.
     pub page: String,
-    /// 512-byte sectors.
+    /// Capacity in 512-byte sectors.
     pub capacity_sectors: u64,
     /// Queue depth.
     pub queue_depth: u32,
@@ -47,12 +47,12 @@ pub type Reader = fn(&str) -> Result<Learned, String>;
 
 static READER: OnceLock<Reader> = OnceLock::new();
 
-/// Registers the reader for the files of models. The first call counts, for the whole program.
+/// Registers the reader for model files, for the whole program. Later calls have no effect.
 pub fn read_with(reader: Reader) {
     READER.get_or_init(|| reader);
 }
 
-/// Whether a profile's text is a model's: JSON, as no TOML begins.
+/// Whether a text is the file of a model: JSON, which begins with `{`, unlike TOML.
 pub(crate) fn is_model(text: &str) -> bool {
     text.trim_start().starts_with('{')
 }

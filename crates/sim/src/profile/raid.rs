@@ -1,4 +1,4 @@
-//! The profile of an array: finds its disks and checks that they make a valid array.
+//! The profile of an array: loads its disks and checks that they form a valid array.
 
 use std::sync::{Arc, LazyLock};
 
@@ -27,7 +27,7 @@ struct RaidProfile {
     layout: ArrayLayout,
     members: Vec<Arc<Profile>>,
     spare: Option<Arc<Profile>>,
-    /// The different disks by the names the profile gives them.
+    /// The distinct disks, with their names in the profile.
     parts: Vec<(String, Arc<Profile>)>,
     /// Number of disks, including those of nested arrays and the spare.
     disks: usize,
@@ -40,7 +40,7 @@ fn to_text(line: &str) -> Option<Result<String, String>> {
     Some(ArraySpecification::parse_line(line).and_then(|spec| spec.to_text()))
 }
 
-/// Whether this is the one-line notation of an array: `raid5`, or `raid` and anything before a colon.
+/// Whether this is the one-line notation of an array: `raid` followed by digits, or by any text with a colon.
 fn is_array_line(text: &str) -> bool {
     match text.split_once(':') {
         Some((head, _)) => head.starts_with("raid"),
@@ -79,7 +79,7 @@ fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
     LimitedProfile::around(profile, spec.limits.as_ref(), text)
 }
 
-/// Returns the profile of that name, which is loaded once.
+/// The profile of that name; each is loaded only once.
 fn find(text: &ProfileText, name: &str, parts: &mut Vec<(String, Arc<Profile>)>) -> Result<Arc<Profile>, ProfileError> {
     if let Some((_, profile)) = parts.iter().find(|(known, _)| known == name) {
         return Ok(profile.clone());

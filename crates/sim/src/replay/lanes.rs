@@ -1,4 +1,4 @@
-//! Runs every stream alone on its own disk, to measure how much the others slow it down.
+//! Runs every stream alone on its own disk, to measure how much the other streams slow it down.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use block::{Nanos, StreamId};
 use crate::host::Queue;
 use crate::run::{Finished, Issue, Server};
 
-/// Limit on requests in all lanes together: a stream that overruns even its own disk must not fill the memory.
+/// Limit on requests in all lanes together, which bounds memory if a stream overloads even its own disk.
 const ROOM: usize = 1 << 20;
 
 /// One [`Queue`] per stream. Lanes are numbered in the order of their streams.
@@ -17,9 +17,9 @@ pub(super) struct Lanes<'a> {
     streams: Vec<StreamId>,
     lanes: Vec<Option<Lane>>,
     build: &'a dyn Fn() -> Queue,
-    /// The lane of the last request: the next one is often for the same.
+    /// The lane of the last request: the next one is often of the same stream.
     last: usize,
-    /// When each lane next needs to be called; stale entries are dropped when they come up.
+    /// Time of each lane's next event; stale entries are dropped when they are due.
     calls: BinaryHeap<Reverse<(Nanos, u32)>>,
     touched: Vec<u32>,
     inside: usize,
@@ -28,18 +28,18 @@ pub(super) struct Lanes<'a> {
 /// A stream's own disk, built at its first request.
 struct Lane {
     queue: Box<Queue>,
-    /// Its valid entry among the calls. Only one may be valid, or every call would schedule as many again.
+    /// Its valid entry in `calls`. There is at most one, or every call would schedule as many again.
     call: Option<Nanos>,
 }
 
 impl<'a> Lanes<'a> {
-    /// Lanes for these streams, in ascending order.
+    /// Creates lanes for these streams, in ascending order.
     pub(super) fn new(streams: Vec<StreamId>, build: &'a dyn Fn() -> Queue) -> Lanes<'a> {
         let lanes = streams.iter().map(|_| None).collect();
         Lanes { streams, lanes, build, last: 0, calls: BinaryHeap::new(), touched: Vec::new(), inside: 0 }
     }
 
-    /// The lane of a stream, which is one of those given.
+    /// Index of a stream's lane; `None` if it is not one of the given streams.
     fn find(&mut self, stream: StreamId) -> Option<usize> {
         if self.streams.get(self.last) != Some(&stream) {
             self.last = self.streams.binary_search(&stream).ok()?;

@@ -19,7 +19,7 @@ use source::{Closed, Numbered, Open};
 pub enum Mode {
     /// At the recorded times.
     Open,
-    /// Each request follows its recorded think time after completion of the one its stream waited for.
+    /// Each request is issued its recorded think time after completion of the request that its stream waited for.
     Closed,
 }
 
@@ -32,7 +32,7 @@ pub struct Settings {
     pub speed: f64,
 }
 
-/// Why a trace cannot be replayed to its end.
+/// Why a trace cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// It cannot be read.
@@ -41,16 +41,16 @@ pub enum ReplayError {
     /// It differs from the trace that was surveyed.
     #[error("the trace changed while it was being replayed")]
     Changed,
-    /// A tenant's request is beyond the end of its own disk.
+    /// A tenant's request is beyond the end of its reference disk.
     #[error(
         "stream {stream}: its request for sector {lba} is beyond the tenant's reference disk of {capacity} sectors; a larger disk, or volumes for the tenant, would do"
     )]
     Beyond {
         /// The tenant.
         stream: StreamId,
-        /// The request's sector in the trace.
+        /// Its first sector in the trace.
         lba: u64,
-        /// Sectors of the disk.
+        /// Capacity of the disk in sectors.
         capacity: u64,
     },
 }
@@ -67,7 +67,10 @@ impl From<TraceError> for RunError {
     }
 }
 
-/// Replays a trace through `queue`, optionally steered by `pilot`. `placement` must come from a survey of the same trace.
+/// Replays a trace through `queue`, optionally controlled by `pilot`. `placement` must come from a survey of the same trace.
+///
+/// # Errors
+/// The trace cannot be read or has changed, or the replay was stopped.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -107,8 +110,11 @@ pub fn replay(
     through(queue, Numbered::all(reader), placement, settings, measure, watch, pilot)
 }
 
-/// Replays the requests of one tenant through `queue`, on whose disk they have the places of `placement`
+/// Replays the requests of one tenant through `queue`; `placement` is that of the tenant on the queue's disk
 /// ([`Placement::alone`]).
+///
+/// # Errors
+/// As [`replay`], or a request is beyond the disk.
 pub fn replay_tenant(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,
@@ -137,9 +143,12 @@ fn through(
     Ok(RunSummary::new(measure, &queue))
 }
 
-/// Replays a trace with every stream that `measure` follows alone on a device of its own, made by `build`: the service each would
-/// get without the others. Other streams' requests are skipped and not counted, so the streams can be divided among cores: the
-/// set of followed streams affects a stream only through the shared bound on memory.
+/// Replays each stream that `measure` follows alone on its own device, made by `build`: the service that it would get without the
+/// others. Requests of other streams are skipped and not counted, so the streams can be divided among processors: the set of
+/// followed streams affects a stream only through the shared limit on memory.
+///
+/// # Errors
+/// As [`replay`].
 pub fn replay_alone(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,

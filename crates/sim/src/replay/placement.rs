@@ -7,16 +7,16 @@ use block::{Nanos, Op, Roster, StreamId};
 use crate::trace::{TraceError, TraceReader, TraceRequest};
 use block::keyed::Keyed;
 
-/// Granularity at which [`Fit::Compact`] removes untouched areas: coarse enough to keep neighbouring requests close.
+/// Granularity at which [`Fit::Compact`] removes untouched areas: coarse enough to preserve locality.
 const CHUNK_SECTORS: u64 = 32_768;
 
-/// Requests read at once: they stay in a processor's first cache.
+/// Requests read at once: they fit into a processor's first-level cache.
 pub(super) const BATCH: usize = 256;
 
-/// Limit on distinct chunks and streams, so that no trace can fill the memory.
+/// Limit on distinct chunks and on streams, which bounds memory.
 const MAX_COUNTED: usize = 4_000_000;
 
-/// Number of streams with statistics of their own; the others' requests are replayed but not distinguished.
+/// Maximum number of streams with separate statistics; requests of the others are replayed but not distinguished.
 pub const FOLLOWED_STREAMS: usize = 256;
 
 /// The result of one pass over a trace: its size, devices and streams.
@@ -24,27 +24,30 @@ pub const FOLLOWED_STREAMS: usize = 256;
 pub struct Survey {
     /// Number of requests.
     pub requests: u64,
-    /// Damaged lines skipped.
+    /// Number of damaged lines skipped.
     pub skipped: u64,
-    /// Writes for which the trace does not say whether the issuer waits.
+    /// Writes for which the trace does not record whether the issuer waits.
     pub writes_without_sync: u64,
     /// Requests without a recorded completion.
     pub without_response: u64,
-    /// From the first arrival to the last.
+    /// Time of the last arrival.
     pub duration: Nanos,
     /// Per device: the first sector after its highest request.
     ends: Keyed<u32, u64>,
-    /// The chunks of [`CHUNK_SECTORS`] that are touched, by device.
+    /// Chunks of [`CHUNK_SECTORS`] that are accessed, by device.
     chunks: Keyed<(u32, u64), ()>,
-    /// Per stream: requests.
+    /// Per stream: number of requests.
     streams: Keyed<StreamId, u64>,
     /// Names of the followed streams.
     names: BTreeMap<StreamId, String>,
 }
 
 impl Survey {
-    /// Reads the whole trace; `each` is called periodically with the number of requests read, and ends the survey by returning
-    /// false.
+    /// Reads the whole trace. `each` is called every 8,192 requests with the number read so far, and ends the survey by returning
+    /// false; the result is then `None`.
+    ///
+    /// # Errors
+    /// The trace cannot be read.
     pub fn take(reader: &mut dyn TraceReader, mut each: impl FnMut(u64) -> bool) -> Result<Option<Survey>, TraceError> {
         let mut survey = Survey::default();
         let mut batch = Vec::with_capacity(BATCH);
@@ -83,7 +86,7 @@ impl Survey {
         }
     }
 
-    /// The busiest streams with their requests, busiest first, at most [`FOLLOWED_STREAMS`].
+    /// The streams with the most requests, at most [`FOLLOWED_STREAMS`], with their numbers of requests in descending order.
     pub fn followed(&self) -> Vec<(StreamId, u64)> {
         let mut streams: Vec<_> = self.streams.iter().map(|(stream, &requests)| (stream, requests)).collect();
         streams.sort_by_key(|&(stream, requests)| (std::cmp::Reverse(requests), stream));
@@ -96,12 +99,12 @@ impl Survey {
         self.streams.len()
     }
 
-    /// Whether there is such a stream, followed or not.
+    /// Whether the trace has this stream, followed or not.
     pub fn has_stream(&self, stream: StreamId) -> bool {
         self.streams.iter().any(|(known, _)| known == stream)
     }
 
-    /// The name of a followed stream.
+    /// The name of a followed stream; `None` if it has none or is not followed.
     pub fn stream_name(&self, stream: StreamId) -> Option<&str> {
         self.names.get(&stream).map(String::as_str)
     }
@@ -110,14 +113,14 @@ impl Survey {
 /// Treatment of a trace that does not fit on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
-    /// Reject it; requests keep their addresses.
+    /// Reject it. Requests keep their addresses.
     #[default]
     Exact,
-    /// Leave out areas of 16 MiB that the trace never touches; the rest keeps its order.
+    /// Omit areas of 16 MiB that the trace does not access; the others keep their order.
     Compact,
 }
 
-/// The trace is larger than the disk.
+/// The trace does not fit on the disk.
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
     /// Under [`Fit::Exact`].
@@ -140,7 +143,7 @@ pub enum FitError {
     },
 }
 
-/// Suggests [`Fit::Compact`] if it would help.
+/// Suggests [`Fit::Compact`] if it would fit.
 fn compact_hint(compact: u64, capacity: u64) -> String {
     if compact > capacity {
         return String::new();
@@ -148,29 +151,32 @@ fn compact_hint(compact: u64, capacity: u64) -> String {
     format!(", or leave out untouched areas with --fit compact ({compact} sectors)")
 }
 
-/// The position of each device of a trace on the disk.
+/// The location of a trace's devices on the simulated disk.
 #[derive(Debug)]
 pub struct Placement {
     capacity: u64,
-    /// The first sector that no request reaches.
+    /// The first sector after the trace.
     needed: u64,
-    /// Added to every place.
+    /// Offset added to every address.
     shift: u64,
     layout: Layout,
-    /// Only this tenant's requests have a place, where its volume has it, which begins at this sector.
+    /// If only a tenant's requests are placed: roster, tenant, and the sector at which its volume begins on its own disk.
     of: Option<(Roster, usize, u64)>,
 }
 
 #[derive(Clone, Debug)]
 enum Layout {
-    /// Side by side, each starting at its base sector: (device, base), by device.
+    /// One after the other, each from its base sector: (device, base), by device.
     SideBySide(Vec<(u32, u64)>),
-    /// Touched chunks only, in order.
+    /// Accessed chunks only, in order.
     Compact(Vec<(u32, u64)>),
 }
 
 impl Placement {
-    /// Lays out the surveyed trace on a disk of `capacity` sectors. A single device that fits keeps its addresses.
+    /// Places the surveyed trace on a disk of `capacity` sectors. A single device that fits keeps its addresses.
+    ///
+    /// # Errors
+    /// The trace does not fit.
     pub fn new(survey: &Survey, capacity: u64, fit: Fit) -> Result<Placement, FitError> {
         let compact = (survey.chunks.len() as u64).saturating_mul(CHUNK_SECTORS);
         if fit == Fit::Compact {
@@ -200,30 +206,30 @@ impl Placement {
         Ok(Placement { capacity, needed, shift: 0, layout: Layout::SideBySide(bases), of: None })
     }
 
-    /// Sectors behind the last one that the trace may reach.
+    /// Number of sectors after the trace.
     pub fn room_sectors(&self) -> u64 {
         self.capacity - self.needed
     }
 
-    /// The same places, this number of sectors further on.
+    /// The same placement, shifted by a number of sectors.
     ///
     /// # Panics
-    /// They are more than there is [room](Placement::room_sectors).
+    /// There are fewer than `sectors` [left](Placement::room_sectors).
     #[must_use]
     pub fn shifted(self, sectors: u64) -> Placement {
         assert!(sectors <= self.room_sectors(), "the trace would reach beyond the disk");
         Placement { needed: self.needed + sectors, shift: self.shift + sectors, ..self }
     }
 
-    /// The places that a tenant's requests have on a disk of `capacity` sectors that holds only its volume, from sector `begin` on. Without
-    /// a volume they keep their addresses, counted from there.
+    /// The placement of a tenant's requests on a disk of `capacity` sectors that holds only its volume, from sector `begin` on.
+    /// Without a volume they keep their addresses, relative to `begin`.
     #[must_use]
     pub fn alone(&self, roster: &Roster, tenant: usize, capacity: u64, begin: u64) -> Placement {
         let of = Some((roster.clone(), tenant, begin));
         Placement { capacity, needed: self.needed, shift: self.shift, layout: self.layout.clone(), of }
     }
 
-    /// Whether the request belongs to the tenant placed here, or all requests do.
+    /// Whether the request belongs to the tenant of this placement, or the placement is for all requests.
     pub(super) fn is_meant(&self, request: &TraceRequest) -> bool {
         let Some((roster, tenant, _)) = &self.of else { return true };
         self.shared_lba(request).is_some_and(|lba| roster.owner_at(lba, request.stream) == Some(*tenant))
@@ -234,19 +240,20 @@ impl Placement {
         self.of.is_some()
     }
 
-    /// Sectors of the disk.
+    /// Capacity of the disk in sectors.
     pub(super) fn capacity_sectors(&self) -> u64 {
         self.capacity
     }
 
-    /// A request's address on the disk; `None` if it was not in the surveyed trace, or its tenant's own disk is too small for it.
+    /// A request's first sector on the disk; `None` if its device or chunk was not in the surveyed trace, or it reaches beyond the
+    /// disk.
     pub fn lba(&self, request: &TraceRequest) -> Option<u64> {
         let lba = self.shared_lba(request)?;
         let lba = self.of.as_ref().map_or(lba, |(roster, _, begin)| roster.tenant_lba(lba) + begin);
         (lba.checked_add(u64::from(request.sectors))? <= self.capacity).then_some(lba)
     }
 
-    /// Its address on the shared disk.
+    /// Its first sector on the shared disk.
     fn shared_lba(&self, request: &TraceRequest) -> Option<u64> {
         let place = match &self.layout {
             Layout::SideBySide(bases) => {

@@ -11,14 +11,14 @@ use super::placement::{BATCH, Placement};
 use crate::run::{Finished, Issue, RunError, Source};
 use crate::trace::{TraceReader, TraceRequest};
 
-/// How many requests a closed loop reads ahead to find each stream's next one. This bounds memory; a stream whose next request is
-/// further ahead sleeps until it comes into range.
+/// Number of requests that a closed loop reads ahead to find each stream's next one. This bounds memory; a stream whose next
+/// request is further ahead is not served until that is read.
 const MAX_READ_AHEAD: usize = 65_536;
 
-/// Limit on the requests per stream that later ones may be found to depend on.
+/// Limit per stream on the issued requests that later ones may depend on.
 const MAX_DEPENDENCIES: usize = 65_536;
 
-/// Why a request has no place.
+/// The reason for which a request has no location.
 #[cold]
 fn placement_error(request: &TraceRequest, placement: &Placement) -> ReplayError {
     match placement.is_alone() {
@@ -27,7 +27,7 @@ fn placement_error(request: &TraceRequest, placement: &Placement) -> ReplayError
     }
 }
 
-/// Places a request of the trace on the disk.
+/// Converts a request of the trace to an issue on the disk.
 #[inline]
 fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u64) -> Result<Issue, RunError> {
     Ok(Issue {
@@ -42,7 +42,7 @@ fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u
     })
 }
 
-/// A span of the trace's time at `speed`.
+/// Scales a duration of the trace to `speed`.
 fn scaled(span: Nanos, speed: f64) -> Nanos {
     if speed == 1.0 { span } else { Nanos::from_secs_f64(span.as_secs_f64() / speed) }
 }
@@ -50,22 +50,22 @@ fn scaled(span: Nanos, speed: f64) -> Nanos {
 /// Requests read between two checks of the stop flag while searching for a stream's next request.
 const READS_PER_CHECK: u64 = 4096;
 
-/// A trace's requests with their numbers, or some of them only.
+/// A trace's requests, or some of them, with their numbers.
 pub(super) struct Numbered<'a> {
     reader: Box<dyn TraceReader + 'a>,
-    /// If not all: which, and the stop flag, since a search may take long.
+    /// The selected requests, with the stop flag, since a search may take long; `None` for all.
     only: Option<(Only<'a>, Option<&'a AtomicBool>)>,
     count: u64,
-    /// Requests read ahead, and how many of them have been taken.
+    /// Requests read ahead, and number of them that have been taken.
     batch: Vec<TraceRequest>,
     taken: usize,
 }
 
-/// Some of a trace's requests.
+/// A selection of a trace's requests.
 enum Only<'a> {
     /// Those of these streams, which are in ascending order.
     Streams(Vec<StreamId>),
-    /// Those of the tenant whose places these are.
+    /// Those of the tenant that this placement is for.
     Meant(&'a Placement),
 }
 
@@ -79,12 +79,12 @@ impl<'a> Numbered<'a> {
         Numbered::new(reader, None)
     }
 
-    /// Those of `streams`, which is in ascending order. The others are read and skipped.
+    /// Those of `streams`, which are in ascending order. The others are read and skipped.
     pub(super) fn only(reader: Box<dyn TraceReader + 'a>, streams: Vec<StreamId>, stop: Option<&'a AtomicBool>) -> Numbered<'a> {
         Numbered::new(reader, Some((Only::Streams(streams), stop)))
     }
 
-    /// Those of the tenant whose volume `placement` is. The others are read and skipped.
+    /// Those of the tenant that `placement` is for. The others are read and skipped.
     pub(super) fn meant(reader: Box<dyn TraceReader + 'a>, placement: &'a Placement, stop: Option<&'a AtomicBool>) -> Numbered<'a> {
         Numbered::new(reader, Some((Only::Meant(placement), stop)))
     }
@@ -126,7 +126,7 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// Open loop: every request at its recorded time divided by `speed`, whether or not the disk keeps up.
+/// Open loop: every request arrives at its recorded time divided by `speed`, whether or not the disk keeps up.
 pub(super) struct Open<'a> {
     requests: Numbered<'a>,
     placement: &'a Placement,
@@ -169,10 +169,10 @@ impl Source for Open<'_> {
 
 /// Closed loop: each stream continues after the completion that it waited for in the recording.
 ///
-/// A request is assumed to depend on the stream's last request that had completed when it was issued. It is issued its recorded
-/// think time after that one completes here, and never before the stream's preceding request, so a stream that kept four requests
-/// in flight keeps four in flight. Streams do not wait for asynchronous requests. If the recording has no completions, the whole
-/// gap between two requests counts as think time.
+/// A request is assumed to depend on the stream's request that completed last before it was issued. It is issued its recorded think
+/// time after that one completes here, and never before the stream's preceding request, so a stream that kept four requests in
+/// flight keeps four in flight. Streams do not wait for asynchronous requests. If the recording has no completions, the whole gap
+/// between two requests counts as think time.
 pub(super) struct Closed<'a> {
     requests: Numbered<'a>,
     placement: &'a Placement,
@@ -181,44 +181,45 @@ pub(super) struct Closed<'a> {
     buffered: usize,
     /// In order of their first requests.
     streams: Vec<Stream>,
-    /// Each stream's index.
+    /// Index of each stream.
     indices: BTreeMap<StreamId, usize>,
-    /// The stream read last and its index: a stream's requests come in runs.
+    /// The stream read last and its index: consecutive requests are often of the same stream.
     last: Option<(StreamId, usize)>,
-    /// Streams whose next request can be issued: its time, its number, the stream's index.
+    /// Streams whose next request can be issued: issue time, request number, index of the stream.
     ready: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
-    /// Requests in flight that others may depend on: number, to recorded completion and the stream's index.
+    /// Requests in flight that others may depend on: from number to recorded completion and index of the stream.
     under_way: BTreeMap<u64, (Nanos, usize)>,
 }
 
 #[derive(Default)]
 struct Stream {
-    /// Its coming requests in recorded order, with their numbers in the trace.
+    /// Its next requests in recorded order, with their numbers in the trace.
     ahead: VecDeque<(u64, TraceRequest)>,
-    /// Its next request is in the heap of ready ones.
+    /// Whether its next request is in the heap of ready ones.
     announced: bool,
-    /// Issued requests it may still depend on: recorded completion and number, to the completion here.
+    /// Issued requests that later ones may depend on: from recorded completion and number to the completion here.
     behind: BTreeMap<(Nanos, u64), Option<Nanos>>,
-    /// The last request issued: its recorded time and its time here.
+    /// Recorded and actual issue time of the last request.
     last_issue: Option<(Nanos, Nanos)>,
 }
 
 impl Stream {
-    /// When the next request is issued; `None` while the request it depends on is in flight.
+    /// Issue time of the next request; `None` if there is none, or while the request that it depends on is in flight.
     fn next_issue(&mut self, speed: f64) -> Option<Nanos> {
         let arrival = self.ahead.front()?.1.arrival;
         let Some((last_recorded, last_here)) = self.last_issue else { return Some(scaled(arrival, speed)) };
         let Some((&dependency, &completion)) = self.behind.range(..=(arrival, u64::MAX)).next_back() else {
             return Some(last_here + scaled(arrival - last_recorded, speed));
         };
-        // Later requests arrive later still and depend on this one or a later one.
+        // Later requests were issued later and depend on this one or one that completed later.
         while self.behind.first_key_value().is_some_and(|(&key, _)| key < dependency) {
             self.behind.pop_first();
         }
         Some((completion? + scaled(arrival - dependency.0, speed)).max(last_here))
     }
 
-    /// Records an issued request. Beyond the limit, those that completed last in the recording are dropped: they are needed last.
+    /// Records an issued request. Beyond the limit, requests that completed last in the recording are dropped, since they are
+    /// needed last.
     fn remember(&mut self, key: (Nanos, u64)) {
         self.behind.insert(key, None);
         if self.behind.len() > MAX_DEPENDENCIES {
@@ -254,7 +255,7 @@ impl<'a> Closed<'a> {
         }
     }
 
-    /// A stream's index; a new stream is added.
+    /// The index of a stream; a new stream is added.
     fn index_of(&mut self, id: StreamId) -> usize {
         match self.last {
             Some((last, index)) if last == id => index,
@@ -302,14 +303,14 @@ impl Source for Closed<'_> {
         self.buffered -= 1;
         stream.announced = false;
         stream.last_issue = Some((request.arrival, now));
-        // Read-ahead is awaited in the end: the process continues only after it.
+        // A read-ahead counts as well: the process continues only after it.
         if request.op == Op::Read || request.sync != Some(false) {
             let recorded_completion = request.arrival + request.response.unwrap_or(Nanos::ZERO);
             stream.remember((recorded_completion, token));
             self.under_way.insert(token, (recorded_completion, index));
         }
         self.announce(index);
-        // A process that finds the queue full is late: in a closed loop the response time starts when the request is admitted.
+        // If the queue is full, the process is delayed: in a closed loop the response time starts when the request is admitted.
         issue(&request, self.placement, now, token).map(Some)
     }
 

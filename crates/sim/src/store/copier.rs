@@ -7,28 +7,28 @@ use super::Place;
 /// Failed copies of a chunk after which further writes wait for it.
 pub const ATTEMPTS: u32 = 4;
 
-/// A volume that is to be copied.
+/// A volume to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// Its number.
     pub volume: usize,
-    /// Its sectors; at least 1.
+    /// Its size in sectors; at least 1.
     pub sectors: u64,
-    /// Its new place, which nothing else uses.
+    /// Its new place, which must be unused.
     pub to: Place,
 }
 
 /// How volumes are copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyPace {
-    /// Bytes a second at most; at least 1.
+    /// Maximum rate in bytes per second; at least 1.
     pub bytes_per_s: u64,
-    /// Sectors of a chunk; at least 1.
+    /// Size of a chunk in sectors; at least 1.
     pub chunk_sectors: u32,
 }
 
 impl Default for CopyPace {
-    /// 8 MiB a second in pieces of 256 KiB.
+    /// 8 MiB per second in chunks of 256 KiB.
     fn default() -> CopyPace {
         CopyPace { bytes_per_s: 8 << 20, chunk_sectors: 512 }
     }
@@ -49,15 +49,15 @@ struct Progress {
     position: u64,
 }
 
-/// The place at which sectors of a volume are accessed.
+/// How sectors of a volume are accessed.
 pub(super) enum Passage {
     /// The volume is not being copied.
     Direct,
-    /// They are where the volume goes.
+    /// They are copied: at the new place.
     Copied(Place),
-    /// They are where the volume was.
+    /// They are not copied: at the old place.
     Old,
-    /// Those before this sector are copied, those from there on are not.
+    /// Those before this sector are copied, the others are not.
     Across(u64),
 }
 
@@ -70,11 +70,11 @@ pub(super) struct Copier {
     step: u64,
     copies: Vec<Progress>,
     current: Option<Chunk>,
-    /// The chunk that is to be copied again.
+    /// The chunk to copy again.
     again: Option<Chunk>,
-    /// The current chunk was written to since its copy began.
+    /// Whether the current chunk was written to since its copy began.
     is_spoilt: bool,
-    /// Failed copies of this chunk.
+    /// Number of failed copies of the current chunk.
     spoilt: u32,
     not_before: Nanos,
     copied_sectors: u64,
@@ -110,7 +110,7 @@ impl Copier {
         self.copied_sectors * 512
     }
 
-    /// The time of its next action; `None` if there is none.
+    /// Time at which it starts its next chunk; `None` while a chunk is being copied, or if there is nothing left.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         (self.current.is_none() && !self.copies.is_empty()).then_some(self.not_before)
     }
@@ -119,17 +119,17 @@ impl Copier {
         self.next_event().is_some_and(|at| at <= now)
     }
 
-    /// The chunk being copied now.
+    /// The chunk being copied.
     pub(super) fn chunk(&self) -> Option<Chunk> {
         self.current
     }
 
-    /// Where a chunk goes.
+    /// The new place of a chunk's volume.
     pub(super) fn destination(&self, chunk: &Chunk) -> Place {
         self.copies[chunk.copy].copy.to
     }
 
-    /// The place at which these sectors of a volume are accessed.
+    /// How these sectors of a volume are accessed.
     pub(super) fn passage(&self, volume: usize, begin: u64, end: u64) -> Passage {
         let Some(progress) = self.copies.iter().find(|progress| progress.copy.volume == volume) else { return Passage::Direct };
         match progress.position {
@@ -139,7 +139,7 @@ impl Copier {
         }
     }
 
-    /// Records a write to sectors that are not copied yet. True: the write has to wait for a chunk.
+    /// Records a write to sectors that are not copied yet. Returns whether it has to wait until a chunk is copied.
     pub(super) fn writes(&mut self, volume: usize, begin: u64, end: u64) -> bool {
         let meets = |chunk: Chunk| chunk.volume == volume && chunk.begin < end && begin < chunk.end;
         if !self.current.or(self.again).is_some_and(meets) {
@@ -150,8 +150,8 @@ impl Copier {
         holds
     }
 
-    /// Begins the next chunk: of the copy that is least far. `is_written`: whether a write to these sectors is under way, which the
-    /// copy may miss.
+    /// Starts copying the next chunk, of the volume with the smallest copied share. `is_written`: whether a write to these sectors
+    /// is in flight, which the copy may miss.
     pub(super) fn next_chunk(&mut self, now: Nanos, is_written: impl Fn(usize, u64, u64) -> bool) -> Option<Chunk> {
         let chunk = self.again.take().or_else(|| self.least_advanced())?;
         self.is_spoilt = is_written(chunk.volume, chunk.begin, chunk.end);
@@ -171,7 +171,7 @@ impl Copier {
         Some(Chunk { volume, begin: position, end, copy })
     }
 
-    /// The current chunk is where it goes; if it was written to meanwhile, it is copied again.
+    /// Ends the copy of the current chunk; if it was written to meanwhile, it will be copied again.
     pub(super) fn copied(&mut self) {
         let Some(chunk) = self.current.take() else { return };
         self.copied_sectors += chunk.end - chunk.begin;
@@ -184,7 +184,8 @@ impl Copier {
         }
     }
 
-    /// The number of the step that is done now, if it is, and when it began: its volumes have new places then.
+    /// If the current step is complete, gives its volumes their new places and starts the next step. Returns the step's number and
+    /// start time.
     pub(super) fn take_done(&mut self, now: Nanos, places: &mut [Place]) -> Option<(u64, Nanos)> {
         if self.copies.is_empty() || self.copies.iter().any(|progress| progress.position < progress.copy.sectors) {
             return None;

@@ -1,20 +1,20 @@
-//! A store of several arrays, with volumes that can be moved between them while in use.
+//! A store of several arrays, with volumes that can be migrated between them while in use.
 //!
 //! ```text
 //!             VolumeIssue (volume, sectors of the volume)
-//!  Source ──────────▶ Store ─ where is it? ─▶ Queue of array A ─▶ Device
+//!  Source ──────────▶ Store ─── location ───▶ Queue of array A ─▶ Device
 //!                       │                 └─▶ Queue of array B ─▶ Device
-//!                       └── Copier: reads a chunk here, writes it there, not faster than it may
+//!                       └── Copier: reads a chunk, then writes it, at a limited rate
 //! ```
-//! While a volume is copied, requests go where the data is: below the copier's position to the new place, above it to the old one;
-//! one that lies across is split. Copied sectors live only in the new place from then on; the old place is not updated.
+//! While a volume is copied, requests follow the data: below the copier's position to the new place, above it to the old one; a
+//! request that spans the position is split. Copied sectors are valid only in the new place; the old place is not updated.
 //!
-//! A write to the chunk that is just being copied goes to the old place, and the chunk is copied again, as it is where such a write
-//! is still under way when its turn comes. Endless writes there would keep the copier from finishing: after [`copier::ATTEMPTS`]
-//! copies of a chunk, writes to it wait until the next one is done, as they do in Linux for a region that dm-raid1 recovers
-//! (`rh_state` in `drivers/md/dm-raid1.c`).
+//! A write to the chunk being copied goes to the old place, and the chunk is copied again. So is a chunk to which a write is still
+//! in flight when its copy starts. Continuous writes could keep the copier from finishing: after [`copier::ATTEMPTS`] failed copies
+//! of a chunk, writes to it wait until its next copy is complete, as in Linux for a region that dm-raid1 recovers (`rh_state` in
+//! `drivers/md/dm-raid1.c`).
 //!
-//! Requests of the copier are of the stream [`COPY`]: schedulers with tenants attribute them by
+//! Requests of the copier have the stream [`COPY`]; schedulers with tenants attribute them by
 //! [`Roster::with_roaming`](block::Roster::with_roaming).
 
 mod copier;
@@ -31,13 +31,13 @@ use crate::run::{Attributed, Finished, Flushed, Issue, Server, Transferred};
 use crate::streams::COPY;
 use copier::{Chunk, Copier, Passage};
 
-/// The token of a part of a request is its place in the slab; those of the copier have this bit.
+/// The token of the copier's requests; the token of a part of a request is its index in the slab.
 const OF_COPIER: u64 = 1 << 63;
 
-/// A request to a volume. Sectors count from the volume's first.
+/// A request to a volume. Sectors are relative to the volume's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VolumeIssue {
-    /// Its number.
+    /// The volume's number.
     pub volume: usize,
     /// The request.
     pub issue: Issue,
@@ -64,7 +64,7 @@ struct Array {
     is_touched: bool,
 }
 
-/// A request of a volume under way, in one part or two.
+/// A request to a volume in progress, in one or more parts.
 struct PendingRequest {
     issue: Issue,
     open_parts: u32,
@@ -74,11 +74,11 @@ struct PendingRequest {
 /// A part of a request, at an array.
 struct Part {
     asked: usize,
-    /// Of a write to the old place of a volume that is being copied: its volume and sectors there.
+    /// For a write to the old place of a volume being copied: the volume and its sectors; otherwise `None`.
     written: Option<(usize, u64, u64)>,
 }
 
-/// A part that waits until a chunk is copied.
+/// A part of a write that waits until a chunk is copied.
 struct Held {
     volume: usize,
     asked: usize,
@@ -119,7 +119,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Arrays, and where each volume is. Volumes must not overlap, nor reach beyond their array's end.
+    /// A store of these arrays, and the place of each volume. Volumes must not overlap or reach beyond the end of their array.
     pub fn new(queues: Vec<Queue>, places: Vec<Place>) -> Store {
         let arrays = queues.into_iter().map(|queue| Array { queue, is_touched: false });
         Store {
@@ -133,8 +133,8 @@ impl Store {
         }
     }
 
-    /// Copies volumes to new places from `begin` on, one step after the other; the copies of a step go on side by side, each as far as
-    /// the others. When a step is done, a [`Finished::Flush`] of the stream [`COPY`] is reported with the step's number as its token.
+    /// Copies volumes to new places from `begin` on, step by step; the copies of a step progress evenly. When a step is complete, a
+    /// [`Finished::Flush`] of the stream [`COPY`] is reported with the step's number as its token.
     pub fn copy(&mut self, begin: Nanos, steps: Vec<Vec<Copy>>, pace: CopyPace) {
         self.copier = Some(Copier::new(begin, steps, pace));
     }
@@ -149,12 +149,12 @@ impl Store {
         &self.arrays[array].queue
     }
 
-    /// The queue of an array, to set a roster or to record events.
+    /// The queue of an array, for setting a roster or recording events.
     pub fn queue_mut(&mut self, array: usize) -> &mut Queue {
         &mut self.arrays[array].queue
     }
 
-    /// Bytes that were copied so far, those that had to be copied again included.
+    /// Number of bytes copied so far, including repeated copies.
     pub fn copied_bytes(&self) -> u64 {
         self.copier.as_ref().map_or(0, Copier::copied_bytes)
     }
@@ -196,7 +196,7 @@ impl Store {
         array.is_touched = true;
     }
 
-    /// Runs the copier until it waits.
+    /// Starts the copier's next chunk if it is due.
     fn drive(&mut self, now: Nanos) {
         let Some(mut copier) = self.copier.take() else { return };
         if copier.is_due(now) {
@@ -226,7 +226,7 @@ impl Store {
         self.admit_at(now, place.array, issue);
     }
 
-    /// A request of the copier is done.
+    /// Handles the completion of a request of the copier.
     fn copied(&mut self, done: &Transferred, finished: &mut Vec<Finished>) {
         let Some(mut copier) = self.copier.take() else { return };
         if let Some(chunk) = copier.chunk() {
@@ -247,7 +247,7 @@ impl Store {
         }
     }
 
-    /// A part of a volume's request is done.
+    /// Handles the completion of a part of a request.
     fn part_done(&mut self, done: &Transferred, finished: &mut Vec<Finished>) {
         let part = self.parts.remove(done.issue.token as usize);
         let asked = &mut self.asked[part.asked];
@@ -286,7 +286,7 @@ impl Server for Store {
                 array.is_touched = true;
             }
         }
-        // Each array reports in order of time; the merged completions must be, too.
+        // Each array reports in order of time; so must the merged completions.
         inner.sort_by_key(Finished::at);
         for done in inner.drain(..) {
             match done.transfer() {

@@ -1,4 +1,4 @@
-//! Nothing is lost while volumes move.
+//! Tests that no data are lost while volumes are copied.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ fn queue() -> Queue {
 #[derive(Default)]
 struct Contents {
     data: BTreeMap<(usize, u64), u64>,
-    /// What each sector of a volume should hold: the last write that was done.
+    /// The expected content of each sector of a volume: its last completed write.
     truth: BTreeMap<(usize, u64), u64>,
     /// The chunk that the copier has read.
     chunk: Vec<u64>,
@@ -37,7 +37,7 @@ impl Contents {
 
     fn follow(&mut self, array: usize, note: &ServerEvent, volume_of: impl Fn(usize, u64) -> (usize, u64)) {
         match note {
-            // The copier may read what was there when it asked: the worst case.
+            // Assume that the copier reads the content at issue time: the worst case.
             ServerEvent::Issued(issue) if issue.stream == COPY && issue.op == Op::Read => self.chunk = self.read(array, issue),
             ServerEvent::Issued(issue) if issue.op == Op::Read => {
                 for (sector, found) in (issue.lba..).zip(self.read(array, issue)) {
@@ -60,7 +60,7 @@ impl Contents {
     }
 }
 
-/// Two volumes swap arrays while these requests come. Returns what was reported, and how much was copied.
+/// Two volumes swap arrays while these requests are issued. Returns the completions, and the number of bytes copied.
 fn swap(requests: &[(u64, usize, u64, u32, Op)], pace: CopyPace) -> (Vec<Finished>, u64) {
     let places = vec![Place { array: 0, start: 0 }, Place { array: 1, start: 0 }];
     let mut store = Store::new(vec![queue(), queue()], places);
@@ -80,7 +80,7 @@ fn swap(requests: &[(u64, usize, u64, u32, Op)], pace: CopyPace) -> (Vec<Finishe
         while let Some((number, &(_, volume, lba, sectors, op))) =
             requests.next_if(|(_, request)| Nanos::from_micros(request.0) <= now)
         {
-            // Arrivals differ, so that a write is known by its own.
+            // Arrivals differ, so that each identifies its write.
             let arrival = Nanos(now.0 + 1 + number as u64);
             let (sync, stream, priority, token) = (true, 1, Priority::DEFAULT, number as u64);
             store.admit(now, VolumeIssue { volume, issue: Issue { arrival, lba, sectors, op, sync, stream, priority, token } });
@@ -107,7 +107,7 @@ fn a_swap_without_requests_copies_each_sector_once_and_says_when_it_is_done() {
     assert_eq!(copied, 2 * SECTORS * 512);
     let [Finished::Flush(done)] = &finished[..] else { panic!("{finished:?}") };
     assert_eq!((done.stream, done.token), (COPY, 0));
-    // 256 KiB at 1 MiB a second; the last chunk need not wait for its own span.
+    // 256 KiB at 1 MiB per second; the copy does not wait after the last chunk.
     assert!((0.22..0.27).contains(&done.at.as_secs_f64()), "{:?}", done.at);
 }
 

@@ -1,8 +1,8 @@
 //! A pasted command line of fio as a job file (`parse_cmd_line` in fio's init.c).
 //!
 //! ```text
-//! $ sudo fio --filename=/dev/vda --rw=randrw --name=a --bs=4k --name=b \     [global]            the options before the first name,
-//!       --bs=8k --output=log | tee x                                         filename=/dev/vda   which hold for all jobs
+//! $ sudo fio --filename=/dev/vda --rw=randrw --name=a --bs=4k --name=b \     [global]            the options before the first name
+//!       --bs=8k --output=log | tee x                                         filename=/dev/vda   which apply to all jobs
 //!                                                                            rw=randrw
 //!                                                                            [a]                 --name begins a job
 //!                                                                            bs=4k
@@ -12,7 +12,7 @@
 
 use super::table;
 
-/// Options of the program that change no I/O.
+/// Options of the program that do not change the I/O.
 const OF_THE_PROGRAM: [&str; 21] = [
     "output",
     "output-format",
@@ -37,10 +37,10 @@ const OF_THE_PROGRAM: [&str; 21] = [
     "aux-path",
 ];
 
-/// Of these, those without a value of their own.
+/// Those of the [`OF_THE_PROGRAM`] that have no value.
 const SWITCHES: [&str; 6] = ["append-terse", "minimal", "parse-only", "showcmd", "readonly", "warnings-fatal"];
 
-/// Options of the program that ask for something else than to run the jobs of this line.
+/// Options of the program that request anything else than running the jobs on the line.
 const REFUSED: [&str; 17] = [
     "section",
     "profile",
@@ -61,8 +61,8 @@ const REFUSED: [&str; 17] = [
     "help",
 ];
 
-/// Whether the first line that says anything calls fio, perhaps behind a prompt, `sudo` or `time`. `#` and `;` begin comments, as
-/// in job files.
+/// Whether the first line that is neither blank nor a comment calls fio, optionally after a prompt, `sudo` or `time`. `#` and `;`
+/// begin comments, as in job files.
 ///
 /// ```
 /// use sim::workload::is_command_line;
@@ -73,16 +73,16 @@ const REFUSED: [&str; 17] = [
 pub fn is_command_line(text: &str) -> bool {
     let words: Vec<&str> = said(text).next().map_or("", |(_, line)| line).split_whitespace().collect();
     let first = before_arguments(words.iter().copied()).and_then(|number| words.get(number));
-    // The fio of `fio version 2 iolog` is no call.
+    // `fio version 2 iolog` is not a call.
     first.is_some_and(|word| word.starts_with('-') || *word == "\\")
 }
 
-/// The lines that are neither blank nor comments, and their numbers.
+/// The lines that are neither blank nor comments, with their numbers.
 fn said(text: &str) -> impl Iterator<Item = (u32, &str)> {
     (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with(['#', ';']))
 }
 
-/// The number of words up to fio's arguments; `None` if fio is not called.
+/// The number of words before fio's arguments; `None` if fio is not called.
 fn before_arguments<'a>(words: impl Iterator<Item = &'a str>) -> Option<usize> {
     let mut behind_sudo = false;
     for (number, word) in words.enumerate() {
@@ -98,10 +98,10 @@ fn before_arguments<'a>(words: impl Iterator<Item = &'a str>) -> Option<usize> {
     None
 }
 
-/// The lines of the job file that a command line stands for, each with the line of `text` it comes from.
+/// The lines of the job file that corresponds to a command line, each with its line in `text`.
 ///
 /// # Errors
-/// The line, from 1, and what is wrong there.
+/// The line, starting at 1, and the problem there.
 pub(super) fn as_job_file(text: &str) -> Result<Vec<(u32, String)>, (u32, String)> {
     let words = words(text)?;
     let number = before_arguments(words.iter().map(|(_, word)| word.as_str())).unwrap_or(words.len());
@@ -157,7 +157,7 @@ pub(super) fn as_job_file(text: &str) -> Result<Vec<(u32, String)>, (u32, String
     Ok(lines)
 }
 
-/// The words of the command as a shell would find them, each with its line. What follows a pipe or a redirection is left out.
+/// The words of the command, split as by a shell, each with its line. A pipe or redirection and all that follows is omitted.
 fn words(text: &str) -> Result<Vec<(u32, String)>, (u32, String)> {
     let Some((first, _)) = said(text).next() else { return Ok(Vec::new()) };
     let mut found = Words { words: Vec::new(), word: None, line: first, quote: None };
@@ -165,7 +165,7 @@ fn words(text: &str) -> Result<Vec<(u32, String)>, (u32, String)> {
     let mut is_left_out = false;
     for (number, line) in lines.by_ref() {
         found.line = number;
-        // Web pages leave blanks behind a backslash.
+        // Lines copied from web pages may have blanks after a backslash.
         let line = line.trim_end();
         let goes_on = match is_left_out {
             true => line.ends_with('\\'),
@@ -197,19 +197,19 @@ fn one_command(more: &str) -> String {
     format!("`{more}` follows the command line; a file holds one command, and all lines but its last end with a \\")
 }
 
-/// How a line ends.
+/// The end of a line.
 enum End {
-    /// The command goes on in the next one.
+    /// The command continues on the next line.
     Open,
-    /// The command is over.
+    /// The command ends.
     Command,
-    /// A pipe or a redirection ends what concerns fio.
+    /// A pipe or a redirection ends fio's part of the command.
     Operator,
 }
 
 struct Words {
     words: Vec<(u32, String)>,
-    /// The one that is being read.
+    /// The current word.
     word: Option<(u32, String)>,
     line: u32,
     quote: Option<char>,
@@ -231,7 +231,7 @@ impl Words {
                 (None, ' ' | '\t') => self.end_word(),
                 (None, '#') if self.word.is_none() => return Ok(End::Command),
                 (None, '|' | '<' | '>') => {
-                    // The 2 of `2>&1` is no argument.
+                    // The 2 of `2>&1` is not an argument.
                     self.word.take_if(|(_, word)| letter == '>' && matches!(word.as_str(), "1" | "2"));
                     self.end_word();
                     return Ok(End::Operator);
@@ -251,7 +251,7 @@ impl Words {
         Ok(End::Open)
     }
 
-    /// Adds a letter to the word, which begins here if it has not.
+    /// Adds a letter to the current word, starting one if necessary.
     fn push(&mut self, letter: Option<char>) {
         let line = self.line;
         self.word.get_or_insert_with(|| (line, String::new())).1.extend(letter);

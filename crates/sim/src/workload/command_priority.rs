@@ -1,4 +1,4 @@
-//! The priorities of single I/Os: `cmdprio_percentage`, `cmdprio_bssplit` (fio's engines/cmdprio.c).
+//! Priorities of single I/Os: `cmdprio_percentage`, `cmdprio_bssplit` (fio's engines/cmdprio.c).
 
 use block::{Op, Priority};
 use rand::SeedableRng;
@@ -12,7 +12,7 @@ use crate::host::Action;
 /// Draws the priority of each I/O of a job.
 pub(super) struct Priorities {
     usual: Priority,
-    /// Rules for reads and for writes, and the priority of those that state none.
+    /// Rules for reads and for writes, and the priority for those that do not state one.
     rules: [Vec<CommandPriority>; 2],
     otherwise: [Priority; 2],
     random: Xoshiro256PlusPlus,
@@ -26,7 +26,7 @@ impl Priorities {
         Priorities { usual: job.priority(), rules: options.command_priorities.rules.clone(), otherwise, random }
     }
 
-    /// The priority of `action`.
+    /// Draws the priority of `action`.
     pub(super) fn of(&mut self, action: &Action) -> Priority {
         let Action::Access { op: op @ (Op::Read | Op::Write), bytes, .. } = *action else { return self.usual };
         let direction = usize::from(op == Op::Write);

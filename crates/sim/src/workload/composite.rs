@@ -1,4 +1,4 @@
-//! Parses values of job files that are words, or made of several parts.
+//! Parses values of job files that are words or have several parts.
 
 use block::{Priority, PriorityClass, did_you_mean};
 
@@ -84,7 +84,7 @@ pub(super) fn file_service(text: &str, base: KiloBase) -> Result<(FileService, u
     Ok((choice(name, &kinds)?, count(number, base, 1, u32::MAX)?))
 }
 
-/// Names separated by colons; a backslash before a colon makes it part of the name.
+/// Parses names separated by colons; a colon after a backslash is part of the name.
 pub(super) fn names(text: &str) -> Result<Vec<String>, Fault> {
     let mut names = vec![String::new()];
     let mut letters = text.chars().peekable();
@@ -104,9 +104,9 @@ pub(super) fn names(text: &str) -> Result<Vec<String>, Fault> {
     }
 }
 
-/// `4k/50:64k/:…` as in fio (`bssplit_ddir` and `get_next_buflen`, fio 3.33): percentages that are blank or 0 share the remainder, rounded
-/// down, and what then lacks to 100 is the largest's, of equal ones the last's. An empty part ends the list. More than 100 is an
-/// error, as the HOWTO says, though fio only ever refuses it with two blanks.
+/// Parses `4k/50:64k/:…` as fio does (`bssplit_ddir` and `get_next_buflen`, fio 3.33): percentages that are blank or 0 share the
+/// remainder, rounded down, and the rest to 100 is added to the largest percentage, to the last of several equal ones. An empty
+/// part ends the list. A sum above 100 is an error, as the HOWTO says, though fio itself rejects it only with two blanks.
 pub(super) fn split(text: &str, base: KiloBase) -> Result<Vec<(u32, u8)>, Fault> {
     /// `BSSPLIT_MAX` in fio's thread_options.h.
     const MOST: usize = 64;
@@ -133,7 +133,8 @@ pub(super) fn split(text: &str, base: KiloBase) -> Result<Vec<(u32, u8)>, Fault>
     Ok(sizes)
 }
 
-/// Fills in blank percentages; they must add up to at most 100, and to exactly 100 if none is blank.
+/// Replaces blank percentages by equal shares of the remainder. The given ones must add up to at most 100, and to exactly 100 if
+/// none is blank.
 fn shares<T>(parts: Vec<(T, Option<u8>)>) -> Result<Vec<(T, u8)>, Fault> {
     let given: u32 = parts.iter().filter_map(|(_, share)| *share).map(u32::from).sum();
     let blank = parts.iter().filter(|(_, share)| share.is_none()).count() as u32;
@@ -143,7 +144,7 @@ fn shares<T>(parts: Vec<(T, Option<u8>)>) -> Result<Vec<(T, u8)>, Fault> {
     }
     let mut blanks = 0..blank;
     let parts = parts.into_iter().map(|(what, share)| {
-        // Rounded so that the blanks together get the whole remainder.
+        // Rounded so that the blanks together take the whole remainder.
         let shared = |i: u32| left * (i + 1) / blank - left * i / blank;
         (what, share.unwrap_or_else(|| blanks.next().map_or(0, shared) as u8))
     });
@@ -198,7 +199,7 @@ fn distribution(name: &str, rest: &str) -> Result<Distribution, Fault> {
     }
 }
 
-/// `60/10:30/20:…`: percentages of the I/Os, sizes; `fill` completes blank sizes.
+/// Parses `60/10:30/20:…`: percentages of the I/Os and sizes of zones; `fill` completes blank sizes.
 fn zones<T>(
     text: &str,
     size: impl Fn(&str) -> Result<T, Fault>,
@@ -218,7 +219,7 @@ fn zones<T>(
     Ok(access.zip(fill(sizes)?).collect())
 }
 
-/// Blank sizes of zones in percent divide the rest of the file.
+/// Replaces blank sizes, in percent of the file, by equal shares of the rest of the file.
 fn zone_shares(sizes: Vec<Option<u8>>) -> Result<Vec<u8>, Fault> {
     if sizes.iter().all(Option::is_some) {
         return Ok(sizes.into_iter().flatten().collect());
@@ -227,12 +228,12 @@ fn zone_shares(sizes: Vec<Option<u8>>) -> Result<Vec<u8>, Fault> {
     Ok(shares(sizes)?.into_iter().map(|((), size)| size).collect())
 }
 
-/// Sizes in bytes must all be given.
+/// Checks that all sizes in bytes are given.
 fn zone_bytes(sizes: Vec<Option<u64>>) -> Result<Vec<u64>, Fault> {
     sizes.into_iter().map(|size| size.ok_or_else(|| "a zone of zoned_abs has no size".to_owned())).collect()
 }
 
-/// `iops_slope:0.1%` and its like.
+/// Parses a criterion such as `iops_slope:0.1%`.
 pub(super) fn steady(text: &str) -> Result<Steady, Fault> {
     const CRITERIA: &[(&str, (bool, bool))] =
         &[("iops", (false, false)), ("iops_slope", (false, true)), ("bw", (true, false)), ("bw_slope", (true, true))];
@@ -246,7 +247,7 @@ pub(super) fn steady(text: &str) -> Result<Steady, Fault> {
     Ok(Steady { bandwidth, slope, limit, percent })
 }
 
-/// `64k/25/1/1:64k/75/3/2:…`: size, percentage, and perhaps class and level.
+/// Parses `64k/25/1/1:64k/75/3/2:…`: size and percentage, optionally with class and level.
 pub(super) fn command_priorities(text: &str, base: KiloBase) -> Result<Vec<CommandPriority>, Fault> {
     const MOST: usize = 64;
     let rule = |part: &str| {
@@ -268,7 +269,7 @@ pub(super) fn command_priorities(text: &str, base: KiloBase) -> Result<Vec<Comma
     Ok(rules)
 }
 
-/// fio's numbers are those of ioprio.h: 0 none, 1 real time, 2 best effort, 3 idle.
+/// Converts a number of ioprio.h: 0 none, 1 real time, 2 best effort, 3 idle. Larger numbers are not allowed.
 pub(super) fn priority_class(number: u32) -> Option<PriorityClass> {
     [None, Some(PriorityClass::RealTime), Some(PriorityClass::BestEffort), Some(PriorityClass::Idle)][number as usize]
 }

@@ -1,7 +1,7 @@
 //! fio's distributions of random offsets (its HOWTO, `random_distribution`; `fio-genzipf` draws the same).
 //!
-//! Zipf, Pareto and normal draw a rank, which is then scattered over the file by a multiplication, so that popular blocks are not
-//! adjacent. The scattering is fio's (measured with its own logs): several ranks may share a block if the number of blocks is not
+//! Zipf, Pareto and normal draw a rank, which a multiplication then scatters over the file, so that popular blocks are not
+//! adjacent. The scattering is fio's (determined from its own logs): several ranks may share a block if the number of blocks is not
 //! a power of two.
 
 use rand::Rng;
@@ -15,19 +15,19 @@ const SCATTER: u64 = 0x61c8_8646_80b5_83eb;
 /// Draws block numbers.
 #[derive(Clone, Debug)]
 pub(super) enum Sampler {
-    /// Any block.
+    /// Uniform.
     Uniform { blocks: u64 },
     /// A rank by Zipf's law, scattered.
     Zipf(Zipf, Scatter),
-    /// A rank by Pareto's, scattered.
+    /// A rank by Pareto's law, scattered.
     Pareto { power: f64, scatter: Scatter },
     /// A rank around the middle, scattered.
     Normal { width: f64, scatter: Scatter },
-    /// Zones by cumulative percentage: first block, number of blocks.
+    /// Zones: cumulative percentage, first block, number of blocks.
     Zoned(Vec<(u8, u64, u64)>),
 }
 
-/// From ranks to blocks.
+/// Maps ranks to blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scatter {
     blocks: u64,
@@ -43,7 +43,7 @@ impl Scatter {
 }
 
 impl Sampler {
-    /// Draws among `blocks` blocks of `block` bytes, at least one. `seed` places the most popular one if the options do not.
+    /// A sampler of `blocks` blocks of `block` bytes, at least one. `seed` determines the most popular one if the options do not.
     pub(super) fn new(distribution: &Distribution, blocks: u64, block: u64, seed: u64) -> Sampler {
         let scatter = |center: Option<f64>| {
             let offset = center.map_or(seed % blocks, |center| (blocks as f64 * center) as u64 % blocks);
@@ -53,7 +53,7 @@ impl Sampler {
             Distribution::Uniform => Sampler::Uniform { blocks },
             Distribution::Zipf(theta, center) => Sampler::Zipf(Zipf::new(blocks, *theta), scatter(*center)),
             Distribution::Pareto(h, center) => Sampler::Pareto { power: h.ln() / (1.0 - h).ln(), scatter: scatter(*center) },
-            // Ranks are already around the middle: a centre shifts them by its distance from it.
+            // Ranks are distributed around the middle: a centre shifts them by its distance from it.
             Distribution::Normal(deviation, center) => {
                 let moved = center.map_or(0.0, |center| (center - 0.5).rem_euclid(1.0));
                 Sampler::Normal { width: (blocks as f64 * (deviation / 100.0).min(0.5)).ceil(), scatter: scatter(Some(moved)) }
@@ -65,7 +65,7 @@ impl Sampler {
         }
     }
 
-    /// The next block.
+    /// Draws a block.
     pub(super) fn draw(&self, random: &mut Xoshiro256PlusPlus) -> u64 {
         match self {
             Sampler::Uniform { blocks } => below(random, *blocks),
@@ -85,14 +85,15 @@ impl Sampler {
     }
 }
 
-/// A number from 0 to below `bound`, which must not be 0: the upper half of a product, without division.
+/// Draws a number below `bound`, which must not be 0: the upper half of a product, without division.
 pub(super) fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
     ((u128::from(random.random::<u64>()) * u128::from(bound)) >> 64) as u64
 }
 
-/// The mean of twelve draws over the whole file, which is nearly normal with a deviation of a twelfth of the file, plus one draw
-/// from a range as wide as the deviation of the option, at most half the file, halved until the result is inside the file. This
-/// is fio's method: measured, `normal:10` deviates by 8.8% of the file, and `normal:60` like `normal:50` by 16.7%.
+/// Draws from the normal distribution by fio's method: the mean of twelve draws over the whole file, which is nearly normal with a
+/// deviation of a twelfth of the file, plus one draw from a range as wide as the deviation of the option, at most half the file,
+/// halved until the result is inside the file. Measured, `normal:10` has a deviation of 8.8% of the file, and `normal:60`, like
+/// `normal:50`, one of 16.7%.
 fn normal(random: &mut Xoshiro256PlusPlus, blocks: u64, width: f64) -> u64 {
     let n = blocks as f64;
     let mean = n * (0..12).map(|_| random.random::<f64>()).sum::<f64>() / 12.0;
@@ -103,7 +104,7 @@ fn normal(random: &mut Xoshiro256PlusPlus, blocks: u64, width: f64) -> u64 {
     ((mean + moved).max(0.0) as u64).min(blocks - 1)
 }
 
-/// Places zones one after another; a zone without blocks left shares the last block with the previous one.
+/// Places zones one after another; a zone without remaining blocks shares the last block with the previous one.
 fn zoned(zones: impl Iterator<Item = (u8, u64)>, blocks: u64) -> Sampler {
     let (mut up_to, mut first) = (0u8, 0u64);
     let zones = zones.map(|(share, size)| {
@@ -116,7 +117,7 @@ fn zoned(zones: impl Iterator<Item = (u8, u64)>, blocks: u64) -> Sampler {
 }
 
 /// Zipf's law by the method of Gray et al., "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994, section 3.2:
-/// the two most popular ranks exactly, the others by a curve through them.
+/// exact for the two most popular ranks, approximated by a curve for the others.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Zipf {
     ranks: f64,
@@ -135,7 +136,7 @@ impl Zipf {
         Zipf { ranks: n, zeta, two, alpha: 1.0 / (1.0 - theta), eta }
     }
 
-    /// The rank, from 0, for a number from 0 to below 1.
+    /// Maps a number in [0, 1) to a rank, from 0.
     fn rank(&self, share: f64) -> u64 {
         let product = share * self.zeta;
         if product < 1.0 || self.ranks < 2.0 {
@@ -149,8 +150,8 @@ impl Zipf {
     }
 }
 
-/// The sum of 1 / i^theta for i up to `ranks`: the first terms one by one, the rest by Euler and Maclaurin's formula (error below
-/// 1e-12 of it). fio stops after ten million terms.
+/// The sum of 1 / i^theta for i up to `ranks`: the first terms exactly, the rest by the Euler–Maclaurin formula (relative error
+/// below 1e-12). fio stops after ten million terms.
 fn zeta(ranks: u64, theta: f64) -> f64 {
     const TERMS: u64 = 1000;
     let terms = ranks.min(TERMS);
@@ -201,7 +202,7 @@ mod tests {
                 let share = counts[scatter.block(rank) as usize] as f64 / draws as f64;
                 assert!((share / law - 1.0).abs() < 0.02, "theta {theta} rank {rank}: {share} instead of {law}");
             }
-            // The rest in sum, since the curve is an approximation.
+            // The others only in sum, since the curve is an approximation.
             for upto in [10u64, 100, 1000, 10_000] {
                 let law: f64 = (1..=upto).map(|i| (i as f64).powf(-theta)).sum::<f64>() / zeta;
                 let share = (0..upto).map(|rank| counts[scatter.block(rank) as usize]).sum::<u64>() as f64 / draws as f64;

@@ -1,20 +1,20 @@
-//! `flow`: jobs that keep their shares of the I/Os (fio's flow.c).
+//! `flow`: jobs that keep fixed shares of the I/Os (fio's flow.c).
 
 use super::job::Job;
 
-/// All flows and their parts.
+/// All flows, and the jobs' parts of them.
 pub(super) struct Flows {
     flows: Vec<Flow>,
-    /// Each job's part, if it has one.
+    /// Each job's part; `None` if it has none.
     parts: Vec<Option<Part>>,
-    /// Whether a job may be admitted that was not before.
+    /// Whether a job that was not admitted may be now.
     changed: bool,
 }
 
 struct Flow {
     id: u32,
     weight: u64,
-    /// I/Os of all parts, from 1.
+    /// Number of I/Os of all parts, plus 1.
     ios: u64,
 }
 
@@ -44,7 +44,8 @@ impl Flows {
         Flows { flows, parts, changed: false }
     }
 
-    /// Whether the job may issue one more, which then counts: not if its share of the I/Os is above its share of the weight.
+    /// Whether the job may issue one more I/O, which is then counted: not if its share of the I/Os is above its share of the
+    /// weight.
     pub(super) fn admits(&mut self, job: usize) -> bool {
         let Some(part) = &mut self.parts[job] else { return true };
         let flow = &mut self.flows[part.flow];
@@ -57,7 +58,7 @@ impl Flows {
         true
     }
 
-    /// Removes a job that is done: the others share without it.
+    /// Removes a job that has ended; the others share without it.
     pub(super) fn leave(&mut self, job: usize) {
         if let Some(part) = self.parts[job].take() {
             let flow = &mut self.flows[part.flow];

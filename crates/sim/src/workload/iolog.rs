@@ -9,7 +9,7 @@ use super::PlacedWorkload;
 use super::requests::Requests;
 use crate::host::{Action, Files};
 
-/// The log of one job, in pieces of bounded size.
+/// The log of one job, as an iterator over pieces of limited size.
 pub struct Iolog {
     actions: std::iter::Take<Requests>,
     files: Arc<Files>,
@@ -24,11 +24,11 @@ enum Stage {
     Over,
 }
 
-/// Requests in a piece.
+/// Number of requests in a piece.
 const PIECE: usize = 1_000;
 
 impl Iolog {
-    /// The first `limit` requests of the job at this place in [`PlacedWorkload::jobs`].
+    /// The first `limit` requests of a job, by its index in [`PlacedWorkload::jobs`].
     pub fn new(placed: &PlacedWorkload, job: usize, limit: usize) -> Iolog {
         let files = placed.files();
         let opened = vec![false; files.len()];

@@ -27,17 +27,17 @@ pub struct Job {
 }
 
 impl Job {
-    /// Its section's name, or the option `name`; with its number, as in `job.1`, if `numjobs` is more than one.
+    /// The option `name`, or the section's name; with its number, as in `job.1`, if `numjobs` is more than one.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of its section, from which its files are named.
+    /// The name of its section, on which the names of its files are based.
     pub fn section(&self) -> &str {
         &self.section
     }
 
-    /// The line of its section's header, from 1.
+    /// The line of its section's header, starting at 1.
     pub fn line(&self) -> u32 {
         self.line
     }
@@ -52,28 +52,28 @@ impl Job {
         self.stream
     }
 
-    /// The phase it runs in, from 0: `stonewall` begins the next one, which starts when all jobs before it are done.
+    /// The phase that it runs in, from 0: `stonewall` begins a new one, which starts when all earlier jobs have ended.
     pub fn phase(&self) -> u32 {
         self.phase
     }
 
-    /// Its group, from 0: `stonewall` and `new_group` begin the next one. `exitall` ends the jobs of a group together.
+    /// Its group, from 0: `stonewall` and `new_group` begin a new one. By default `exitall` ends the jobs of a group together.
     pub fn group(&self) -> u32 {
         self.group
     }
 
-    /// The row of a report that shows it, from 0: the jobs of a group with `group_reporting` share one, every other has its own
-    /// (fio: `__show_run_stats` in stat.c).
+    /// Its row in a report, from 0: the jobs of a group with `group_reporting` share one, every other job has its own (fio:
+    /// `__show_run_stats` in stat.c).
     pub fn report_row(&self) -> u32 {
         self.report_row
     }
 
-    /// The options of its section and of the global sections above it.
+    /// The options of its section and of the global sections before it.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The I/O priority: best effort, level 4, unless `prio` or `prioclass` say otherwise.
+    /// The I/O priority: best effort, level 4, unless `prio` or `prioclass` is given.
     pub fn priority(&self) -> Priority {
         let class = self.options.priority_class.unwrap_or(PriorityClass::BestEffort);
         // fio passes level 0, the highest, to ioprio_set(2) if only the class is given.
@@ -81,27 +81,27 @@ impl Job {
         Priority { class, level: self.options.priority.unwrap_or(silent) }
     }
 
-    /// The maximum number of its I/Os that are in the kernel at once, over `files` files.
+    /// The maximum number of its I/Os in flight, over `files` files.
     pub(super) fn depth(&self, files: usize) -> u32 {
         let options = &self.options;
         match options.engine {
-            // Each of the submitting threads has one call in the kernel.
+            // Each submitting thread has one call in flight.
             _ if options.offload => options.depth,
             Engine::Sync => 1,
-            // io_submit(2) of buffered I/O returns when the I/O is done.
+            // io_submit(2) of buffered I/O returns when the I/O is complete.
             Engine::Libaio if !options.direct => 1,
             Engine::Libaio | Engine::IoUring | Engine::Null => options.depth,
-            // In glibc one thread serves the list of each file, so there is one I/O in flight per file.
+            // In glibc one thread serves the requests of each file, so one I/O per file is in flight.
             Engine::PosixAio => options.depth.min(u32::try_from(files.max(1)).unwrap_or(u32::MAX)),
         }
     }
 
-    /// The section, in addition to earlier phases, whose jobs must be done before it starts.
+    /// The section whose jobs must have ended before it starts, in addition to earlier phases; `None` if there is none.
     pub(super) fn waits_for(&self) -> Option<u32> {
         self.waits_for
     }
 
-    /// The number of its section among the job sections.
+    /// The number of its section among the job sections, from 0.
     pub(super) fn section_number(&self) -> u32 {
         self.section_number
     }
@@ -162,7 +162,7 @@ fn number_report_rows(jobs: &mut [Job]) {
     }
 }
 
-/// Rejects jobs of one flow that do not run at the same time: they would wait for each other for ever, as in fio.
+/// Rejects jobs of one flow that do not run at the same time: they would wait for each other forever, as in fio.
 fn check_flows(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
     let mut first: BTreeMap<u32, &Job> = BTreeMap::new();
     for job in jobs.iter().filter(|job| job.options.flow > 0) {
@@ -179,7 +179,7 @@ fn check_flows(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
     Ok(())
 }
 
-/// Rejects different criteria within a group, as fio does: a group is judged by one criterion.
+/// Rejects different criteria within a group, as fio does: a group has one criterion.
 fn check_steady(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
     let rule = |job: &Job| (job.options.steady, job.options.steady_seconds, job.options.steady_ramp);
     let differ = |pair: &&[Job]| pair[0].group == pair[1].group && rule(&pair[0]) != rule(&pair[1]);
@@ -189,7 +189,7 @@ fn check_steady(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
     Err((place, message))
 }
 
-/// The number of the section that this one names in `wait_for`.
+/// The number of the section named by `wait_for`; `None` if the option is not given.
 fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, Complaint> {
     let section = &sections[number];
     let Some(name) = section.options.wait_for.as_deref() else { return Ok(None) };
@@ -204,7 +204,7 @@ fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, Complai
     }
 }
 
-/// Checks for conflicts between options of one section. An error names the line and the remedy.
+/// Checks for conflicts between options of one section. An error names the line and a valid alternative.
 fn check(section: &Section) -> Result<(), Complaint> {
     let options = &section.options;
     let fault = |keys: &[&str], message: &str| Err((section.place_of(keys), message.to_owned()));
@@ -260,7 +260,7 @@ fn check_alignment(section: &Section) -> Result<(), Complaint> {
     for direction in (0..DIRECTIONS).filter(|&direction| options.issues(direction)) {
         match &options.block_sizes[direction] {
             BlockSizes::Range(low, high) if low == high => whole(u64::from(*low), &["bs"])?,
-            // Only multiples of the smallest size, or the largest size, are issued.
+            // Issued sizes are multiples of the smallest one.
             BlockSizes::Range(low, high) => {
                 whole(u64::from(*low), &["bsrange"]).and_then(|()| whole(u64::from(*high), &["bsrange"]))?
             }

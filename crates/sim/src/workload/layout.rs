@@ -6,8 +6,8 @@
 //!  of all 16 groups       directory "/"            directory "/a"
 //! ```
 //! The device is divided into block groups of 128 MiB, sixteen of which form a flex group with the metadata of all of them at its
-//! start. A directory gets a flex group; its files begin in the second block group of it, one after another, and continue where
-//! there is room. No extent is longer than a block group. The journal is in the middle of the device.
+//! start. Each directory is assigned a flex group; its files are allocated from the second block group on, one after another, and
+//! continue where there is room. No extent is longer than a block group. The journal is in the middle of the device.
 
 use std::collections::BTreeMap;
 
@@ -16,27 +16,27 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::host::Extent;
 
-/// Blocks of 4 KiB, as mke2fs makes them on any but the smallest device.
+/// Blocks are 4 KiB, mke2fs's choice for all but the smallest devices.
 const SECTORS_PER_BLOCK: u64 = 8;
-/// Blocks of a group: as many as one block of bits can count.
+/// Blocks of a group: the number of bits in a block.
 const GROUP: u64 = 32_768;
 /// Blocks of a flex group (mke2fs.conf: flex_bg, 16 groups).
 const FLEX: u64 = 16 * GROUP;
 /// Blocks of a group's two bitmaps and its inode table: an inode of 256 bytes for every 16 KiB (mke2fs.conf).
 const GROUP_METADATA: u64 = 2 + GROUP * 4096 / 16_384 * 256 / 4096;
-/// Super block, group descriptors and room for them to grow, in the first group and in those with a copy.
+/// Super block, group descriptors and reserved space for their growth, in the first group and in those with a copy.
 const SUPER_BLOCK: u64 = 1 + 1024;
 
-/// Maximum size of a file system, 256 TiB: each group may take memory.
+/// Maximum size of a file system, 256 TiB, which bounds memory.
 const MAX_BLOCKS: u64 = 1 << 36;
 
-/// The free space of a file system and the place of its directories.
+/// A file system's free space and the locations of its directories.
 pub(super) struct Layout {
-    /// Free ranges: first block, to length.
+    /// Free ranges: from first block to length.
     free: BTreeMap<u64, u64>,
     free_blocks: u64,
     blocks: u64,
-    /// Each directory's first block for files.
+    /// First block for the files of each directory.
     directories: BTreeMap<String, u64>,
     random: Xoshiro256PlusPlus,
 }
@@ -54,12 +54,12 @@ impl Layout {
         };
         layout.reserve(0, SUPER_BLOCK.min(blocks / 64));
         for flex in (0..blocks).step_by(FLEX as usize) {
-            // In proportion where the device ends within a flex group.
+            // In proportion if the device ends within a flex group.
             let metadata = GROUP_METADATA * 16 * (blocks - flex).min(FLEX) / FLEX;
             let start = if flex == 0 { SUPER_BLOCK.min(blocks / 64) } else { flex };
             layout.reserve(start, metadata);
         }
-        // Copies of the super block lie in group 1 and those numbered with a power of 3, 5 or 7 (sparse_super).
+        // Copies of the super block are in group 1 and in those whose number is a power of 3, 5 or 7 (sparse_super).
         for base in [3u64, 5, 7] {
             let groups = std::iter::successors(Some(1), |&group: &u64| group.checked_mul(base));
             for group in groups.take_while(|group| group * GROUP < blocks) {
@@ -77,7 +77,7 @@ impl Layout {
         self.free_blocks * SECTORS_PER_BLOCK
     }
 
-    /// Allocates a file of `bytes` bytes in `directory`; `None` if there is too little room.
+    /// Allocates a file of `bytes` bytes in `directory`; `None` if there is not enough space.
     pub(super) fn place(&mut self, directory: &str, bytes: u64) -> Option<Vec<Extent>> {
         let blocks = bytes.div_ceil(4096);
         if blocks > self.free_blocks {
@@ -134,8 +134,8 @@ impl Layout {
         self.free_blocks -= to - from;
     }
 
-    /// Takes `blocks` free blocks, from `goal` on and around the end, in pieces that do not cross the end of a block group: the
-    /// bitmap of one group is searched at a time. Less if there is less.
+    /// Allocates `blocks` free blocks from `goal` on, wrapping at the end, in extents that do not cross the end of a block group,
+    /// because the kernel searches the bitmap of one group at a time. Fewer if there are fewer.
     fn take(&mut self, goal: u64, mut blocks: u64) -> Vec<(u64, u64)> {
         let mut taken = Vec::new();
         let mut at = goal;

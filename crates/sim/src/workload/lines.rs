@@ -4,7 +4,7 @@
 use super::command_line;
 use super::error::WorkloadError;
 
-/// Maximum length of a job file, including included files.
+/// Maximum length in bytes of a job file, including included files.
 const LONGEST: usize = 256 << 10;
 
 /// Maximum depth of includes.
@@ -40,17 +40,17 @@ const MACHINE_KEYWORDS: [&str; 2] = ["$ncpus", "$mb_memory"];
 /// # }
 /// ```
 pub trait Surroundings {
-    /// The environment variable `name`, for `${name}`.
+    /// The environment variable `name`, for `${name}`; `None` if it is not set.
     fn variable(&self, name: &str) -> Option<String>;
 
-    /// Name and text of the file that `include file` means in the job file `includer`.
+    /// Name and text of the file that `include file` refers to in the job file `includer`.
     ///
     /// # Errors
     /// The file does not exist; the message names the files tried.
     fn include(&self, file: &str, includer: &str) -> Result<(String, String), String>;
 }
 
-/// No environment: the job file must be complete.
+/// No environment: job files without variables and includes.
 pub struct Alone;
 
 impl Surroundings for Alone {
@@ -66,9 +66,9 @@ impl Surroundings for Alone {
 /// A position in the job file or an included one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// Which of [`Lines::sources`].
+    /// Index into [`Lines::sources`].
     source: usize,
-    /// The line, from 1.
+    /// The line, starting at 1.
     pub(super) line: u32,
 }
 
@@ -82,11 +82,11 @@ impl Place {
 /// An error and its position.
 pub(super) type Complaint = (Place, String);
 
-/// A line with something on it.
+/// A line that is not empty.
 pub(super) struct Line {
     pub(super) place: Place,
     pub(super) text: String,
-    /// An unset environment variable, which leaves the option without a value.
+    /// An unset environment variable that leaves the option without a value.
     pub(super) missing: Option<String>,
 }
 
@@ -95,13 +95,13 @@ pub(super) struct Lines {
     pub(super) lines: Vec<Line>,
     /// The names of the job file and of included files.
     sources: Vec<String>,
-    /// Whether something was included or replaced.
+    /// Whether any file was included or variable replaced.
     changed: bool,
     bytes: usize,
 }
 
 impl Lines {
-    /// Reads `text`, which errors call `source`.
+    /// Reads `text`; `source` is its name in errors.
     pub(super) fn read(text: &str, source: &str, surroundings: &dyn Surroundings) -> Result<Lines, WorkloadError> {
         let mut lines = Lines { lines: Vec::new(), sources: vec![source.to_owned()], changed: false, bytes: 0 };
         let added = match command_line::is_command_line(text) {
@@ -115,18 +115,18 @@ impl Lines {
         }
     }
 
-    /// An error about a place, or about the whole.
+    /// An error at a position, or about the whole file.
     pub(super) fn fault(&self, place: Option<Place>, message: String) -> WorkloadError {
         let source_name = self.sources[place.map_or(0, |place| place.source)].clone();
         WorkloadError { source_name, line: place.map(|place| place.line), message }
     }
 
-    /// The lines as one text; `None` if only comments were removed.
+    /// The lines as one text; `None` if no file was included and no variable replaced.
     pub(super) fn text(&self) -> Option<String> {
         self.changed.then(|| self.lines.iter().flat_map(|line| [line.text.as_str(), "\n"]).collect())
     }
 
-    /// Adds the job file that a command line stands for.
+    /// Adds the job file that corresponds to a command line.
     fn add_command_line(&mut self, text: &str, surroundings: &dyn Surroundings) -> Result<(), Complaint> {
         if text.len() > LONGEST {
             return Err((
@@ -191,20 +191,20 @@ impl Lines {
         includers.push(place.source);
         let added = self.add(&text, self.sources.len() - 1, includers, surroundings);
         includers.pop();
-        // An error about the whole of an included file is one about the line that includes it.
+        // An error about a whole included file is reported at the line that includes it.
         added.map_err(|(at, message)| if at.line == 0 { (place, message) } else { (at, message) })
     }
 }
 
-/// A `;` or `#` ends a line anywhere, as in fio.
+/// Removes a comment: `;` or `#` begins one anywhere in a line, as in fio.
 fn without_comment(line: &str) -> &str {
     line.find([';', '#']).map_or(line, |at| &line[..at]).trim()
 }
 
-/// A line, and a variable that leaves it without a value.
+/// A line, and the unset variable that leaves it without a value.
 type Replaced = (String, Option<String>);
 
-/// Replaces variables behind the `=`; `None` if there are none.
+/// Replaces variables after the `=`; `None` if there are none.
 fn replace(line: &str, surroundings: &dyn Surroundings) -> Result<Option<Replaced>, String> {
     let Some((key, value)) = line.split_once('=').filter(|(_, value)| value.contains('$')) else { return Ok(None) };
     let name = key.trim();
@@ -232,7 +232,7 @@ fn replace(line: &str, surroundings: &dyn Surroundings) -> Result<Option<Replace
     Ok((replaced != value).then(|| (format!("{key}={replaced}"), missing)))
 }
 
-/// Replaces `$pagesize`; a product of it and other numbers becomes an expression.
+/// Replaces `$pagesize`; the result becomes an expression if it is arithmetic.
 fn with_page_size(value: String) -> String {
     if !value.contains("$pagesize") {
         return value;
@@ -279,7 +279,7 @@ mod tests {
         );
         let lines = Lines::read("[j]\ninclude a\n", "t", &Here).unwrap();
         assert_eq!(lines.sources, ["t", "a.fio", "b of a.fio"]);
-        // An empty one is replaced by nothing, as in fio.
+        // An unset variable is replaced by nothing, as in fio.
         assert_eq!(text("[j]\nfilename=a${NO}b").unwrap().unwrap(), "[j]\nfilename=ab\n");
         assert_eq!(text("[j]\nbs=2*$pagesize").unwrap().unwrap(), "[j]\nbs=(2*4096)\n");
         assert_eq!(text("[j]\nfilename=x-$pagesize").unwrap().unwrap(), "[j]\nfilename=x-4096\n");

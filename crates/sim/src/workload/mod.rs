@@ -1,14 +1,14 @@
-//! Workloads: fio job files, whose files are laid out on a device and whose jobs run as processes against a host.
+//! Workloads: fio job files. Their files are placed on a device, and their jobs run as processes against a host.
 //!
 //! ```text
-//! text --parse--> Workload --place--> PlacedWorkload --requests--> what each job issues, in order
+//! text --parse--> Workload --place--> PlacedWorkload --requests--> actions of each job, in order
 //!                 (jobs)              (files) \
-//!                                              run: processes that think, wait, keep a depth --Call--> Host
+//!                                              run: one process for each job --Call--> Host
 //! ```
-//! Every option has its meaning in fio 3.33, so the same file drives the simulator and the real fio. Options that are not
-//! simulated are errors. One thing that fio does by itself is not simulated: it creates the files, and fills those that are read.
-//! Before a job starts, its parts of the files are dropped from the page cache (`invalidate`); fio does so whenever it opens a
-//! file, here it is done once, not before each of several `loops`.
+//! Every option has its meaning in fio 3.33, so a file can be run by the simulator and by fio. Options that are not simulated are
+//! errors. One effect of fio is not simulated: the creation of files, and the filling of those that are read. Before a job starts,
+//! its parts of the files are dropped from the page cache (`invalidate`): once, while fio does so whenever it opens a file, as
+//! before each of several `loops`.
 
 mod command_line;
 mod command_priority;
@@ -62,7 +62,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Parses a job file's text, or a [command line](is_command_line) of fio. It must be complete; `source` is its name in errors.
+    /// Parses a job file's text, or a [command line](is_command_line) of fio, without includes or variables. `source` is its name
+    /// in errors.
     ///
     /// # Errors
     /// The text is not a job file, or an option is not supported or contradicts another; the error names the line.
@@ -81,8 +82,8 @@ impl Workload {
         Ok(Workload { source: source.into(), text, jobs })
     }
 
-    /// The text: as it was parsed, or as a job file with everything that it includes and variables replaced. The same text is the
-    /// same workload.
+    /// The text: as parsed or, if it includes files or uses variables, as a job file with these replaced. Equal texts are equal
+    /// workloads.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -92,11 +93,11 @@ impl Workload {
         &self.jobs
     }
 
-    /// Lays out the files of all jobs on a device of `capacity_sectors` sectors. `seed` determines the placement of directories
-    /// and the random numbers of jobs with `randrepeat=0`.
+    /// Places the files of all jobs on a device of `capacity_sectors` sectors. `seed` determines the location of directories and
+    /// the random numbers of jobs with `randrepeat=0`.
     ///
     /// # Errors
-    /// If the files do not fit, or a job's part of them is empty or unknown.
+    /// The files do not fit, or a job's part of them is empty or undefined.
     pub fn place(&self, capacity_sectors: u64, seed: u64) -> Result<PlacedWorkload, WorkloadError> {
         place::place(self, capacity_sectors, seed)
     }

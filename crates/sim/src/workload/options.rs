@@ -20,7 +20,7 @@ pub enum Kind {
     Trim,
     /// Reads and writes, by `rwmixread`.
     Mixed,
-    /// Each block trimmed, then written.
+    /// Trims each block, then writes it.
     TrimWrite,
 }
 
@@ -37,21 +37,22 @@ pub struct Pattern {
     pub skip: i64,
 }
 
-/// The I/Os between two random offsets: `rw_sequencer`.
+/// Offsets of the I/Os between two random ones: `rw_sequencer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequencer {
-    /// They follow the previous one.
+    /// After the previous I/O.
     Sequential,
-    /// They repeat the previous one.
+    /// The same as the previous I/O.
     Identical,
 }
 
 /// The sizes of I/Os in one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockSizes {
-    /// Multiples of the smaller size up to the larger one, both in bytes and inclusive, each with the same probability.
+    /// Multiples of the smaller size up to the larger one, both in bytes and inclusive, with equal probability; with `bs_unaligned`
+    /// any size between them.
     Range(u32, u32),
-    /// Sizes in bytes with the percentage of I/Os that have them.
+    /// Sizes in bytes, and their percentages of the I/Os.
     Split(Vec<(u32, u8)>),
 }
 
@@ -60,7 +61,7 @@ pub enum BlockSizes {
 pub enum Amount {
     /// Bytes.
     Bytes(u64),
-    /// 0 to 100.
+    /// A percentage, 0 to 100.
     Percent(u8),
 }
 
@@ -69,7 +70,7 @@ pub enum Amount {
 pub enum FileService {
     /// In turn.
     RoundRobin,
-    /// The next one when one is finished.
+    /// The next one when the current one is finished.
     Sequential,
     /// At random.
     Random,
@@ -99,44 +100,44 @@ pub enum SyncMode {
     EachWrite,
 }
 
-/// The jobs that end with the first one that ends: `exit_what`, with `exitall` or `exitall_on_error`.
+/// The jobs that end when one ends: `exit_what`, with `exitall` or `exitall_on_error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitWhat {
     /// The jobs of its group.
     Group,
-    /// The jobs that run now; the next phase starts.
+    /// The jobs that are running; the next phase starts.
     Running,
-    /// All.
+    /// All jobs.
     All,
 }
 
-/// `verify`, `do_verify` and related options: only the reads they cause.
+/// `verify`, `do_verify` and related options, as far as they cause reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verify {
-    /// `verify` is given, and not 0.
+    /// Whether `verify` is given and not 0.
     pub on: bool,
-    /// `do_verify`: written data are read back.
+    /// `do_verify`: whether written data are read back.
     pub reads: bool,
-    /// `verify_only`: nothing is written before.
+    /// `verify_only`: whether the data are only read back, not written.
     pub only: bool,
-    /// `verify_backlog`: number of writes after which reads begin; 0: at the end of the pass.
+    /// `verify_backlog`: number of writes after which they are read back; 0 for the end of the pass.
     pub backlog: u32,
-    /// `verify_backlog_batch`: number of reads then; 0: as many as the backlog.
+    /// `verify_backlog_batch`: number of reads at a time; 0 for as many as the backlog.
     pub batch: u32,
-    /// `experimental_verify`: always in the order of writing.
+    /// `experimental_verify`: whether they are always read in the order of writing.
     pub experimental: bool,
 }
 
 /// The criterion of `steadystate`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steady {
-    /// Whether it is about bytes per second; otherwise about I/Os per second.
+    /// Whether it uses bytes per second; otherwise I/Os per second.
     pub bandwidth: bool,
-    /// Whether it is about the slope of the regression line; otherwise about the largest deviation from the mean.
+    /// Whether it uses the slope of the regression line; otherwise the largest deviation from the mean.
     pub slope: bool,
-    /// Upper bound of the figure.
+    /// Upper bound of slope or deviation.
     pub limit: f64,
-    /// Whether the limit is in percent of the mean.
+    /// Whether the limit is a percentage of the mean.
     pub percent: bool,
 }
 
@@ -147,14 +148,14 @@ pub struct CommandPriorities {
     pub rules: [Vec<CommandPriority>; 2],
 }
 
-/// A priority for some of the I/Os.
+/// A priority for a share of the I/Os.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandPriority {
-    /// Size of the I/Os in bytes; `None` for any.
+    /// Size of the I/Os in bytes; `None` for any size.
     pub bytes: Option<u32>,
     /// Share of these I/Os in percent.
     pub share: u8,
-    /// Class and level; `None` for those of `cmdprio_class` and `cmdprio`.
+    /// Class and level; `None`: those of `cmdprio_class` and `cmdprio`.
     pub priority: Option<Priority>,
 }
 
@@ -163,33 +164,33 @@ pub struct CommandPriority {
 pub enum Distribution {
     /// Uniform.
     Uniform,
-    /// Zipf with this theta; the place of the most popular block, from 0 to 1.
+    /// Zipf: theta, and the location of the most popular block, from 0 to 1; `None`: it depends on the seed.
     Zipf(f64, Option<f64>),
-    /// Pareto with this h; the place of the most popular block, from 0 to 1.
+    /// Pareto: h, and the location of the most popular block as for Zipf.
     Pareto(f64, Option<f64>),
-    /// Normal with this deviation in percent of the file; the place of its middle, from 0 to 1.
+    /// Normal: deviation in percent of the file, and the location of the mean, from 0 to 1; `None`: the middle.
     Normal(f64, Option<f64>),
-    /// Percentage of the I/Os, percentage of the file.
+    /// Zones: percentage of the I/Os, percentage of the file.
     Zoned(Vec<(u8, u8)>),
-    /// Percentage of the I/Os, bytes of the file.
+    /// Zones: percentage of the I/Os, bytes of the file.
     ZonedAbsolute(Vec<(u8, u64)>),
 }
 
-/// `zonemode=strided`.
+/// `zonemode=strided`, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zones {
-    /// Bytes transferred before the zone is left.
+    /// Transferred before the next zone begins.
     pub size: u64,
-    /// Bytes of a zone.
+    /// Size of a zone.
     pub range: u64,
-    /// Bytes between two zones.
+    /// Gap between two zones.
     pub skip: u64,
 }
 
 /// All options of a job. Unless stated otherwise, a field is the option of that name in fio's HOWTO.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// `name`: overrides the section's name where the job is shown.
+    /// `name`: shown instead of the section's name.
     pub name: Option<Arc<str>>,
     /// `description`.
     pub description: Option<Arc<str>>,
@@ -197,11 +198,11 @@ pub struct Options {
     pub pattern: Pattern,
     /// `rw_sequencer`.
     pub sequencer: Sequencer,
-    /// `rwmixread`, or 100 less `rwmixwrite`.
+    /// `rwmixread`, or 100 minus `rwmixwrite`; in percent.
     pub mix_read: u8,
     /// `bs`, `bsrange` or `bssplit`, for reads, writes and trims.
     pub block_sizes: [BlockSizes; DIRECTIONS],
-    /// `blockalign` in bytes, if given.
+    /// `blockalign` in bytes; `None` if not given.
     pub block_align: [Option<u64>; DIRECTIONS],
     /// `bs_unaligned`.
     pub unaligned: bool,
@@ -219,7 +220,7 @@ pub struct Options {
     pub file_size: Option<(u64, u64)>,
     /// `nrfiles`.
     pub files: u32,
-    /// `file_service_type`, and how many I/Os one file gets in a row.
+    /// `file_service_type`, and the number of consecutive I/Os to one file.
     pub file_service: (FileService, u32),
     /// `filename`, split.
     pub file_names: Arc<[String]>,
@@ -243,31 +244,31 @@ pub struct Options {
     pub depth_low: u32,
     /// `ioengine`.
     pub engine: Engine,
-    /// `io_submit_mode=offload`: other threads make the calls, so the job itself does not block.
+    /// `io_submit_mode=offload`: other threads submit, so the job itself does not block.
     pub offload: bool,
     /// `direct`.
     pub direct: bool,
-    /// `fadvise_hint`: advice to the kernel on its reads; `None`: by `rw`.
+    /// `fadvise_hint`: advice to the kernel on its reads; `None`: derived from `rw`.
     pub fadvise_hint: Option<Advice>,
-    /// `overwrite`: files of a job that writes exist already and are filled.
+    /// `overwrite`: whether the files of a writing job already exist and are filled.
     pub overwrite: bool,
-    /// `invalidate`: the job's parts of its files are dropped from the page cache at its start.
+    /// `invalidate`: whether the job's parts of its files are dropped from the page cache when it starts.
     pub invalidate: bool,
     /// `sync`.
     pub sync: SyncMode,
-    /// `fsync`: after how many writes; 0 for never.
+    /// `fsync`: number of writes between syncs; 0 for none.
     pub fsync: u32,
-    /// `fdatasync`: after how many writes; 0 for never.
+    /// `fdatasync`: number of writes between syncs; 0 for none.
     pub fdatasync: u32,
     /// `end_fsync`.
     pub end_fsync: bool,
     /// `fsync_on_close`.
     pub fsync_on_close: bool,
-    /// `rate` in bytes a second; 0 for no limit.
+    /// `rate` in bytes per second; 0 for no limit.
     pub rate: [u64; DIRECTIONS],
     /// `rate_iops`; 0 for no limit.
     pub rate_iops: [u64; DIRECTIONS],
-    /// `rate_min` in bytes a second; 0 for none.
+    /// `rate_min` in bytes per second; 0 for none.
     pub rate_min: [u64; DIRECTIONS],
     /// `rate_iops_min`; 0 for none.
     pub rate_iops_min: [u64; DIRECTIONS],
@@ -279,7 +280,7 @@ pub struct Options {
     pub rate_ignore_think: bool,
     /// `thinktime`.
     pub think: Nanos,
-    /// `thinktime_blocks`; 1 if neither it nor `thinktime_iotime` is given.
+    /// `thinktime_blocks`; if neither it nor `thinktime_iotime` is given, 1 applies.
     pub think_blocks: Option<u32>,
     /// `thinktime_blocks_type=issue`.
     pub think_at_issue: bool,
@@ -291,7 +292,7 @@ pub struct Options {
     pub time_based: bool,
     /// `ramp_time`.
     pub ramp: Nanos,
-    /// `startdelay`: least and most.
+    /// `startdelay`: minimum and maximum.
     pub start_delay: (Nanos, Nanos),
     /// `stonewall`.
     pub stonewall: bool,
@@ -303,7 +304,7 @@ pub struct Options {
     pub exit_all_on_error: bool,
     /// `exit_what`.
     pub exit_what: ExitWhat,
-    /// `flow`: its weight among the jobs of one `flow_id`; 0 for none.
+    /// `flow`: its weight among the jobs with the same `flow_id`; 0 for none.
     pub flow: u32,
     /// `flow_id`.
     pub flow_id: u32,
@@ -311,7 +312,7 @@ pub struct Options {
     pub flow_sleep: Nanos,
     /// `steadystate`.
     pub steady: Option<Steady>,
-    /// `steadystate_duration`, in whole seconds; 0 turns `steadystate` off.
+    /// `steadystate_duration`, in whole seconds; 0 disables `steadystate`.
     pub steady_seconds: u32,
     /// `steadystate_ramp_time`.
     pub steady_ramp: Nanos,
@@ -343,7 +344,7 @@ pub struct Options {
     pub zone_skip: u64,
     /// `randseed`.
     pub seed: Option<u64>,
-    /// `randrepeat`. If false, random numbers come from the run's seed.
+    /// `randrepeat`. If false, random numbers depend on the run's seed.
     pub repeatable: bool,
     /// `prioclass`.
     pub priority_class: Option<PriorityClass>,
@@ -449,7 +450,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The smallest and the largest I/O of a direction, in bytes.
+    /// The smallest and the largest I/O size of a direction, in bytes.
     pub(super) fn block_bounds(&self, direction: usize) -> (u32, u32) {
         match &self.block_sizes[direction] {
             BlockSizes::Range(low, high) => (*low, *high),
@@ -460,7 +461,7 @@ impl Options {
         }
     }
 
-    /// Whether the job issues I/O in this direction: reads, writes or trims.
+    /// Whether the job issues I/O in this direction (0 for reads, 1 for writes, 2 for trims).
     pub(super) fn issues(&self, direction: usize) -> bool {
         match self.pattern.kind {
             Kind::Read => direction == 0,
@@ -471,7 +472,7 @@ impl Options {
         }
     }
 
-    /// The smallest and largest I/O over all directions that the job issues.
+    /// The smallest and the largest I/O size over all directions that the job issues, in bytes.
     pub(super) fn all_block_bounds(&self) -> (u32, u32) {
         let bounds = (0..DIRECTIONS).filter(|&direction| self.issues(direction)).map(|direction| self.block_bounds(direction));
         bounds.fold((u32::MAX, 0), |(low, high), (least, most)| (low.min(least), high.max(most)))
@@ -488,7 +489,7 @@ impl Options {
         self.fadvise_hint.unwrap_or(if self.pattern.random { Advice::Random } else { Advice::Sequential })
     }
 
-    /// Whether every block is visited once before one is visited again.
+    /// Whether every block is visited once before any is visited again.
     pub(super) fn random_map(&self) -> bool {
         let uniform = self.distribution.iter().all(|distribution| *distribution == Distribution::Uniform);
         let aligned = self.block_align.iter().any(Option::is_some);

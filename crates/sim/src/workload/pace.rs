@@ -1,4 +1,4 @@
-//! When a job may issue its next I/O: rate limits and think time (fio's HOWTO, "I/O rate").
+//! The time at which a job may issue its next I/O: rate limits and think time (fio's HOWTO, "I/O rate").
 
 use block::Nanos;
 use rand::{Rng, SeedableRng};
@@ -8,11 +8,11 @@ use super::options::{DIRECTIONS, Options};
 
 /// Rate limits of a job, one for each direction.
 ///
-/// A limit applies since the start: after n bytes the next I/O is due n / rate after the start, so a job that was delayed catches
-/// up, as in fio.
+/// A limit is averaged since the start: after n bytes the next I/O is due n / rate after the start, so a delayed job catches up, as
+/// in fio.
 pub(super) struct Rate {
     limits: [Option<Limit>; DIRECTIONS],
-    /// When the job started, shifted by think time.
+    /// Start of the job, shifted by excluded think time.
     epoch: Nanos,
     random: Xoshiro256PlusPlus,
 }
@@ -20,10 +20,10 @@ pub(super) struct Rate {
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     bytes_per_second: u64,
-    /// Mean time between two I/Os of a Poisson process.
+    /// Mean interval between I/Os in nanoseconds, for a Poisson process; otherwise `None`.
     mean: Option<f64>,
     issued: u64,
-    /// When the next I/O is due, since the start.
+    /// Due time of the next I/O, since the start.
     due: Nanos,
 }
 
@@ -40,18 +40,19 @@ impl Rate {
         Rate { limits: std::array::from_fn(limit), epoch, random: Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x70_15_50) }
     }
 
-    /// When the next I/O in `direction` is due; time zero if there is no limit.
+    /// Due time of the next I/O in `direction`; zero if there is no limit.
     pub(super) fn due(&self, direction: usize) -> Nanos {
         self.limits[direction].map_or(Nanos::ZERO, |limit| self.epoch + limit.due)
     }
 
-    /// The direction to issue at `now` if `drawn` was drawn: the other one if only that is due, or is due earlier.
+    /// The direction to issue at `now` if `drawn` was drawn: the other one if `drawn` is not due yet and the other one is due
+    /// earlier.
     pub(super) fn choose(&self, drawn: usize, now: Nanos) -> usize {
         let other = 1 - drawn;
         if self.due(drawn) <= now || self.due(drawn) <= self.due(other) { drawn } else { other }
     }
 
-    /// An I/O was issued.
+    /// Accounts for an issued I/O.
     pub(super) fn issued(&mut self, direction: usize, bytes: u32) {
         let Some(limit) = &mut self.limits[direction] else { return };
         limit.issued = limit.issued.saturating_add(u64::from(bytes));
@@ -61,14 +62,13 @@ impl Rate {
         };
     }
 
-    /// Excludes a span of time.
+    /// Excludes a duration, so that nothing is due for it.
     pub(super) fn ignore(&mut self, span: Nanos) {
         self.epoch += span;
     }
 }
 
-/// Minimum rates of a job, which ends with an error below them: `rate_min`, `rate_iops_min` (fio's `__check_min_rate` in
-/// backend.c).
+/// Minimum rates of a job, which fails if it is slower: `rate_min`, `rate_iops_min` (fio's `__check_min_rate` in backend.c).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Floor {
     bytes: [u64; DIRECTIONS],
@@ -76,7 +76,7 @@ pub(super) struct Floor {
     cycle: Nanos,
     /// Start of the first check interval.
     from: Nanos,
-    /// Time of each direction's last check, and its progress then.
+    /// Time and progress at the last check of each direction; `None` before it.
     last: [Option<(Nanos, Done)>; DIRECTIONS],
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Done {
     pub(super) bytes: u64,
 }
 
-/// Time after its start during which a job is not checked, as in fio.
+/// Time after the start of a job without checks, as in fio.
 const SETTLING: Nanos = Nanos::from_millis(2000);
 
 impl Floor {
@@ -99,7 +99,7 @@ impl Floor {
         bytes.iter().chain(&ios).any(|least| *least > 0).then_some(floor)
     }
 
-    /// Whether one direction was too slow since its last check, at least a cycle ago.
+    /// Whether any direction was too slow since its last check. Each is checked once per `rate_cycle`.
     pub(super) fn is_missed(&mut self, now: Nanos, done: &[Done; DIRECTIONS]) -> bool {
         if now < self.from {
             return false;
@@ -121,24 +121,25 @@ impl Floor {
     }
 }
 
-/// Think time of a job: fio's `handle_thinktime` in backend.c, which looks after each I/O that is issued, and after what is reaped then.
+/// Think time of a job: fio's `handle_thinktime` in backend.c, which checks after each issued I/O and the reaping of completions
+/// that follows it.
 ///
-/// A stall is due [`thinktime_blocks`](super::Options::think_blocks) I/Os after the last one began. Those in flight are waited for
-/// before it, and count for the next one: with `thinktime_blocks_type=complete`, the default, and a depth, a stall so often
-/// follows the next I/O at once.
+/// A stall is due [`thinktime_blocks`](super::Options::think_blocks) I/Os after the start of the last one. I/Os in flight are
+/// waited for before it, and count towards the next one: with `thinktime_blocks_type=complete`, the default, and a queue depth
+/// above 1, the next stall therefore often follows the next I/O immediately.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Think {
-    /// How long; zero for none. `thinktime_spin` is the part of it that the processor is busy.
+    /// Duration of a stall; zero for none. `thinktime_spin` is the part of it in which the processor is busy.
     pub(super) span: Nanos,
     blocks: Option<u32>,
     every: Option<Nanos>,
     /// Whether I/Os count when issued rather than when completed.
     at_issue: bool,
-    /// All I/Os so far, and how many there were when the last stall was due.
+    /// Number of I/Os so far, and at the time when the last stall was due.
     counted: u64,
     counted_then: u64,
     since: Nanos,
-    /// An I/O was issued since the last look.
+    /// Whether an I/O was issued since the last check.
     issued: bool,
 }
 
@@ -157,18 +158,18 @@ impl Think {
         }
     }
 
-    /// An I/O is issued.
+    /// Accounts for an issued I/O.
     pub(super) fn issued(&mut self) {
         self.issued = true;
         self.counted += u64::from(self.at_issue);
     }
 
-    /// I/Os are completed.
+    /// Accounts for completed I/Os.
     pub(super) fn completed(&mut self, ios: u32) {
         self.counted += if self.at_issue { 0 } else { u64::from(ios) };
     }
 
-    /// Whether a stall begins now. True only once, and only after an I/O was issued.
+    /// Whether a stall begins now. Returns true only once, and only after an I/O was issued.
     pub(super) fn begins(&mut self, now: Nanos) -> bool {
         if !std::mem::take(&mut self.issued) || self.span == Nanos::ZERO {
             return false;
@@ -181,7 +182,7 @@ impl Think {
         begins
     }
 
-    /// The stall has ended at `now`.
+    /// Ends the stall at `now`.
     pub(super) fn done(&mut self, now: Nanos) {
         self.since = now;
     }

@@ -1,4 +1,4 @@
-//! Places jobs' files on a device: which file each job uses, which part of it, and how much I/O it does there.
+//! Places the files of jobs on a device: determines the files of each job, its part of each, and its number of bytes.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,16 +16,16 @@ use super::options::{Amount, Engine, Kind as Pattern, Options};
 use super::requests::Requests;
 use crate::host::{Action, File, FileId, Files};
 
-/// Limit on files of all jobs together; one that two jobs share counts twice.
+/// Limit on the files of all jobs together; a file that two jobs share counts twice.
 const MAX_FILES: usize = 1 << 18;
 
-/// Devices are treated as at most 8 EiB, so that byte counts fit.
+/// Larger devices are treated as having 8 EiB, so that byte counts fit into 64 bits.
 const MAX_SECTORS: u64 = 1 << 54;
 
-/// Limit on blocks of all random maps together, a bit each.
+/// Limit on the blocks of all random maps together, which take a bit each.
 const MAX_MAPPED: u64 = 1 << 33;
 
-/// A job's share of one file.
+/// A job's part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) file: FileId,
@@ -35,15 +35,15 @@ pub(super) struct Target {
     pub(super) bytes: u64,
 }
 
-/// One job's I/O plan.
+/// A job's I/O plan.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) targets: Vec<Target>,
-    /// Total bytes the job transfers, unless only time ends it.
+    /// Total number of bytes to transfer, unless only time ends the job.
     pub(super) limit: u64,
-    /// Seed of all its random numbers.
+    /// Seed of its random numbers.
     pub(super) seed: u64,
-    /// Extra start delay after its phase, in addition to `startdelay`.
+    /// Start delay after the beginning of its phase, in addition to `startdelay`.
     pub(super) late: Nanos,
 }
 
@@ -61,12 +61,12 @@ impl PlacedWorkload {
         &self.jobs
     }
 
-    /// All files: a job's [`Action`]s refer to them by index.
+    /// All files; [`Action`]s refer to them by index.
     pub fn files(&self) -> Arc<Files> {
         self.files.clone()
     }
 
-    /// Staggers the starts of the processes of a phase, as on a real machine: the distance of each to the one before is drawn from
+    /// Staggers the starts of the processes of a phase, as on a real machine: the interval between consecutive starts is drawn from
     /// `distance` by `seed`.
     #[must_use]
     pub fn with_staggered_starts(mut self, distance: RangeInclusive<Nanos>, seed: u64) -> PlacedWorkload {
@@ -91,10 +91,10 @@ impl PlacedWorkload {
     }
 
     /// A job's actions in order of issue, ignoring time: they end as in fio by `size`, `io_size`, `number_ios` or `loops`, and
-    /// never if only time ends the job. Separate rate limits of reads and writes, which affect their order, are ignored, too.
+    /// never if only time ends the job. Separate rate limits of reads and writes, which affect their order, are ignored as well.
     ///
     /// # Panics
-    /// If there is no such job.
+    /// There is no such job.
     pub fn requests(&self, job: usize) -> impl Iterator<Item = Action> {
         self.stream(job)
     }
@@ -104,7 +104,7 @@ impl PlacedWorkload {
         Requests::new(job.options(), plan, job.depth(plan.targets.len()))
     }
 
-    /// The ranges a job drops from the page cache when it opens its files.
+    /// The ranges that a job drops from the page cache when it starts.
     pub(super) fn to_invalidate(&self, job: usize) -> &[Target] {
         if self.jobs[job].options().invalidate { &self.plans[job].targets } else { &[] }
     }
@@ -120,22 +120,22 @@ struct RequestedFile {
     directory: String,
     bytes: u64,
     kind: Kind,
-    /// Whether all jobs so far find it empty.
+    /// Whether it holds no data on the device when it is created, for all jobs so far.
     is_new: bool,
 }
 
 /// The kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    /// A regular file, with a place on the device.
+    /// A regular file, placed on the device.
     Regular,
-    /// The device.
+    /// The whole device.
     Device,
-    /// No device: the null engine moves no data, and /dev/null and its like are not disks. I/O completes at once.
+    /// No storage: all files of the null engine, and devices such as /dev/null. I/O completes immediately.
     Nothing,
 }
 
-/// Linux's devices without data.
+/// Linux's devices without storage.
 const NULL_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 impl Kind {
@@ -154,13 +154,13 @@ struct Register {
     by_name: BTreeMap<(String, Kind), FileId>,
     /// Number of uses of files by jobs.
     uses: usize,
-    /// Capacity of the device in bytes, and the bytes free for files.
+    /// Capacity of the device, and the space free for files, in bytes.
     capacity: u64,
     free: u64,
 }
 
 impl Register {
-    /// Registers a file and returns its number.
+    /// Registers a use of a file. Returns the file's index.
     fn add(&mut self, name: String, directory: String, bytes: u64, kind: Kind, is_new: bool) -> Result<FileId, String> {
         self.uses += 1;
         if self.uses > MAX_FILES {
@@ -177,7 +177,7 @@ impl Register {
         Ok(id)
     }
 
-    /// The size of a file that an earlier job uses; `None` if there is none.
+    /// The size of a file that an earlier job uses; `None` if none does.
     fn size(&self, name: &str, kind: Kind) -> Option<u64> {
         self.by_name.get(&(name.to_owned(), kind)).map(|&id| self.requested[id as usize].bytes)
     }
@@ -189,7 +189,7 @@ impl Register {
     }
 }
 
-/// Lays out all files of `workload` on a device of `capacity_sectors` sectors.
+/// Places all files of `workload` on a device of `capacity_sectors` sectors.
 pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Result<PlacedWorkload, WorkloadError> {
     let capacity_sectors = capacity_sectors.min(MAX_SECTORS);
     let capacity = capacity_sectors * 512;
@@ -214,7 +214,7 @@ pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Re
     Ok(PlacedWorkload { jobs: workload.jobs.clone(), plans, files: Arc::new(files) })
 }
 
-/// Allocates every file's extents.
+/// Allocates the extents of all files.
 fn lay_out(requested: Vec<RequestedFile>, workload: &Workload, capacity: u64, seed: u64) -> Result<Files, WorkloadError> {
     let fault = |message| WorkloadError { source_name: workload.source.to_string(), line: None, message };
     let mut real = requested.iter().filter(|file| file.kind != Kind::Nothing);
@@ -236,7 +236,7 @@ fn lay_out(requested: Vec<RequestedFile>, workload: &Workload, capacity: u64, se
     let too_large = |free: u64| {
         fault(format!("the files need {needed} bytes, but the device has {free} free for files; lower size or filesize"))
     };
-    // Checked before the layout, so that a far too large workload fails cheaply.
+    // Checked before the allocation, so that a far too large workload fails quickly.
     if needed / 512 > capacity {
         return Err(too_large(capacity * 512));
     }
@@ -274,7 +274,7 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
                 part_of_file(job, if low == high { bytes } else { (bytes - bytes % least).max(low) })?
             }
             (_, None) => match (options.size, register.size(&name, kind)) {
-                // Without a size, that of an earlier job applies.
+                // Without `size`, that of an earlier job applies.
                 (None, Some(bytes)) => part_of_file(job, bytes)?,
                 _ => part_by_size(job, number as u64)?,
             },
@@ -286,19 +286,19 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
     }
     let all = targets.iter().fold(0u64, |sum, target| sum.saturating_add(target.bytes));
     let size = amount(options.size, all).filter(|_| !options.fill_device).unwrap_or(all);
-    // With time_based, fio still counts io_size; only the clock stops the job.
+    // With `time_based`, fio still counts towards this limit, but only time ends the job.
     let limit = amount(options.io_size, size).filter(|limit| *limit > 0).unwrap_or(size).saturating_mul(u64::from(options.loops));
     Ok(Plan { targets, limit, seed, late: Nanos::ZERO })
 }
 
-/// Whether fio creates the files of such a job without filling them (`extend_file` in filesetup.c, fio 3.33): jobs that only write,
-/// without `overwrite`. They then consist of holes or of space allocated by `fallocate`; neither is read from the device. Irrelevant for
-/// direct I/O, which reads no pages.
+/// Whether fio creates the files of a job without filling them (`extend_file` in filesetup.c, fio 3.33): it does for jobs that only
+/// write, without `overwrite`. The files then consist of holes or of space allocated by `fallocate`, neither of which is read from
+/// the device. Irrelevant for direct I/O, which reads no pages.
 fn is_new(options: &Options) -> bool {
     options.pattern.kind == Pattern::Write && !options.overwrite && !options.direct
 }
 
-/// A job's seed: differs between jobs. `randseed` changes all of them, and so does the run's seed without `randrepeat`.
+/// A job's seed, different for each job. It depends on `randseed` and, with `randrepeat=0`, on the run's seed.
 fn seed(job: &Job, run_seed: u64) -> u64 {
     let options = job.options();
     // fio's default seed.
@@ -308,7 +308,7 @@ fn seed(job: &Job, run_seed: u64) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-/// A file's name and directory.
+/// A file's path and directory.
 fn name(job: &Job, index: usize) -> (String, String) {
     let options = job.options();
     let directories = &options.directories;
@@ -329,7 +329,7 @@ fn name(job: &Job, index: usize) -> (String, String) {
     (path, directory)
 }
 
-/// The bytes of `amount`, if given; percentages are of `whole`.
+/// Converts `amount`, if given, to bytes; percentages are of `whole`.
 fn amount(amount: Option<Amount>, whole: u64) -> Option<u64> {
     amount.map(|amount| match amount {
         Amount::Bytes(bytes) => bytes,
@@ -337,7 +337,7 @@ fn amount(amount: Option<Amount>, whole: u64) -> Option<u64> {
     })
 }
 
-/// The offset of a job's part of a file; percentages are of `whole` bytes.
+/// The offset of a job's part of a file, in bytes; percentages are of `whole`.
 fn start(job: &Job, whole: u64) -> Result<u64, String> {
     let options = job.options();
     let to = if options.offset_align > 0 { options.offset_align } else { u64::from(options.all_block_bounds().0) };
@@ -351,11 +351,11 @@ fn start(job: &Job, whole: u64) -> Result<u64, String> {
     sum.ok_or_else(|| "offset: with offset_increment it is beyond 2^64 bytes".to_owned())
 }
 
-/// For a device: its size, and offset and length of the job's part, in bytes.
+/// The size of a device, and offset and length of the job's part, in bytes.
 fn part_of_device(job: &Job, capacity: u64) -> Result<(u64, u64, u64), String> {
     let start = start(job, capacity)?;
     let bytes = amount(job.options().size, capacity).unwrap_or_else(|| capacity.saturating_sub(start));
-    // A percentage is of the whole device, but no more than what the offset leaves.
+    // A percentage is of the whole device, but limited to the part after the offset.
     let bytes =
         if matches!(job.options().size, Some(Amount::Percent(_))) { bytes.min(capacity.saturating_sub(start)) } else { bytes };
     match start.checked_add(bytes) {
@@ -366,7 +366,7 @@ fn part_of_device(job: &Job, capacity: u64) -> Result<(u64, u64, u64), String> {
     }
 }
 
-/// Like [`part_of_device`], for a file whose size is given.
+/// Like [`part_of_device`], for a file whose size is known.
 fn part_of_file(job: &Job, whole: u64) -> Result<(u64, u64, u64), String> {
     let start = start(job, whole)?;
     match whole.checked_sub(start).filter(|bytes| *bytes > 0) {
@@ -377,7 +377,7 @@ fn part_of_file(job: &Job, whole: u64) -> Result<(u64, u64, u64), String> {
     }
 }
 
-/// Like [`part_of_device`], for one of `files` files that share `size`.
+/// Like [`part_of_device`], for one of `files` files among which `size` is divided.
 fn part_by_size(job: &Job, files: u64) -> Result<(u64, u64, u64), String> {
     let bytes = match job.options().size {
         Some(Amount::Bytes(bytes)) => bytes / files,

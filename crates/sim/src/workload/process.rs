@@ -1,4 +1,4 @@
-//! One job as a process: it keeps a number of I/Os in flight, waits, thinks, and ends.
+//! A job as a process: it keeps a number of I/Os in flight, waits, thinks, and ends.
 //!
 //! ```text
 //!         +---------------------------- Going <---------------------------------+
@@ -8,7 +8,7 @@
 //!     completions              then sleep                                       |
 //!         +----------------------+-----------------------------+----------------+
 //! ```
-//! Issuing takes a process no time: the host models the cost of system calls.
+//! Issuing takes no time here: the host models the cost of system calls.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ use super::requests::{READ, Requests, TRIM, WRITE};
 use crate::host::Action;
 use crate::run::Finished;
 
-/// The minimum duration of a call, so that time advances even if a server answers at once.
+/// Minimum duration of a call, so that time advances even if a server answers immediately.
 const MIN_CALL_TIME: Nanos = Nanos::from_micros(1);
 
 /// A process's next step.
@@ -34,39 +34,39 @@ pub(super) enum Next {
     At(Nanos),
     /// It waits for a completion.
     Blocked,
-    /// Its share of a flow is used up: it waits for others, at most until this time.
+    /// Its share of a flow is used up: it waits for other jobs, at most until this time.
     Stalled(Option<Nanos>),
-    /// It is done since this time.
+    /// It ended at this time.
     Done(Nanos),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Nothing,
-    /// Until the depth has dropped to the low mark.
+    /// Until the depth is at most the low mark.
     Reaping,
-    /// Until nothing is in flight.
+    /// Until no I/O is in flight.
     Quieting,
-    /// Until nothing is in flight, and then for the think time.
+    /// Until no I/O is in flight, and then for the think time.
     Thinking,
 }
 
-/// Why a job ended.
+/// The reason for which a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its work was done, or its time was over.
+    /// Its work was complete, or its time was over.
     Done,
-    /// Another job was done, and `exitall` or `exitall_on_error` ended this one.
+    /// Another job ended, and `exitall` or `exitall_on_error` ended this one.
     Exit,
     /// Its throughput was steady: `steadystate`.
     Steady,
-    /// It was slower than `rate_min` or `rate_iops_min`. fio calls that an error.
+    /// It was slower than `rate_min` or `rate_iops_min`, which is an error in fio.
     TooSlow,
 }
 
 /// A job that has started.
 pub(super) struct Process {
-    /// Its number.
+    /// Its index among the jobs.
     index: usize,
     requests: Requests,
     rate: Rate,
@@ -82,7 +82,7 @@ pub(super) struct Process {
     measured_from: Nanos,
     ends: Option<Nanos>,
     ending: Ending,
-    /// Its time is over: only syncs are left.
+    /// Whether its time is over and only syncs remain.
     stopped: bool,
     offload: bool,
     flow_sleep: Nanos,
@@ -92,14 +92,14 @@ pub(super) struct Process {
     not_before: Nanos,
     wait: Wait,
     prepared: Option<Action>,
-    /// Prepared I/Os that wait for their batch, and how many of them may be issued.
+    /// Prepared I/Os that wait until their batch is complete, and the number of them that may be issued.
     held: VecDeque<Action>,
     going: usize,
-    /// I/Os in flight or completed but not yet reaped.
+    /// I/Os in flight or completed but not reaped; those in flight; those completed but not reaped.
     depth: u32,
     in_flight: u32,
     unseen: u32,
-    /// Syncs among them, which do not count for think time.
+    /// Syncs among `depth`, which do not count towards the think time.
     syncs: u32,
 }
 
@@ -109,10 +109,10 @@ impl Process {
         let options = job.options();
         let depth = job.depth(plan.targets.len());
         let or_depth = |value: u32| if value == 0 { depth } else { value.min(depth) };
-        // Of I/Os that other threads submit, each goes out at once, and each completion lets one more follow.
+        // I/Os that other threads submit are issued one by one, and each completion allows another one.
         let (batch, low, reap_least) = match options.offload {
             true => (1, depth, 1),
-            // The depth could never drop below a mark of zero.
+            // A mark of zero stands for the full depth.
             false => (or_depth(options.batch_submit), or_depth(options.depth_low), options.batch_complete_min.clamp(1, depth)),
         };
         let measured_from = now + options.ramp;
@@ -150,12 +150,12 @@ impl Process {
         }
     }
 
-    /// Whether completions at `now` are measured: the ramp is over.
+    /// Whether completions at `now` are measured, that is the ramp is over.
     pub(super) fn is_measured(&self, now: Nanos) -> bool {
         now >= self.measured_from
     }
 
-    /// A call of this process is done.
+    /// Handles the completion of a call.
     pub(super) fn completed(&mut self, finished: &Finished) {
         self.in_flight -= 1;
         self.unseen += 1;
@@ -169,7 +169,7 @@ impl Process {
         }
     }
 
-    /// The bytes, or I/Os, that are done.
+    /// Number of completed bytes if `bytes`, otherwise of completed I/Os.
     pub(super) fn done(&self, bytes: bool) -> u64 {
         self.done.iter().map(|done| if bytes { done.bytes } else { done.ios }).sum()
     }
@@ -179,12 +179,12 @@ impl Process {
         self.priorities.of(action)
     }
 
-    /// Why it ended, if it has.
+    /// The reason for its end; [`Ending::Done`] while it is running.
     pub(super) fn ending(&self) -> Ending {
         self.ending
     }
 
-    /// Ends it at `now`, as its runtime would.
+    /// Ends it at `now`, in the way that `runtime` does.
     pub(super) fn end(&mut self, now: Nanos, ending: Ending) {
         if self.ending == Ending::Done {
             self.ending = ending;
@@ -192,7 +192,7 @@ impl Process {
         }
     }
 
-    /// Ends it at once if it is too slow, as an error would: files are not synced.
+    /// Ends it immediately if it is too slow. As after an error, files are not synced.
     fn fail_if_too_slow(&mut self, now: Nanos) {
         if self.ending == Ending::Done && self.floor.as_mut().is_some_and(|floor| floor.is_missed(now, &self.done)) {
             self.ending = Ending::TooSlow;
@@ -202,7 +202,7 @@ impl Process {
         }
     }
 
-    /// Its next step if nothing else happens.
+    /// Its next step, unless a completion precedes it.
     pub(super) fn next(&mut self, now: Nanos, flows: &mut Flows) -> Next {
         let real = now;
         self.fail_if_too_slow(now);
@@ -236,7 +236,7 @@ impl Process {
                 self.prepared = None;
                 self.requests.stop();
                 self.stopped = true;
-                // The job's end cuts sleep short; I/Os still in flight are waited for.
+                // The job's end shortens a sleep; I/Os in flight are waited for.
                 now = end.max(real);
                 self.not_before = now;
             } else if self.think.begins(now) {
@@ -244,7 +244,7 @@ impl Process {
                 continue;
             }
             if self.prepared.is_none() && !self.stopped && !flows.admits(self.index) {
-                // I/Os held back for a batch are issued, and with `flow_sleep` it waits for all I/Os in flight.
+                // I/Os held for a batch are issued, and with `flow_sleep` all I/Os in flight are waited for.
                 if !self.held.is_empty() || self.flow_sleep > Nanos::ZERO && self.in_flight > 0 {
                     self.quiet(Wait::Quieting);
                     continue;
@@ -281,7 +281,7 @@ impl Process {
         }
     }
 
-    /// Continues at `now`, as [`next`](Process::next) returned. `None` if the I/O waits for its batch or for its time.
+    /// Continues at `now`, the time returned by [`next`](Process::next). `None` if the I/O waits for its batch or for its time.
     pub(super) fn go(&mut self, now: Nanos) -> Option<Action> {
         if self.going == 0 {
             if let Some(Action::Access { op, .. }) = self.prepared
@@ -337,7 +337,7 @@ impl Process {
         self.wait = wait;
     }
 
-    /// Reaps completions until the depth is down to the low mark. False if it has to wait for more of them.
+    /// Reaps completions until the depth is at most the low mark. Returns false if more completions are needed.
     fn reap(&mut self) -> bool {
         loop {
             let least = self.reap_least.min(self.in_flight + self.unseen);

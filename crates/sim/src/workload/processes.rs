@@ -1,4 +1,4 @@
-//! Runs all jobs of a workload as processes: start order and turns.
+//! Runs the jobs of a workload as processes: their start order, and which of them continues next.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,33 +16,33 @@ use super::steady::Observed;
 use crate::host::{Action, Call};
 use crate::run::{Finished, Measure, Pilot, RunError, Server, Source, Watch};
 
-/// When a job ran.
+/// The time in which a job ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// When it could issue its first I/O.
+    /// Start: the time of its first possible I/O.
     pub started: Nanos,
-    /// When measuring begins: `ramp_time` later.
+    /// Start of measurement: `ramp_time` after the start.
     pub measured_from: Nanos,
-    /// When its last I/O completed.
+    /// End: the completion of its last I/O.
     pub ended: Nanos,
-    /// Why it ended.
+    /// The reason for its end.
     pub ending: Ending,
 }
 
 /// The result of a run of a workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadRun {
-    /// Response times and curves, without jobs' ramp times.
+    /// Response times and curves, excluding ramp times.
     pub measure: Measure,
-    /// When each job ran, in the order of [`PlacedWorkload::jobs`]; `None` if it did not run.
+    /// Time in which each job ran, in the order of [`PlacedWorkload::jobs`]; `None` if it did not run.
     pub spans: Vec<Option<Span>>,
 }
 
-/// Runs all jobs of `placed` against `server`, or `only` some of them, by their numbers, alone and from the beginning, for their service
-/// without the others. `pilot`, if given, steers the server, if that can be steered.
+/// Runs the jobs of `placed` against `server`: all of them, or `only` those with these indices, from the beginning and without the
+/// others. `pilot`, if given, controls the server, if that is supported.
 ///
 /// # Errors
-/// If it is interrupted through `watch`.
+/// It is interrupted through `watch`.
 pub fn run(
     placed: &PlacedWorkload,
     server: &mut impl Server<Work = Call>,
@@ -58,7 +58,7 @@ pub fn run(
     Ok(WorkloadRun { measure, spans })
 }
 
-/// Excludes the ramps. A request issued during the ramp and done after it counts, but the ramp's time does not.
+/// Excludes the ramps. A request issued during the ramp and completed after it counts, but the ramp's time does not.
 fn leave_out_ramps(placed: &PlacedWorkload, spans: &[Option<Span>], measure: &mut Measure) {
     for (job, span) in placed.jobs().iter().zip(spans) {
         if let Some(span) = span {
@@ -71,7 +71,7 @@ fn leave_out_ramps(placed: &PlacedWorkload, spans: &[Option<Span>], measure: &mu
 }
 
 enum State {
-    /// It will not run.
+    /// It does not run.
     Left,
     Waiting,
     Running(Box<Process>, Nanos, Nanos),
@@ -91,25 +91,25 @@ struct Processes<'a> {
     placed: &'a PlacedWorkload,
     /// State of each job.
     states: Vec<State>,
-    /// Processes that continue at a known time: time, sequence number, process. Entries whose time has changed are stale: `turns`
-    /// has the valid sequence number.
+    /// Processes that continue at a known time: time, sequence number, index. An entry is stale unless `turns` has its sequence
+    /// number.
     ready: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     order: u64,
-    /// The sequence number of each job's valid entry in `ready`, if it has one.
+    /// Sequence number of each job's valid entry in `ready`; `None` if it has none.
     turns: Vec<Option<u64>>,
-    /// Each job's files still to be dropped from the page cache before it begins.
+    /// For each job: files still to be dropped from the page cache before its first I/O.
     to_invalidate: Vec<&'a [Target]>,
     calls: u64,
     flows: Flows,
-    /// Jobs whose share of a flow is used up, in order of waiting, and whether each is among them.
+    /// Jobs whose share of a flow is used up, in order of waiting, and for each job whether it is among them.
     stalled: VecDeque<usize>,
     is_stalled: Vec<bool>,
-    /// Jobs that are done and may end others.
+    /// Jobs that have ended and may end others.
     exits: Vec<usize>,
     /// Whether a waiting job may have become ready since the last check.
     may_start: bool,
     observed: Vec<Observed>,
-    /// `exitall` of one job is one of all, as in fio.
+    /// Whether any job has `exitall`; it then applies to all, as in fio.
     exit_all: bool,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Processes<'a> {
         processes
     }
 
-    /// Starts the jobs that no longer have to wait at `now`. A job may be done at once if its files are empty.
+    /// Starts the jobs whose conditions are met at `now`. A job without I/O ends immediately.
     fn start_ready_jobs(&mut self, now: Nanos) {
         while std::mem::take(&mut self.may_start)
             && let Some((index, at)) = self.next_start()
@@ -149,7 +149,7 @@ impl<'a> Processes<'a> {
             let process = Process::start(job, plan, self.placed.stream(index), at);
             self.states[index] = State::Running(Box::new(process), at, at + job.options().ramp);
             self.observed.iter_mut().for_each(|observed| observed.begin(index, at));
-            // Its first I/O counts in its flow when it is issued, not before.
+            // Its first I/O must count in its flow when it is issued, not earlier.
             if at > now && job.options().flow > 0 {
                 self.wake_at(index, at)
             } else {
@@ -159,7 +159,7 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// The first job that may start, and when.
+    /// The first job that may start, and the time from which it may; `None` if there is none.
     fn next_start(&self) -> Option<(usize, Nanos)> {
         let jobs = self.placed.jobs();
         let done = |index: usize| match &self.states[index] {
@@ -170,7 +170,7 @@ impl<'a> Processes<'a> {
         for index in (0..jobs.len()).filter(|&index| matches!(self.states[index], State::Waiting)) {
             let job = &jobs[index];
             let earlier = (0..index).take_while(|&other| jobs[other].phase() < job.phase());
-            // Phases are in order: if this one has not begun, no later one has.
+            // Phases are in order: if this one cannot begin, no later one can.
             let begun = earlier.map(done).try_fold(Nanos::ZERO, |latest, ended| Some(latest.max(ended?)))?;
             let named = (0..index).filter(|&other| Some(jobs[other].section_number()) == job.waits_for());
             if let Some(from) = named.map(done).try_fold(begun, |latest, ended| Some(latest.max(ended?))) {
@@ -180,13 +180,13 @@ impl<'a> Processes<'a> {
         None
     }
 
-    /// Determines a running process's next step, and its consequences for others.
+    /// Determines the next step of a running process, and applies its consequences for others.
     fn advance_process(&mut self, index: usize, now: Nanos) {
         self.step(index, now);
         self.settle(now);
     }
 
-    /// Applies the consequences of processes' steps for others.
+    /// Applies the consequences of steps for other processes.
     fn settle(&mut self, now: Nanos) {
         loop {
             if let Some(done) = self.exits.pop() {
@@ -203,7 +203,7 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Determines a running process's next step.
+    /// Determines the next step of a running process.
     fn step(&mut self, index: usize, now: Nanos) {
         let State::Running(process, started, measured_from) = &mut self.states[index] else { return };
         self.turns[index] = None;
@@ -220,7 +220,7 @@ impl<'a> Processes<'a> {
             }
             Next::Done(ended) => {
                 let options = self.placed.jobs()[index].options();
-                // It still sleeps, and others may wait for its end.
+                // It sleeps until its end, on which others may depend.
                 if ended > now && (options.flow > 0 || self.exit_all) {
                     return self.wake_at(index, ended);
                 }
@@ -242,7 +242,7 @@ impl<'a> Processes<'a> {
         self.ready.push(Reverse((at, self.order, index)));
     }
 
-    /// A job that is done ends others, as its `exit_what` says.
+    /// Ends other jobs when one has ended, as its `exit_what` requires.
     fn exit(&mut self, done: usize, now: Nanos) {
         let jobs = self.placed.jobs();
         let what = jobs[done].options().exit_what;
@@ -258,12 +258,12 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// Whether a job has started by `now`.
+    /// Whether a job has started by `now`, and not ended.
     fn runs(&self, index: usize, now: Nanos) -> bool {
         matches!(self.states[index], State::Running(_, started, _) if started <= now)
     }
 
-    /// Ends a job, or keeps it from starting.
+    /// Ends a job, or prevents its start.
     fn end(&mut self, index: usize, now: Nanos, ending: Ending) {
         if self.runs(index, now) {
             if let State::Running(process, ..) = &mut self.states[index] {
@@ -298,7 +298,7 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// The next process to continue, and when.
+    /// The next process to continue, and when; `None` if all wait.
     fn next_turn(&mut self) -> Option<(Nanos, usize)> {
         while let Some(&Reverse((at, order, index))) = self.ready.peek() {
             if self.turns[index] == Some(order) {
@@ -314,7 +314,7 @@ impl<'a> Processes<'a> {
     }
 }
 
-/// Draws one from a range.
+/// Draws a delay from a range.
 fn start_delay((least, most): (Nanos, Nanos), seed: u64) -> Nanos {
     Nanos(Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xde_1a_f5).random_range(least.0..=most.0))
 }
@@ -379,7 +379,7 @@ impl Source for &mut Processes<'_> {
     }
 }
 
-/// Advice to the kernel, which has no completion.
+/// A call that gives advice to the kernel; it has no completion.
 fn advice(job: &Job, now: Nanos, action: Action) -> Call {
     let (stream, priority, advice) = (job.stream(), job.priority(), job.options().advice());
     Call { arrival: now, stream, priority, token: u64::MAX, advice, action }

@@ -1,7 +1,7 @@
-//! Random mixes of disk access, as IOPerf draws them.
+//! Random mixes of disk access, drawn as in IOPerf.
 //!
-//! Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems", describe an access pattern by
-//! four parameters (section 4) with the ranges of table 1, train on random patterns and test on a thousand others (section 6).
+//! Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems", describe an access pattern by four
+//! parameters (section 4) within the ranges of table 1, train on random patterns and test on a thousand others (section 6).
 //!
 //! ```text
 //!  processes      3 bits   1 to 8        numjobs
@@ -9,7 +9,7 @@
 //!  % at random    7 bits   0 to 100      percentage_random
 //!  request size  11 bits   0 to 2047     bs, in KiB
 //! ```
-//! The table gives no unit for the size. We use KiB: tiobench and IOzone, which the paper runs, could not issue most sizes in
+//! The table gives no unit for the size. We use KiB: tiobench and IOzone, which the paper uses, could not issue most sizes in
 //! sectors or bytes. Size 0 is not drawn.
 
 use std::fmt::{self, Write as _};
@@ -27,11 +27,11 @@ const MAX_PROCESSES: u32 = 8;
 /// One random mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Processes that issue requests at the same time: 1 to 8.
+    /// Number of processes that issue requests concurrently: 1 to 8.
     pub processes: u32,
     /// Share of reads among the requests, in percent.
     pub read_percent: u32,
-    /// Share of requests that do not follow the process's last one, in percent.
+    /// Share of requests that are not sequential within the process, in percent.
     pub random_percent: u32,
     /// Size of a request in KiB: 1 to 2,047.
     pub request_kib: u32,
@@ -45,7 +45,7 @@ impl fmt::Display for Mix {
     }
 }
 
-/// The infinite sequence of a seed's mixes: every parameter is drawn uniformly from its range, independently of the others.
+/// The infinite sequence of mixes for a seed: every parameter is drawn uniformly from its range, independently of the others.
 pub fn mixes(seed: u64) -> impl Iterator<Item = Mix> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     std::iter::repeat_with(move || Mix {
@@ -56,8 +56,8 @@ pub fn mixes(seed: u64) -> impl Iterator<Item = Mix> {
     })
 }
 
-/// The first `count` mixes of a seed as an fio job file, one after another, `seconds` each. The paper runs a mix for 30 s in
-/// training and 300 s in tests. At most [`MAX_MIXES`] mixes are written.
+/// The first `count` mixes of a seed, at most [`MAX_MIXES`], as an fio job file that runs them one after another for `seconds`
+/// each. The paper runs a mix for 30 s in training and 300 s in tests.
 pub fn job_file(seed: u64, count: u32, seconds: u32) -> String {
     let drawn: Vec<Mix> = mixes(seed).take(count.min(MAX_MIXES) as usize).collect();
     let summary = match drawn.as_slice() {

@@ -5,7 +5,7 @@
 //! level 0:  1101…   (64 blocks)     1111… 1111…  a bit for each block: visited
 //! ```
 
-/// A set of blocks that finds the next block not in it in a few steps, however full it is.
+/// A set of blocks that finds the next block outside it in a few steps, however full it is.
 #[derive(Clone, Debug)]
 pub(super) struct RandomMap {
     levels: Vec<Vec<u64>>,
@@ -28,7 +28,7 @@ impl RandomMap {
         map
     }
 
-    /// Forgets all visits.
+    /// Removes all blocks from the set.
     pub(super) fn clear(&mut self) {
         let mut bits = self.blocks;
         for level in &mut self.levels {
@@ -47,7 +47,7 @@ impl RandomMap {
         block >= self.blocks || self.levels[0][(block / 64) as usize] >> (block % 64) & 1 == 1
     }
 
-    /// Visits `block`, which must be within the map.
+    /// Adds `block`, which must be within the map.
     pub(super) fn insert(&mut self, block: u64) {
         let mut index = block;
         for level in &mut self.levels {
@@ -60,7 +60,7 @@ impl RandomMap {
         }
     }
 
-    /// Visits up to `count` blocks from `first`, stopping at one already visited. Returns their number.
+    /// Adds up to `count` blocks from `first` on, until one is already visited. Returns their number.
     pub(super) fn insert_run(&mut self, first: u64, count: u64) -> u64 {
         for done in 0..count {
             if self.contains(first + done) {
@@ -71,7 +71,7 @@ impl RandomMap {
         count
     }
 
-    /// The next unvisited block from `from`, wrapping around the end.
+    /// The next unvisited block from `from` on, wrapping at the end; `None` if all are visited.
     pub(super) fn next_free(&self, from: u64) -> Option<u64> {
         self.free_from(from).or_else(|| self.free_from(0))
     }
@@ -84,7 +84,7 @@ impl RandomMap {
             if free != 0 {
                 return Some(self.descend(height, at as u64 * 64 + u64::from(free.trailing_zeros())));
             }
-            // Beyond this word, in the words above.
+            // Continue after this word, one level up.
             index = index / 64 + 1;
         }
         None

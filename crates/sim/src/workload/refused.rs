@@ -1,10 +1,10 @@
-//! Options and engines of fio that are not supported, each with the reason.
+//! Options and engines of fio that are not supported, with the reasons.
 
 use super::composite::choice;
 use super::options::Engine;
 use super::value::Fault;
 
-/// Options of fio that would change the simulation, and alternatives.
+/// Options of fio that would change the simulation, with the reason or the nearest supported alternative.
 pub(super) const REFUSED: &[(&str, &str)] = &[
     ("read_iolog", "replay the log itself as a trace"),
     ("merge_blktrace_file", "replay the trace itself"),
@@ -56,7 +56,7 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
 
 const ZONED: &str = "zoned block devices are not simulated";
 
-/// The checksums of `verify`, and whether each is one; all cause the same reads.
+/// The values of `verify`, and whether each enables it; all checksums cause the same reads.
 pub(super) const CHECKSUMS: &[(&str, bool)] = &[
     ("0", false),
     ("md5", true),
@@ -99,7 +99,7 @@ const METADATA: &str = "it only changes or reads the file system's metadata, whi
 const MEMORY: &str = "it uses memory, not a block device";
 const NO_BLOCK: &str = "it does no I/O to a block device";
 
-/// Engines of fio that are not simulated, by their names' beginnings.
+/// Engines of fio that are not simulated, by prefixes of their names; the longest match applies.
 const OTHER_ENGINES: &[(&str, &str)] = &[
     ("sg", PAST_THE_SCHEDULER),
     ("io_uring_cmd", PAST_THE_SCHEDULER),
@@ -142,7 +142,7 @@ const OTHER_ENGINES: &[(&str, &str)] = &[
     ("external", "the code of other engines cannot be run"),
 ];
 
-/// `zonemode`: whether it is strided.
+/// Parses `zonemode`: whether it is `strided`.
 pub(super) fn zone_mode(text: &str) -> Result<bool, Fault> {
     match text {
         "zbd" => Err(format!("`zbd` is not supported: {ZONED}; the nearest is strided")),
@@ -150,7 +150,7 @@ pub(super) fn zone_mode(text: &str) -> Result<bool, Fault> {
     }
 }
 
-/// The engine of this name.
+/// Parses `ioengine`.
 pub(super) fn engine(text: &str) -> Result<Engine, Fault> {
     let other = OTHER_ENGINES.iter().filter(|(name, _)| text.starts_with(name)).max_by_key(|(name, _)| name.len());
     match (ENGINES.iter().find(|(name, _)| *name == text), other) {

@@ -1,8 +1,8 @@
-//! The sequence of a job's actions: direction, file, offset, size, and syncs. Timing is not handled here.
+//! The sequence of a job's actions: direction, file, offset, size, and syncs. Timing is handled elsewhere.
 //!
-//! The rules are fio 3.33's, found by logging its I/O (`--write_iolog` with the null engine): each direction has its own
-//! position; a file is finished when an I/O of the smallest size no longer fits after the position, or every block has been
-//! visited; when all files are finished a pass is over, and the next one, if any, begins like the first.
+//! The rules are those of fio 3.33, determined by logging its I/O (`--write_iolog` with the null engine): each direction has its
+//! own position; a file is finished when an I/O of the smallest size no longer fits after the position, or every block has been
+//! visited; when all files are finished the pass is over, and the next one, if any, begins like the first.
 
 use block::Op;
 use rand::SeedableRng;
@@ -20,17 +20,17 @@ pub(super) const READ: usize = 0;
 pub(super) const WRITE: usize = 1;
 pub(super) const TRIM: usize = 2;
 
-/// Draws of a size that does not fit before the smallest is taken, which does.
+/// Maximum number of draws of a size until one fits; after that the smallest size is used, which does.
 const SIZE_DRAWS: u32 = 64;
 
-/// The actions of one job: endless if only time ends it.
+/// The actions of a job; endless if only time ends it.
 pub(super) struct Requests {
     rules: Rules,
     files: Vec<FileState>,
     random: Xoshiro256PlusPlus,
     seed: u64,
     stage: Stage,
-    /// The current file, and how many I/Os it gets before the next one.
+    /// The current file, and the number of I/Os until the next one is chosen.
     current: usize,
     left_of_current: u32,
     unfinished: usize,
@@ -43,7 +43,7 @@ pub(super) struct Requests {
     writes: u64,
     pass_ios: u64,
     pass_writes: u64,
-    /// Written data still to be read back.
+    /// Written data still to be read back; `None` if the job does not read back.
     written: Option<Written>,
     /// Whether the last I/O was a read.
     after_read: bool,
@@ -53,14 +53,14 @@ pub(super) struct Requests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// The pass is over; the files from this one on are still to be synced.
+    /// The pass is over; the files from this index on are still to be synced.
     Closing(usize),
-    /// The data written in the pass are read back.
+    /// The data written in the pass are being read back.
     Verifying,
     Ended,
 }
 
-/// The options in prepared form.
+/// The options in evaluated form.
 struct Rules {
     kind: Kind,
     random: bool,
@@ -84,17 +84,17 @@ struct Rules {
     limit: u64,
     number_ios: u64,
     largest: u64,
-    /// Only verifying reads are issued.
+    /// Whether only verifying reads are issued.
     verify_only: bool,
-    /// A file is dropped from the page cache when it is opened.
+    /// Whether a file is dropped from the page cache when it is opened.
     invalidate: bool,
 }
 
 enum Sizes {
     Fixed(u32),
-    /// Smallest, largest, and the unit of which they are multiples.
+    /// Smallest and largest size, and the unit to whose multiples sizes are rounded down.
     Range(u32, u32, u32),
-    /// Each with its cumulative percentage.
+    /// Sizes with their cumulative percentages.
     Split(Vec<(u32, u8)>),
 }
 
@@ -148,7 +148,7 @@ impl Sizes {
     }
 }
 
-/// A job's share of a file and its positions in it, relative to the start of the share.
+/// A job's part of a file, and its positions relative to the start of the part.
 struct FileState {
     file: FileId,
     start: u64,
@@ -156,11 +156,11 @@ struct FileState {
     finished: bool,
     /// Whether it was reopened to be read back.
     opened: bool,
-    /// Where the last I/O of each direction began.
+    /// Start of the last I/O of each direction.
     last_start: [Option<u64>; DIRECTIONS],
-    /// Where it ended.
+    /// Its end.
     last_end: [u64; DIRECTIONS],
-    /// Where the zone begins, and the bytes moved in it.
+    /// Start of the current zone, and the bytes transferred in it.
     zone: u64,
     zone_bytes: u64,
     map: Option<RandomMap>,
@@ -183,7 +183,7 @@ impl Requests {
             random: Xoshiro256PlusPlus::seed_from_u64(plan.seed),
             seed: plan.seed,
             stage: Stage::Running,
-            // The first call moves on to the first file.
+            // The first call advances to the first file.
             current: files.len() - 1,
             left_of_current: 0,
             unfinished: files.len(),
@@ -203,8 +203,8 @@ impl Requests {
         }
     }
 
-    /// Draws the direction of the next I/O, if the options leave it open: `None` before a sync or a verifying read, at the end, or
-    /// if there is only one direction.
+    /// Draws the direction of the next I/O if the options leave it open. `None` before a sync or a verifying read, at the end, or
+    /// if the job is not mixed.
     pub(super) fn draw_direction(&mut self) -> Option<usize> {
         let open = self.rules.kind == Kind::Mixed && self.stage == Stage::Running;
         if !open || self.sync_due() || self.exhausted() || self.read_is_due() {
@@ -213,7 +213,7 @@ impl Requests {
         Some(self.mixed_direction())
     }
 
-    /// The next action; an I/O whose direction is open takes `direction` if given.
+    /// The next action, `None` at the end. An I/O whose direction is open has `direction` if that is given.
     pub(super) fn next_in(&mut self, mut direction: Option<usize>) -> Option<Action> {
         loop {
             match self.stage {
@@ -260,7 +260,7 @@ impl Requests {
         }
     }
 
-    /// After the last I/O: syncs the files if the options say so.
+    /// Ends the I/O; only the final syncs of files remain, if the options require them.
     pub(super) fn stop(&mut self) {
         self.stage = match self.stage {
             Stage::Running => Stage::Closing(0),
@@ -273,12 +273,12 @@ impl Requests {
         self.rules.io_size = false;
     }
 
-    /// Ends at once.
+    /// Ends immediately, without syncs.
     pub(super) fn abort(&mut self) {
         self.stage = Stage::Ended;
     }
 
-    /// The next verifying read after the writes; `None` if all is read.
+    /// The next verifying read after the writes; `None` if everything has been read.
     fn read_back(&mut self) -> Option<Action> {
         let written = self.written.as_mut()?;
         let piece = written.next()?;
@@ -303,23 +303,24 @@ impl Requests {
         self.written.as_ref().is_some_and(|written| written.is_due(self.after_read))
     }
 
-    /// Whether fio would stop here without `time_based`. A pass without I/O ends the job even then.
+    /// Whether the limits on bytes or I/Os are reached, which end a pass unless `time_based` is set; with `verify_only` they end it
+    /// even then.
     fn exhausted(&self) -> bool {
         (!self.rules.time_based || self.rules.verify_only) && (self.bytes >= self.rules.limit || self.ios >= self.rules.number_ios)
     }
 
     fn next_pass(&mut self) {
-        // fio also counts verifying reads when it decides about another pass.
+        // As in fio, verifying reads count when another pass is considered.
         let room = self.rules.io_size && self.rules.limit.saturating_sub(self.bytes + self.read_back) >= self.rules.largest;
         let again = self.rules.time_based || !self.exhausted() && (self.loops_left > 0 || room);
-        // A pass without I/O would be followed by others like it for ever.
+        // After a pass without I/O, all further ones would be like it.
         if !again || self.pass_ios == 0 {
             self.stage = Stage::Ended;
             return;
         }
         self.loops_left = self.loops_left.saturating_sub(1);
         (self.pass_ios, self.pass_writes) = (0, 0);
-        // fio forgets that it has just synced and syncs again.
+        // In fio a new pass syncs again even if a sync came last.
         self.synced_last = false;
         self.stage = Stage::Running;
         self.unfinished = self.files.len();
@@ -338,7 +339,7 @@ impl Requests {
         }
     }
 
-    /// fsync comes after every given number of writes, unless the last action was a sync.
+    /// Whether a sync is due: after every given number of writes, unless the last action was a sync.
     fn sync_due(&self) -> bool {
         let due = |every: u64| every > 0 && self.writes > 0 && self.writes.is_multiple_of(every);
         !self.synced_last && (due(self.rules.fsync) || due(self.rules.fdatasync))
@@ -359,7 +360,7 @@ impl Requests {
         let number = self.files.len();
         let from = match service {
             FileService::RoundRobin => self.current + 1,
-            // A pass begins at the last file, so that the search goes on to the first.
+            // A pass starts with the last file as the current one, but the first file must come first.
             FileService::Sequential if self.pass_ios == 0 => 0,
             FileService::Sequential => self.current,
             FileService::Random => below(&mut self.random, number as u64) as usize,
@@ -380,7 +381,7 @@ impl Requests {
             Kind::Write => WRITE,
             Kind::Trim => TRIM,
             Kind::Mixed => given.unwrap_or_else(|| self.mixed_direction()),
-            // A block that is trimmed is written next.
+            // A trimmed block is written next.
             Kind::TrimWrite => {
                 let [_, written, trimmed] = self.files[index].last_start;
                 if written == trimmed { TRIM } else { WRITE }
@@ -427,7 +428,7 @@ impl Requests {
             self.writes += 1;
             self.pass_writes += 1;
         }
-        // For trims and writes of the same blocks, fio's limits count the writes.
+        // If the same blocks are trimmed and written, fio's limits count only the writes.
         if self.rules.kind != Kind::TrimWrite || direction == WRITE {
             self.ios += 1;
             self.bytes += u64::from(bytes);
@@ -503,7 +504,7 @@ impl FileState {
         }
     }
 
-    /// Resets to the beginning.
+    /// Resets the state for a new pass.
     fn reset(&mut self) {
         (self.finished, self.opened) = (false, false);
         self.last_start = [None; DIRECTIONS];
@@ -514,7 +515,7 @@ impl FileState {
         }
     }
 
-    /// Moves to the next zone when enough was transferred in this one, and back to its start when its end is reached.
+    /// Moves to the next zone when `size` bytes were transferred in this one, and returns to its start when its end is reached.
     fn stride(&mut self, zones: &Zones) {
         if self.zone_bytes >= zones.size {
             self.zone_bytes = 0;
@@ -529,7 +530,7 @@ impl FileState {
         }
     }
 
-    /// Where the next I/O begins; `None` if the file is finished.
+    /// Start of the next I/O; `None` if the file is finished.
     fn offset(&mut self, rules: &Rules, direction: usize, new: bool, random: &mut Xoshiro256PlusPlus) -> Option<Offset> {
         let unmapped = |bytes| Offset { bytes, mapped: false };
         if !new && rules.identical {
@@ -548,7 +549,7 @@ impl FileState {
         }
     }
 
-    /// After the last I/O of this direction, with holes if configured.
+    /// The position after the last I/O of this direction, with holes if configured; `None` at the end of the file.
     fn following(&mut self, rules: &Rules, direction: usize) -> Option<u64> {
         if rules.time_based && self.last_end[direction] >= self.bytes {
             self.last_end[direction] = self.zone;
@@ -563,13 +564,13 @@ impl FileState {
         Some(match at.checked_add_signed(rules.skip) {
             Some(at) if at >= self.bytes => 0,
             Some(at) => at,
-            // Backwards, it continues at the end.
+            // Moving backwards, it continues at the end.
             None if rules.skip < 0 => self.bytes.saturating_add_signed(rules.skip),
             None => 0,
         })
     }
 
-    /// At a random block, an unvisited one if there is a map.
+    /// The start of a random block, of an unvisited one if there is a map; `None` if there is none.
     fn at_random(&mut self, rules: &Rules, direction: usize, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         let align = rules.align[direction];
         let room = rules.zones.map_or(self.bytes, |zones| zones.range.min(self.bytes - self.zone));
@@ -595,13 +596,13 @@ impl FileState {
         (offset < self.bytes).then_some(offset)
     }
 
-    /// Marks the blocks from `offset` as visited and returns how many of the `bytes` precede the first that already was.
+    /// Marks the blocks from `offset` on as visited, up to the first that already was. Returns how many of the `bytes` precede that
+    /// one.
     fn visit(&mut self, rules: &Rules, direction: usize, offset: u64, bytes: u32) -> u32 {
         let Some(map) = &mut self.map else { return bytes };
         let block = rules.align[direction];
         let free = map.insert_run(offset / block, u64::from(bytes).div_ceil(block)) * block;
-        // The block was free, so there is at least one. fio counts in blocks of the direction, though the map may have smaller
-        // ones.
+        // The block was free, so at least one is marked. fio counts in blocks of the direction, even if the map has smaller ones.
         if free == 0 { bytes.min(block as u32) } else { u64::from(bytes).min(free) as u32 }
     }
 }

@@ -8,20 +8,20 @@ use super::options::Options;
 use super::table;
 use super::value::KiloBase;
 
-/// A job section, with the options of the global sections above it.
+/// A job section, including the options of the global sections before it.
 pub(super) struct Section {
     pub(super) name: String,
-    /// Line of its header, from 1.
+    /// Line of its header, starting at 1.
     pub(super) line: u32,
     pub(super) options: Options,
     /// The meaning of `k` in it.
     base: KiloBase,
-    /// Where each option, by its first name, was set last: for messages about conflicting values.
+    /// Position at which each option, by its first name, was last set, for messages about conflicting values.
     places: BTreeMap<&'static str, Place>,
 }
 
 impl Section {
-    /// Where one of `keys` (first names) was set last, or the section's header.
+    /// The last position at which one of `keys` (first names) was set, or that of the section's header.
     pub(super) fn place_of(&self, keys: &[&str]) -> Place {
         keys.iter().filter_map(|key| self.places.get(key)).max().copied().unwrap_or(Place::at(self.line))
     }
@@ -36,7 +36,7 @@ struct Setting<'a> {
     place: Place,
 }
 
-/// A section whose lines are being read: its name, its header's line, what it sets.
+/// A section being read: its name, the line of its header, its settings.
 type Open<'a> = (&'a str, u32, Vec<Setting<'a>>);
 
 /// Parses the lines of a job file.
@@ -84,7 +84,7 @@ fn setting(line: &Line) -> Setting<'_> {
     Setting { key, value, place }
 }
 
-/// Finishes a section: a global one changes the defaults of later ones.
+/// Finishes a section; a global one changes the defaults of later ones.
 fn finish(read: Option<Open>, globals: &mut Section, sections: &mut Vec<Section>) -> Result<(), Complaint> {
     let Some((name, line, settings)) = read else { return Ok(()) };
     if name == "global" {
@@ -106,11 +106,11 @@ fn finish(read: Option<Open>, globals: &mut Section, sections: &mut Vec<Section>
 }
 
 fn apply(section: &mut Section, settings: &[Setting]) -> Result<(), Complaint> {
-    // An engine that is not simulated is the reason for options that are not known.
+    // Checked first: an engine that is not simulated may have options that are not known.
     for setting in settings.iter().filter(|setting| setting.key == "ioengine") {
         set(section, setting)?;
     }
-    // The meaning of k applies to the whole section, wherever it is set.
+    // The meaning of `k` applies to the whole section, wherever it is set.
     for setting in settings.iter().filter(|setting| setting.key == "kb_base") {
         section.base = match setting.value {
             Ok(Some("1000")) => KiloBase::Standard,

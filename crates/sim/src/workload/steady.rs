@@ -10,22 +10,22 @@ use super::process::Process;
 
 const SECOND: Nanos = Nanos::from_millis(1000);
 
-/// Jobs whose throughput is judged together: those of a reporting group, or one alone.
+/// Jobs whose throughput is observed together: those of a reporting group, or a single one.
 pub(super) struct Observed {
     members: Vec<Member>,
     rule: Steady,
-    /// The window, in figures of a second each.
+    /// Length of the window in samples, one per second.
     length: usize,
     ramp: Nanos,
     window: VecDeque<f64>,
-    /// Time of the next observation; `None` before they begin and after they end.
+    /// Time of the next observation; `None` before the first and after the last one.
     next: Option<Nanos>,
 }
 
 struct Member {
     job: usize,
     started: Option<Nanos>,
-    /// Its progress at the last observation.
+    /// Its bytes or I/Os done at the last observation.
     before: u64,
 }
 
@@ -48,12 +48,12 @@ impl Observed {
         all.into_iter().map(|(_, observed)| observed).collect()
     }
 
-    /// Time of the next observation.
+    /// Time of the next observation; `None` if there is none.
     pub(super) fn next(&self) -> Option<Nanos> {
         self.next
     }
 
-    /// A job begins.
+    /// Starts observing a job at `now`.
     pub(super) fn begin(&mut self, job: usize, now: Nanos) {
         if let Some(member) = self.members.iter_mut().find(|member| member.job == job) {
             member.started = Some(now);
@@ -61,14 +61,14 @@ impl Observed {
         }
     }
 
-    /// Observes them at `now`; `process` returns the running ones. True if they are steady, which ends the observation.
+    /// Observes the jobs at `now`; `process` returns the running ones. Returns whether they are steady, which ends the observation.
     pub(super) fn is_steady<'a>(&mut self, now: Nanos, process: impl Fn(usize) -> Option<&'a Process>) -> bool {
         let (mut sum, mut running, mut counts) = (0, false, false);
         for member in &mut self.members {
             let Some((process, started)) = process(member.job).zip(member.started) else { continue };
             running = true;
             let done = process.done(self.rule.bandwidth);
-            // Figures begin a second after the ramp.
+            // Samples begin a second after the ramp.
             if self.ramp == Nanos::ZERO || now >= started + self.ramp + SECOND {
                 sum += done - member.before;
                 counts = true;
@@ -89,12 +89,12 @@ impl Observed {
         steady
     }
 
-    /// The jobs.
+    /// Indices of the jobs.
     pub(super) fn jobs(&self) -> impl Iterator<Item = usize> {
         self.members.iter().map(|member| member.job)
     }
 
-    /// The value that is compared with the limit.
+    /// The slope or deviation to compare with the limit.
     fn criterion(&self) -> f64 {
         let n = self.window.len() as f64;
         let mean = self.window.iter().sum::<f64>() / n;

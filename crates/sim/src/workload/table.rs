@@ -1,4 +1,4 @@
-//! Every option of job files, how its value is parsed, and the messages for those that are not simulated.
+//! The options of job files, how their values are parsed, and the messages for those that are not simulated.
 
 use block::{Nanos, did_you_mean};
 
@@ -23,7 +23,7 @@ pub(super) enum Take {
 
 use Take::{Flag, NoEffect, Value};
 
-/// All names of an option and how it is handled.
+/// The names of an option, and how it is handled.
 type Entry = (&'static [&'static str], Take);
 
 /// Options that are simulated.
@@ -189,7 +189,7 @@ const WITHOUT_EFFECT: Entry = (
         "unit_base",
         "error_dump",
         "kb_base",
-        // The contents and placement of buffers.
+        // Contents and placement of buffers.
         "zero_buffers",
         "refill_buffers",
         "scramble_buffers",
@@ -218,7 +218,7 @@ const WITHOUT_EFFECT: Entry = (
         "verify_state_save",
         "verifysort",
         "verifysort_nr",
-        // Processors, users, the ways of calling the kernel.
+        // Processors, users, methods of calling the kernel.
         "thread",
         "threads",
         "nice",
@@ -240,7 +240,7 @@ const WITHOUT_EFFECT: Entry = (
         "userspace_reap",
         "nowait",
         "softrandommap",
-        // Creation and removal of files: here they have their places and sizes when a job begins.
+        // Creation and removal of files: here they exist when a job starts.
         "create_serialize",
         "create_fsync",
         "create_on_open",
@@ -260,7 +260,7 @@ const WITHOUT_EFFECT: Entry = (
     NoEffect,
 );
 
-/// More I/Os in flight than any device or kernel holds.
+/// Maximum queue depth, above that of any device or kernel.
 const MAX_DEPTH: u32 = 65_536;
 /// Maximum number of files of one job.
 const MAX_FILES: u32 = 1 << 18;
@@ -290,12 +290,12 @@ pub(super) fn set(options: &mut Options, key: &str, value: Option<&str>, base: K
     Ok(names[0])
 }
 
-/// Whether an option has no value of its own on a command line.
+/// Whether an option is a flag, which has no value on a command line.
 pub(super) fn is_flag(key: &str) -> bool {
     SIMULATED.iter().any(|(names, take)| names.contains(&key) && matches!(take, Flag(_)))
 }
 
-/// Why an option is rejected, and which one may be meant.
+/// The reason for which an option is rejected, and the one that may be meant.
 fn unknown(key: &str) -> Fault {
     if let Some((_, reason)) = REFUSED.iter().find(|(name, _)| *name == key) {
         return format!("`{key}` is not supported: {reason}");
@@ -305,7 +305,7 @@ fn unknown(key: &str) -> Fault {
     format!("there is no option `{key}`{meant}")
 }
 
-/// fio looks at steady state once a second.
+/// Parses a duration in whole seconds, the interval at which fio checks for a steady state.
 fn whole_seconds(text: &str) -> Result<u32, Fault> {
     let span = time(text, SECOND)?;
     let whole = u32::try_from(span.0 / SECOND.0).ok().filter(|seconds| *seconds <= 86_400 && span.0.is_multiple_of(SECOND.0));

@@ -2,11 +2,11 @@
 
 use block::Nanos;
 
-/// The problem with a value and what would be valid; the caller adds file, line and key.
+/// The problem with a value and the valid alternatives; the caller adds file, line and key.
 pub(super) type Fault = String;
 
-/// The meaning of `4k`. fio has it the wrong way round by default, for old job files: with `kb_base=1024`, `k` is 1024 and
-/// `ki` is 1000.
+/// The meaning of `4k`. For compatibility with old job files, fio's default is the reverse of the standard: with `kb_base=1024`,
+/// `k` is 1024 and `ki` is 1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KiloBase {
     /// `k` is 1024 and `ki` 1000: the default.
@@ -17,7 +17,7 @@ pub(super) enum KiloBase {
 
 const WHOLE_NUMBER: &str = "a whole number, in bytes or with a unit such as 4k, 64k, 1m, 2g";
 
-/// A whole number with an optional prefix 0x, or minus sign, and unit.
+/// Parses a whole number, optionally with a minus sign, a prefix 0x and a unit.
 pub(super) fn signed(text: &str, base: KiloBase) -> Result<i64, Fault> {
     let (negative, magnitude) = match text.strip_prefix('-') {
         Some(magnitude) => (true, magnitude),
@@ -27,7 +27,7 @@ pub(super) fn signed(text: &str, base: KiloBase) -> Result<i64, Fault> {
     Ok(if negative { -value } else { value })
 }
 
-/// A whole number with an optional prefix 0x and unit.
+/// Parses a whole number, optionally with a prefix 0x and a unit, or an expression in parentheses.
 pub(super) fn integer(text: &str, base: KiloBase) -> Result<u64, Fault> {
     if let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
         return expression(inner, &|operand| integer(operand, base));
@@ -46,7 +46,7 @@ pub(super) fn integer(text: &str, base: KiloBase) -> Result<u64, Fault> {
     number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// The factor of a unit.
+/// The factor of a unit; `None` if it is unknown.
 fn factor(unit: &str, base: KiloBase) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();
     let unit = if unit == "b" { "" } else { unit.strip_suffix('b').unwrap_or(&unit) };
@@ -67,11 +67,11 @@ fn factor(unit: &str, base: KiloBase) -> Option<u64> {
     Some(if binary { 1024u64 } else { 1000 }.pow(power))
 }
 
-/// A span of time; `unit` is that of a bare number.
+/// Parses a duration; a number without unit is in `unit`.
 pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Fault> {
     const RIGHT: &str = "a whole number with or without one of the units us, ms, s, m, h, d";
     let nanos = if let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
-        // HOWTO: a bare number in an expression is in microseconds.
+        // HOWTO: a number without unit in an expression is in microseconds.
         expression(inner, &|operand| time(operand, Nanos::from_micros(1)).map(|span| span.0))?
     } else {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -98,13 +98,13 @@ pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Fault> {
     Ok(Nanos(nanos))
 }
 
-/// A decimal fraction.
+/// Parses a decimal number.
 pub(super) fn float(text: &str) -> Result<f64, Fault> {
     let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
     value.ok_or_else(|| format!("`{text}` is not a number; it must be one such as 1.2"))
 }
 
-/// `low-high` or `low:high`, either order; a single value where `single` allows it.
+/// Parses `low-high` or `low:high`, in either order, or a single value if `single`.
 pub(super) fn range<T: Ord + Copy>(text: &str, single: bool, parse: impl Fn(&str) -> Result<T, Fault>) -> Result<(T, T), Fault> {
     match text.split_once(['-', ':']) {
         Some((low, high)) => {
@@ -116,8 +116,8 @@ pub(super) fn range<T: Ord + Copy>(text: &str, single: bool, parse: impl Fn(&str
     }
 }
 
-/// Up to three values, for reads, writes and trims, separated by commas: the last one given applies to those after it, unless a
-/// comma ends the text. Omitted values are `None`.
+/// Parses up to three values, for reads, writes and trims, separated by commas: the last one given applies to those after it,
+/// unless a comma ends the text. Omitted values are `None`.
 pub(super) fn triple<T: Clone>(text: &str, parse: impl Fn(&str) -> Result<T, Fault>) -> Result<[Option<T>; 3], Fault> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     if parts.len() > 3 && !(parts.len() == 4 && parts[3].is_empty()) {
@@ -135,8 +135,8 @@ pub(super) fn triple<T: Clone>(text: &str, parse: impl Fn(&str) -> Result<T, Fau
     Ok(values)
 }
 
-/// Evaluates sums, products, remainders and powers of operands parsed by `operand`, in whole numbers, from the left with the
-/// usual precedence.
+/// Evaluates sums, products, remainders and powers of operands parsed by `operand`, in whole numbers, with the usual precedence;
+/// operators of one precedence are left-associative.
 fn expression(text: &str, operand: &dyn Fn(&str) -> Result<u64, Fault>) -> Result<u64, Fault> {
     /// Operators by precedence, lowest first.
     const LEVELS: [&[char]; 3] = [&['+', '-'], &['*', '/', '%'], &['^']];

@@ -5,42 +5,42 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::options::Options;
 
-/// A piece that was written.
+/// A written piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// Which of the job's files.
+    /// Index among the job's files.
     pub(super) file: usize,
-    /// Where, from the start of the job's part of the file.
+    /// Offset from the start of the job's part of the file.
     pub(super) start: u64,
-    /// How much.
+    /// Length.
     pub(super) bytes: u32,
 }
 
-/// The log of writes.
+/// The log of writes to read back.
 pub(super) struct Written {
     log: Log,
-    /// `verify_backlog`: length of the log at which reads begin; 0: at the end.
+    /// `verify_backlog`: length of the log at which reads begin; 0 for the end of the pass.
     backlog: usize,
-    /// `verify_backlog_batch`: number of reads then.
+    /// `verify_backlog_batch`: number of reads in a batch.
     batch: usize,
-    /// Reads left of the current batch.
+    /// Remaining reads of the current batch.
     left: usize,
-    /// Number of latest writes that may still be in flight and are not read yet.
+    /// Number of latest writes that may still be in flight, and are not read yet.
     unsettled: u64,
-    /// Writes so far.
+    /// Number of writes so far.
     writes: u64,
 }
 
-/// In both, each piece has its number, from 0.
+/// Pieces with the sequence numbers of their writes, from 0.
 enum Log {
-    /// In the order of writing, when no block is written twice.
+    /// In order of writing: with `experimental_verify`, or if no block is written twice.
     Ordered(VecDeque<(Piece, u64)>),
-    /// By file and start, each with its bytes; a later write displaces those that it overlaps.
+    /// By file and start: length and sequence number. A later write removes those that it overlaps.
     Sorted(BTreeMap<(usize, u64), (u32, u64)>),
 }
 
 impl Written {
-    /// The log of a job that keeps `depth` I/Os in flight, if it reads back what it writes.
+    /// The log of a job that keeps `depth` I/Os in flight; `None` if it does not read back what it writes.
     pub(super) fn new(options: &Options, depth: u32) -> Option<Written> {
         let verify = &options.verify;
         let ordered = verify.experimental || options.random_map() && !options.linear_feedback;
@@ -58,7 +58,7 @@ impl Written {
         }
     }
 
-    /// A piece is written.
+    /// Adds a written piece.
     pub(super) fn push(&mut self, piece: Piece) {
         let number = self.writes;
         self.writes += 1;
@@ -67,7 +67,7 @@ impl Written {
             Log::Ordered(pieces) => pieces.push_back((piece, number)),
             Log::Sorted(pieces) => {
                 let end = start + u64::from(bytes);
-                // No two of the log overlap, so that those that this one overlaps come directly before its end.
+                // No two pieces in the log overlap, so those that overlap this one are directly before its end.
                 while let Some((&(other_file, other), &(length, _))) = pieces.range(..(file, end)).next_back()
                     && other_file == file
                     && other + u64::from(length) > start
@@ -79,7 +79,7 @@ impl Written {
         }
     }
 
-    /// Whether it is time to read a piece back amid the writes; `after_read` says that the last I/O was a read.
+    /// Whether a piece should be read back before the next write. `after_read`: whether the last I/O was a read.
     pub(super) fn is_due(&self, after_read: bool) -> bool {
         let length = self.len();
         if self.backlog == 0 || length == 0 {
@@ -89,14 +89,14 @@ impl Written {
         (self.left > 0 || begins) && self.first_number().is_some_and(|number| number + self.unsettled < self.writes)
     }
 
-    /// That piece.
+    /// Takes the piece that [`is_due`](Written::is_due).
     pub(super) fn take_due(&mut self) -> Option<Piece> {
         let left = if self.left == 0 { self.batch } else { self.left };
         self.left = left - 1;
         self.next()
     }
 
-    /// The next piece to read back after the writes.
+    /// The next piece to read back after the writes; `None` if there is none.
     pub(super) fn next(&mut self) -> Option<Piece> {
         match &mut self.log {
             Log::Ordered(pieces) => pieces.pop_front().map(|(piece, _)| piece),
@@ -107,7 +107,7 @@ impl Written {
         }
     }
 
-    /// Returns a piece that [`next`](Written::next) returned.
+    /// Puts back a piece that [`next`](Written::next) returned.
     pub(super) fn put_back(&mut self, piece: Piece) {
         match &mut self.log {
             Log::Ordered(pieces) => pieces.push_front((piece, 0)),
@@ -124,7 +124,7 @@ impl Written {
         }
     }
 
-    /// Forgets everything: another pass begins.
+    /// Clears the log for a new pass.
     pub(super) fn clear(&mut self) {
         self.left = 0;
         match &mut self.log {

@@ -10,10 +10,10 @@ use super::place::PlacedWorkload;
 use crate::host::{Extent, File, FileId, Files};
 
 impl PlacedWorkload {
-    /// Where on the device the parts of files lie that a job uses, in the files' order.
+    /// The sectors of the device that a job's parts of its files occupy, in the order of the files.
     ///
     /// # Panics
-    /// If there is no such job.
+    /// There is no such job.
     pub fn sectors(&self, job: usize) -> Vec<Range<u64>> {
         let files = self.files();
         let targets = self.plan(job).targets.iter();
@@ -24,11 +24,11 @@ impl PlacedWorkload {
         pieces.map(|(lba, sectors)| lba..lba + sectors).collect()
     }
 
-    /// The files of these jobs on a disk that holds only the volume of their tenant, from sector 0 on. Used sectors outside the
-    /// volume are placed behind it; unused ones have no place.
+    /// The files of these jobs on a disk that holds only the volume of their tenant, from sector 0 on. Sectors that they use
+    /// outside the volume are placed after it; sectors that they do not use are not placed.
     ///
     /// # Panics
-    /// If there is no such job.
+    /// There is no such job.
     pub fn files_alone(&self, jobs: &[usize], roster: &Roster, tenant: usize) -> Arc<Files> {
         let files = self.files();
         let mut used: BTreeMap<FileId, Vec<Range<u64>>> = BTreeMap::new();
@@ -48,9 +48,9 @@ impl PlacedWorkload {
 /// A tenant's volume as a disk.
 struct Volume<'a> {
     roster: &'a Roster,
-    /// Its pieces on the device shared by all.
+    /// Its ranges on the shared device.
     pieces: Vec<Range<u64>>,
-    /// Place of the next sectors outside the volume.
+    /// Location of the next sectors outside the volume.
     behind: u64,
 }
 
@@ -61,13 +61,13 @@ impl Volume<'_> {
         Volume { roster, pieces, behind }
     }
 
-    /// The file, of which these parts are used.
+    /// Places a file of which these parts are used.
     fn place(&mut self, file: &File, parts: &mut [Range<u64>]) -> File {
         parts.sort_unstable_by_key(|part| (part.start, part.end));
         let (mut extents, mut reached) = (Vec::new(), 0);
         for part in parts.iter() {
             if part.start > reached {
-                // Never accessed: it only must not be a hole.
+                // Never accessed; it only must not be a hole.
                 extents.push(Extent { offset: reached, lba: 0, sectors: part.start - reached });
             }
             let from = part.start.max(reached);
@@ -80,7 +80,7 @@ impl Volume<'_> {
         File { name: file.name.clone(), bytes: file.bytes.min(reached * 512), extents, is_new: file.is_new }
     }
 
-    /// A piece of a file that lies in one piece on the device shared by all.
+    /// Places a contiguous range of the shared device.
     fn place_piece(&mut self, piece: Range<u64>, offset: &mut u64, extents: &mut Vec<Extent>) {
         let mut at = piece.start;
         while at < piece.end {

@@ -1,10 +1,10 @@
-//! The drive's memory: segments, each a run of LBAs, as SCSI drives organise it.
+//! The drive's memory: segments, each a range of LBAs, as in SCSI drives.
 //!
 //! ```text
 //! EMPTY ──read──▶ READING ──done or stopped──▶ CLEAN ──least recently used──▶ (next use)
 //!   └───write───▶ DIRTY ──arm──▶ WRITING ──done──▶ CLEAN, or EMPTY if reads may not hit it
 //! ```
-//! A segment is a ring: what is read beyond its size pushes out its oldest sectors.
+//! A segment is a ring: data read beyond its size overwrite its oldest sectors.
 
 use super::layout::SectorLocation;
 use super::spec::CacheSpecification;
@@ -12,15 +12,15 @@ use super::spec::CacheSpecification;
 /// State of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing.
+    /// No data.
     Empty,
-    /// Data that are also on the media.
+    /// Data that are on the media as well.
     Clean,
-    /// The media are being read into it.
+    /// Data are being read into it from the media.
     Reading,
-    /// Data that wait for the arm.
+    /// Unwritten data.
     Dirty,
-    /// Data that the arm is writing.
+    /// Data being written to the media.
     Writing,
 }
 
@@ -29,70 +29,71 @@ pub enum State {
 pub struct Segment {
     /// First LBA.
     pub start: u64,
-    /// LBA behind the last.
+    /// LBA after the last.
     pub end: u64,
     /// State.
     pub state: State,
-    /// A write filled it last.
+    /// Whether it was filled by a write.
     pub written: bool,
-    /// When it was used last, as a count of uses.
+    /// Sequence number of its last use.
     used: u64,
-    /// Data before this LBA have been sent to the host, so that read-ahead may take their room.
+    /// Data before this LBA have been sent to the host, so read-ahead may overwrite them.
     pub released: u64,
-    /// The LBA behind the last read that it served.
+    /// End of the last read served from it.
     pub asked: u64,
 }
 
-/// When a request came, for the order in which the arm serves what waits.
+/// When a request arrived, for the queue's policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Age {
     /// Position in the order of arrival.
     pub order: u64,
-    /// Its handicap, see [`super::model::HddModel::handicap`].
+    /// Its handicap in nanoseconds, see [`super::model::HddModel::handicap`].
     pub handicap: u64,
 }
 
-/// Data waiting for the arm. Kept apart from the segments, which are searched for every request.
+/// Unwritten data of a segment. Stored apart from the segments, which are searched for every request.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
-    /// Age of the write, including its wait for room.
+    /// Age of the write, including its wait for a segment.
     pub age: Age,
-    /// Earliest start of the arm.
+    /// Earliest time at which the arm may start.
     pub ready: u64,
-    /// From this LBA on they may still be on the bus, …
+    /// First LBA that may still be on the bus, …
     pub incoming: u64,
-    /// … since then.
+    /// … and the start of its transfer.
     pub incoming_since: u64,
-    /// Where they go.
+    /// Location of the first sector.
     pub place: SectorLocation,
-    /// Expected cost when they were reported as written.
+    /// Expected service time charged when they were reported as written.
     pub expected: u64,
 }
 
 /// Result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// All of it in this segment.
+    /// This segment holds all of it.
     Whole(usize),
-    /// Its beginning in this segment.
+    /// This segment holds its beginning.
     Partial(usize),
-    /// Nothing.
+    /// No segment holds its beginning.
     Miss,
-    /// Data that must reach the media first.
+    /// Some of it is unwritten and cannot be read from memory: it must be written to the media first.
     Collision,
 }
 
-/// By [`State`]: base of a segment's last use in the choice of a victim. Segments with unwritten data are never chosen.
+/// Replacement class by [`State`]; within a class the least recently used segment is replaced. Segments with unwritten data never
+/// are.
 const CLASSES: [u64; 5] = [0, 1 << 62, 2 << 62, u64::MAX, u64::MAX];
 
 /// All segments.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    /// The segments; with a dedicated write segment the first is it.
+    /// The segments; a dedicated write segment is the first.
     pub segments: Box<[Segment]>,
-    /// For each segment, its waiting data if it is dirty.
+    /// Of each segment; valid while it is dirty or being written.
     pub waiting: Box<[Waiting]>,
-    /// Segments that hold data not yet on the media.
+    /// Number of segments with data not yet on the media.
     pub dirty: u32,
     uses: u64,
     size: u64,
@@ -104,7 +105,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Empty segments. `keeps_overlapped`: see [`super::model::Deviations`].
+    /// A cache of empty segments. `keeps_overlapped`: see [`super::model::Deviations`].
     pub fn new(spec: &CacheSpecification, keeps_overlapped: bool) -> Cache {
         let place = SectorLocation { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
         let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0, asked: 0 };
@@ -123,7 +124,7 @@ impl Cache {
         }
     }
 
-    /// Looks up a read of `lba..end`. Data waiting for the media are the newest and take precedence.
+    /// Looks up a read of `lba..end`. Unwritten data are the newest and take precedence.
     pub fn look_up(&self, lba: u64, end: u64) -> Lookup {
         let mut found = Lookup::Miss;
         if !self.may_hold(lba, end) {
@@ -155,37 +156,37 @@ impl Cache {
         found
     }
 
-    /// Whether a look at the segments' states can find anything of `lba..end`. On which side of it a segment lies is as good as
-    /// random, so that a jump for each would be guessed wrongly half the time: this takes none.
+    /// Whether any segment overlaps `lba..end`. Without branches, because they would be unpredictable for random requests.
     fn may_hold(&self, lba: u64, end: u64) -> bool {
         self.segments.iter().fold(false, |any, segment| any | ((segment.end > lba) & (segment.start < end)))
     }
 
-    /// Some of `lba..end` must reach the media before it may change.
+    /// Whether unwritten data overlap `lba..end`, which may not change before they are on the media.
     pub fn collides(&self, lba: u64, end: u64) -> bool {
         self.dirty > 0
             && self.may_hold(lba, end)
             && self.segments.iter().any(|s| matches!(s.state, State::Dirty | State::Writing) && s.start < end && lba < s.end)
     }
 
-    /// A write that came no later than `upto`, by the order of arrival, is not on the media.
+    /// Whether a write whose arrival order is `upto` or earlier is not on the media.
     pub fn holds_write(&self, upto: u64) -> bool {
         let mut writes = self.segments.iter().zip(&self.waiting);
         self.dirty > 0 && writes.any(|(s, waiting)| matches!(s.state, State::Dirty | State::Writing) && waiting.age.order <= upto)
     }
 
-    /// A waiting write that `lba..end` continues, if it has room.
+    /// A segment with unwritten data that ends at `lba` and has room up to `end`.
     pub fn appendable(&self, lba: u64, end: u64) -> Option<usize> {
         let fits = |s: &Segment| s.end == lba && matches!(s.state, State::Dirty | State::Writing) && end - s.start <= self.size;
         if self.dirty > 0 { self.segments.iter().position(fits) } else { None }
     }
 
-    /// The least recently used segment that a read may have: empty before clean before one that is only being read ahead.
+    /// The segment that a read replaces: empty before clean before one with read-ahead in progress, then least recently used.
+    /// `None` if all hold unwritten data.
     pub fn for_read(&self) -> Option<usize> {
         self.victim(usize::from(self.dedicated))
     }
 
-    /// The same for a write.
+    /// The segment that a write replaces; `None` if no further write fits.
     pub fn for_write(&self) -> Option<usize> {
         match (self.is_full_of_writes(), self.dedicated) {
             (true, _) => None,
@@ -194,12 +195,12 @@ impl Cache {
         }
     }
 
-    /// Whether no further write fits before one reaches the media.
+    /// Whether no further write fits until one is on the media.
     pub fn is_full_of_writes(&self) -> bool {
         if self.dedicated { self.dirty > 0 } else { self.dirty >= self.write_segments }
     }
 
-    /// Whether no further read fits before a write reaches the media.
+    /// Whether no further read fits until a write is on the media.
     pub fn has_no_room_for_reads(&self) -> bool {
         !self.dedicated && self.dirty as usize >= self.segments.len()
     }
@@ -207,20 +208,20 @@ impl Cache {
     fn victim(&self, from: usize) -> Option<usize> {
         let mut best = (u64::MAX, 0);
         for (index, segment) in self.segments.iter().enumerate().skip(from) {
-            // Uses stay far below 2⁶²: state and age make one number, and the search needs no jumps.
+            // Sequence numbers stay far below 2⁶²: class and sequence number make one rank, and the search needs no branches.
             let rank = CLASSES[segment.state as usize] | segment.used;
             best = if rank < best.0 { (rank, index) } else { best };
         }
         (best.0 < u64::MAX).then_some(best.1)
     }
 
-    /// Notes that a segment was used just now.
+    /// Marks a segment as the most recently used.
     pub fn touch(&mut self, index: usize) {
         self.uses += 1;
         self.segments[index].used = self.uses;
     }
 
-    /// Begins to read from `lba` into a segment.
+    /// Replaces a segment's data for a read from `lba`.
     pub fn begin_read(&mut self, index: usize, lba: u64) {
         let segment = &mut self.segments[index];
         (segment.start, segment.end, segment.released) = (lba, lba, lba);
@@ -228,26 +229,27 @@ impl Cache {
         self.touch(index);
     }
 
-    /// Whether a read that is still in memory ended at `lba`: the reader is sequential.
+    /// Whether a read that is still in memory ended at `lba`, that is the access is sequential.
     pub fn follows_on(&self, lba: u64) -> bool {
         let read = |segment: &Segment| matches!(segment.state, State::Clean | State::Reading) && !segment.written;
         self.segments.iter().any(|segment| read(segment) && segment.asked == lba)
     }
 
-    /// The media have been read up to `end`, and the host has what lies before `released`.
+    /// Extends a segment to `end` as data are read, dropping released data and the oldest ones beyond its size.
     pub fn grow(&mut self, index: usize, end: u64) {
         let segment = &mut self.segments[index];
         segment.end = segment.end.max(end);
         segment.start = segment.start.max(segment.end.saturating_sub(self.size)).max(segment.released.min(segment.end));
     }
 
-    /// The media are no longer read into a segment.
+    /// Ends reading into a segment.
     pub fn end_read(&mut self, index: usize) {
         let segment = &mut self.segments[index];
         segment.state = if self.keeps && segment.start < segment.end { State::Clean } else { State::Empty };
     }
 
-    /// Takes `lba..end` of a write into a segment. Clean copies elsewhere are updated, or dropped where reads may not hit them.
+    /// Replaces a segment's data with a write of `lba..end`. Clean segments that overlap it are dropped, unless reads may hit
+    /// written data and `keeps_overlapped` is set.
     pub fn begin_write(&mut self, index: usize, lba: u64, end: u64) {
         if !(self.hits_on_written && self.keeps_overlapped) {
             for other in &mut self.segments {
@@ -263,7 +265,7 @@ impl Cache {
         self.touch(index);
     }
 
-    /// A segment's data have reached the media.
+    /// Marks a segment's data as written to the media.
     pub fn end_write(&mut self, index: usize) {
         let segment = &mut self.segments[index];
         segment.state = if self.keeps && self.hits_on_written { State::Clean } else { State::Empty };

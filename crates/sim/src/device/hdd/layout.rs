@@ -1,4 +1,4 @@
-//! Where a logical sector lies: zones, skews, spares, slips and remaps.
+//! Physical location of logical sectors: zones, skews, spares, slips and remaps.
 //!
 //! ```text
 //! LBA ──zone table──▶ zone ──+reserved──▶ data position ──regions, slips──▶ physical sector of the zone
@@ -6,42 +6,42 @@
 //!                      angle ◀── skews ── (cylinder, head, sector) ◀─────────┘ ÷ surfaces
 //! ```
 //!
-//! A zone's physical sectors are counted in the order in which LBAs use them. Sparing cuts the zone into regions (a track, a
-//! cylinder, a range of cylinders, the zone), each ending or beginning with spares. A slip is a bad sector that the numbering
-//! skips: every later data position of the region (or of the zone) moves on by one. A sorted table of the positions where the
-//! shift grows turns that into one binary search. The rules are those of DiskSim's `dm_layout_g1` (`layout_g1.modspec`).
+//! A zone's physical sectors are numbered in the order in which LBAs use them. Sparing divides the zone into regions (a track, a
+//! cylinder, a range of cylinders, the zone), each of which ends or begins with spares. A slip is a bad sector that the numbering
+//! skips: every later data position of the region (or of the zone) is shifted by one. A sorted table of the positions where the
+//! shift changes reduces this to one search. The rules are those of DiskSim's `dm_layout_g1` (`layout_g1.modspec`).
 
 use super::spec::{Geometry, Mapping, Sparing, ZoneSpecification};
 use crate::device::reciprocal::Reciprocal32;
 
-/// A fraction of a revolution in units of 2⁻⁶⁴: adding angles wraps by itself.
+/// A fraction of a revolution in units of 2⁻⁶⁴, so that additions wrap at a full revolution.
 pub type Angle = u64;
 
-/// Where an LBA lies, and how far the LBAs go on without a break.
+/// Location of an LBA, and the length of the contiguous run that starts there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectorLocation {
     /// Index of the zone.
     pub zone: u16,
-    /// Head, counted from the top surface.
+    /// Head; 0 is the first surface.
     pub head: u16,
     /// Absolute cylinder.
     pub cylinder: u32,
     /// Physical sector on the track.
     pub sector: u32,
-    /// Consecutive LBAs from this one on that follow each other on this track; at least 1.
+    /// Number of consecutive LBAs from this one on that are contiguous on this track; at least 1.
     pub run: u32,
-    /// Where on the turning platter the sector begins.
+    /// Angle at which the sector begins.
     pub angle: Angle,
 }
 
 impl SectorLocation {
-    /// Both lie under the same head without moving the arm.
+    /// Whether both are on the same track.
     pub fn same_track(&self, other: &SectorLocation) -> bool {
         (self.cylinder, self.head) == (other.cylinder, other.head)
     }
 }
 
-/// From `position` on (a data position of the zone), up to `until`, data lie `shift` sectors further on.
+/// Data positions of the zone from `position` on, before `until`, are shifted by `shift` sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shift {
     position: u32,
@@ -57,16 +57,16 @@ struct Remap {
     count: u32,
 }
 
-/// One zone, ready for arithmetic.
+/// Precomputed layout of a zone.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Zone {
     /// Its first LBA.
     pub first_lba: u64,
-    /// How many LBAs it holds.
+    /// Number of its LBAs.
     pub sectors: u32,
-    /// Physical sectors on each of its tracks.
+    /// Physical sectors per track.
     pub sectors_per_track: u32,
-    /// The angle one sector takes.
+    /// Angle of one sector.
     pub sector_angle: Angle,
     first_cylinder: u32,
     reserved: u32,
@@ -76,12 +76,12 @@ pub struct Zone {
     by_track: Reciprocal32,
     region_front: u32,
     slips_leave_region: bool,
-    /// Its LBAs follow each other without a break, from its first to its last.
+    /// Whether its LBAs are contiguous from the first to the last.
     unbroken: bool,
     skew_follows_slips: Option<u32>,
-    /// By position; when the zone is ready, with an edge at either end.
+    /// Sorted by position; after [`index_shifts`](Zone::index_shifts) with a sentinel at either end.
     shifts: Box<[Shift]>,
-    /// The step of [`shifts`](Zone::shifts) in which each bucket of 2^`shift_bucket_bits` data positions begins.
+    /// Index into [`shifts`](Zone::shifts) for the start of each bucket of 2^`shift_bucket_bits` data positions.
     shift_buckets: Box<[u32]>,
     shift_bucket_bits: u32,
     slips: Box<[u32]>,
@@ -91,12 +91,12 @@ pub struct Zone {
     cylinder_skew: Angle,
 }
 
-/// All zones of a disk.
+/// Precomputed layout of a disk.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HddLayout {
     /// The zones, by LBA.
     pub zones: Box<[Zone]>,
-    /// LBAs of the disk.
+    /// Number of LBAs.
     pub capacity_sectors: u64,
     surfaces: u32,
     by_surfaces: Reciprocal32,
@@ -106,11 +106,14 @@ pub struct HddLayout {
     bucket_bits: u32,
 }
 
-/// Buckets that find a zone by LBA: few enough to stay in the first-level cache.
+/// Number of buckets that map LBAs to zones: few enough to stay in the first-level cache.
 const BUCKETS: u64 = 1024;
 
 impl HddLayout {
-    /// Prepares the tables of a geometry. Errors name the key of the profile, its value and what would be right.
+    /// Precomputes the tables of a geometry.
+    ///
+    /// # Errors
+    /// A value is invalid; the message names its key in the profile, the value and the valid range.
     pub fn new(geometry: &Geometry, zones: &[ZoneSpecification]) -> Result<HddLayout, String> {
         let mut built: Vec<Zone> = Vec::with_capacity(zones.len());
         let mut next_lba = 0;
@@ -148,12 +151,12 @@ impl HddLayout {
         })
     }
 
-    /// Finds an LBA. One beyond the disk is taken for the last one.
+    /// The location of an LBA; of the last one if it is beyond the disk.
     pub fn locate(&self, lba: u64) -> SectorLocation {
         let lba = lba.min(self.capacity_sectors - 1);
         let mut index = usize::from(self.buckets[(lba >> self.bucket_bits) as usize]);
         let mut zone = &self.zones[index];
-        // The zones follow each other without a gap, and the disk ends in the last one or before.
+        // The zones' LBAs are contiguous, and the disk ends within the last zone or before.
         while lba - zone.first_lba >= u64::from(zone.sectors) {
             index += 1;
             zone = &self.zones[index];
@@ -171,14 +174,14 @@ impl HddLayout {
         }
     }
 
-    /// Where the LBA `sectors` behind the one at `place` lies, which follows on it without a break if the run is longer.
+    /// The location of the LBA `sectors` after the one at `place`. They must be in the same run.
     pub fn further(&self, place: &SectorLocation, sectors: u32) -> SectorLocation {
         debug_assert!(sectors < place.run, "{sectors} sectors leave a run of {}", place.run);
         let step = self.zones[usize::from(place.zone)].sector_angle.wrapping_mul(u64::from(sectors));
         SectorLocation { sector: place.sector + sectors, run: place.run - sectors, angle: place.angle.wrapping_add(step), ..*place }
     }
 
-    /// The LBA behind the last one on the track of `lba`, which lies at `place`.
+    /// The LBA after the last one on the track of `lba`, which is at `place`.
     pub fn track_end(&self, lba: u64, place: &SectorLocation) -> u64 {
         let mut end = lba + u64::from(place.run);
         if place.sector + place.run < self.zones[usize::from(place.zone)].sectors_per_track {
@@ -193,9 +196,9 @@ impl HddLayout {
         end.min(self.capacity_sectors)
     }
 
-    /// The first LBA on the track of `lba`, which lies at `place`.
+    /// The first LBA on the track of `lba`, which is at `place`.
     pub fn track_start(&self, lba: u64, place: &SectorLocation) -> u64 {
-        // Slips and spares only make this too early.
+        // With slips and spares this is too early.
         let mut start = lba.saturating_sub(u64::from(place.sector));
         let zone = &self.zones[usize::from(place.zone)];
         if zone.unbroken && start >= zone.first_lba {
@@ -211,14 +214,14 @@ impl HddLayout {
         start.min(lba)
     }
 
-    /// The surface that the `ordinal`-th track of a cylinder lies on.
+    /// The surface of the `ordinal`-th track of a cylinder.
     fn head(&self, zone: &Zone, cylinder: u32, ordinal: u32) -> u16 {
         let backwards = match self.mapping {
             Mapping::Conventional => false,
             Mapping::SerpentinePerZone => cylinder % 2 == 1,
             Mapping::Serpentine => (zone.first_cylinder + cylinder) % 2 == 1,
         };
-        // No jump: which way a random cylinder goes, nothing foretells.
+        // Without a branch: the direction of a random cylinder is unpredictable.
         let other_way = (self.surfaces - 1).wrapping_sub(2 * ordinal);
         ordinal.wrapping_add(u32::from(backwards).wrapping_mul(other_way)) as u16
     }
@@ -313,7 +316,7 @@ impl Zone {
         Ok(zone)
     }
 
-    /// Sets the slips: sectors, or tracks where whole tracks are spared.
+    /// Sets the slips: sectors, or tracks if whole tracks are spared.
     fn slip(&mut self, slips: &[u32], unit: u32, total: u32) -> Result<(), String> {
         let mut sorted = slips.to_vec();
         sorted.sort_unstable();
@@ -337,11 +340,11 @@ impl Zone {
         Ok(())
     }
 
-    /// Slips that use no spares: all data behind them in the zone move on.
+    /// Slips that use no spares shift all later data of the zone.
     fn slip_to_end(&self, slips: &[u32], shifts: &mut Vec<Shift>) {
         for &slip in slips {
             let (region, offset) = (slip / self.region_sectors, slip % self.region_sectors);
-            // A bad spare holds no data: nothing moves.
+            // A bad spare holds no data: nothing is shifted.
             if (self.region_front..self.region_front + self.region_data).contains(&offset) {
                 let moved = shifts.len() as u32;
                 let position = (region * self.region_data + offset - self.region_front).saturating_sub(moved);
@@ -350,7 +353,7 @@ impl Zone {
         }
     }
 
-    /// Slips of one region, whose spares take what moves on.
+    /// Slips of one region, whose spares take the shifted data.
     fn slip_within_region(&self, slips: &[u32], unit: u32, total: u32, shifts: &mut Vec<Shift>) -> Result<(), String> {
         let region = slips[0] / self.region_sectors;
         let first_data = region * self.region_data;
@@ -367,7 +370,7 @@ impl Zone {
         for offset in slips.iter().map(|slip| slip % self.region_sectors) {
             let first = self.region_front - drawn_forward;
             if offset < first || offset - first >= self.region_data + moved {
-                // A bad spare holds no data: nothing moves.
+                // A bad spare holds no data: nothing is shifted.
                 continue;
             }
             let spares = self.spares_of(region, total);
@@ -382,8 +385,8 @@ impl Zone {
         Ok(())
     }
 
-    /// How many of the spares at the front of a region its data begin in: as many as sectors are slipped from there on. A spare
-    /// that is bad itself makes it one more.
+    /// Number of spares at the front of a region that its data use: as many as sectors are slipped from there on, including bad
+    /// spares.
     fn drawn_forward(&self, slips: &[u32]) -> u32 {
         let slipped_from = |first: u32| slips.iter().filter(|&&slip| slip % self.region_sectors >= first).count() as u32;
         let mut drawn = 0;
@@ -397,7 +400,7 @@ impl Zone {
         drawn
     }
 
-    /// Sectors of a region that data may slip into. The last range of a zone may be shorter than the others and has none.
+    /// Number of spares of a region. The last range of a zone may be shorter than the others: it has no spares and no limit.
     fn spares_of(&self, region: u32, total: u32) -> u32 {
         let end = (u64::from(region) + 1) * u64::from(self.region_sectors);
         if end <= u64::from(total) { self.region_sectors - self.region_data } else { u32::MAX }
@@ -421,7 +424,7 @@ impl Zone {
         Ok(())
     }
 
-    /// Sets aside the reserved space at the front, and counts what is left.
+    /// Sets the reserved sectors at the front, and computes the number of LBAs.
     fn reserve(&mut self, reserved: u32, total: u32) -> Result<(), String> {
         let regions = total / self.region_sectors;
         let rest = total % self.region_sectors;
@@ -436,7 +439,7 @@ impl Zone {
         Ok(())
     }
 
-    /// The physical sector of a zone's LBA, and how many follow it without slip or remap or region boundary.
+    /// The physical sector of a zone's LBA, and the length of the run until the next slip, remap or region boundary.
     fn physical(&self, relative: u32) -> (u32, u32) {
         let mut data = relative + self.reserved;
         let (shift, mut run) = self.shift_at(data);
@@ -450,8 +453,8 @@ impl Zone {
         if self.remaps.is_empty() { (physical, run) } else { self.remapped(physical, run) }
     }
 
-    /// By how much a data position is shifted, and how many follow it before that changes. The step that it lies in is the one
-    /// in which its bucket begins, or soon behind.
+    /// The shift of a data position, and the number of positions until it changes. Its step is the one in which its bucket begins
+    /// or one shortly after.
     fn shift_at(&self, data: u32) -> (i32, u32) {
         let mut step = self.shift_buckets[(data >> self.shift_bucket_bits) as usize] as usize;
         while self.shifts[step + 1].position <= data {
@@ -461,8 +464,8 @@ impl Zone {
         (if data < until { shift } else { 0 }, self.shifts[step + 1].position - data)
     }
 
-    /// Prepares [`shift_at`](Zone::shift_at) for a zone of `total` sectors: a step before all others and one behind them, so that
-    /// every position lies in one, and some buckets for each.
+    /// Prepares [`shift_at`](Zone::shift_at) for a zone of `total` sectors: adds sentinels, so that every position is in a step,
+    /// and builds up to 8 buckets per step.
     fn index_shifts(&mut self, total: u32) {
         let edge = |position| Shift { position, until: 0, shift: 0 };
         let steps = std::iter::once(edge(0)).chain(self.shifts.iter().copied()).chain([edge(u32::MAX)]);
@@ -484,7 +487,8 @@ impl Zone {
         }
     }
 
-    /// The skew of some disks is counted in data sectors, so that every slip before the cylinder (or track) pushes it on.
+    /// Number of slips before a track. On some disks the skew is counted in data sectors, so that every slip before the cylinder
+    /// (or track) increases it.
     fn slips_before(&self, track: u32) -> u64 {
         let first = track * self.sectors_per_track;
         self.slips.partition_point(|&slip| slip < first) as u64
@@ -502,16 +506,16 @@ impl Zone {
     }
 }
 
-/// 2⁶⁴ / sectors, rounded down; a track of one sector takes the whole revolution less 2⁻⁶⁴.
+/// 2⁶⁴ / sectors, rounded down; for a single sector, a revolution less 2⁻⁶⁴.
 fn sector_angle(sectors_per_track: u32) -> Angle {
     u64::MAX / u64::from(sectors_per_track)
 }
 
-/// A skew in the geometry's unit as an angle. Whole sectors stay exact.
+/// Converts a skew in the geometry's unit to an angle. Whole sectors are exact.
 fn angle_of(skew: f64, sectors_per_track: u32, geometry: &Geometry) -> Angle {
     if geometry.skew_in_revolutions {
         return (skew.rem_euclid(1.0) * 2f64.powi(64)) as u64;
     }
-    // DiskSim drops fractions of a sector too.
+    // DiskSim drops fractions of a sector as well.
     sector_angle(sectors_per_track).wrapping_mul(skew.trunc().rem_euclid(f64::from(sectors_per_track)) as u64)
 }

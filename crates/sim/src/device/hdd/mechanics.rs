@@ -1,4 +1,4 @@
-//! Spindle and arm: how long until a sector passes the head, in whole nanoseconds.
+//! Spindle and arm: the time until a sector passes the head, in whole nanoseconds.
 
 use std::cell::Cell;
 
@@ -8,12 +8,12 @@ use super::layout::{Angle, HddLayout, SectorLocation};
 use super::spec::{Geometry, MechanicsSpecification, Seek, ZoneSpecification};
 use crate::device::reciprocal::Reciprocal64;
 
-/// Tolerance for catching a sector: far more than rounding errors, far less than the time of a sector.
+/// Tolerance for catching a sector: far above rounding errors, far below the time of a sector.
 const TOLERANCE_NS: u64 = 200;
-/// Longest seek table: 16 MB.
+/// Maximum length of a seek table: 16 MB.
 pub const MAX_CYLINDERS: u32 = 1 << 22;
 
-/// Where the arm is.
+/// Position of the arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arm {
     /// Cylinder.
@@ -28,17 +28,17 @@ impl From<&SectorLocation> for Arm {
     }
 }
 
-/// How an access reaches its first sector.
+/// Time that an access needs to reach its first sector, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Positioning {
-    /// Moving and settling.
+    /// Seek, head switch and settling.
     pub seek: u64,
-    /// Waiting for the sector.
+    /// Rotational latency.
     pub rotation: u64,
 }
 
 impl Positioning {
-    /// Both together.
+    /// Sum of both.
     pub fn total(&self) -> u64 {
         self.seek + self.rotation
     }
@@ -47,32 +47,35 @@ impl Positioning {
 /// How an access relates to the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Motion {
-    /// A new access: even on its own cylinder the arm must reacquire the track.
+    /// A new access: even on the current cylinder the track must be reacquired.
     Fresh,
-    /// Continues where the transfer just ended.
+    /// Continues where the last transfer ended.
     Continuing,
 }
 
-/// Spindle and arm, ready for arithmetic.
+/// Precomputed model of spindle and arm. Times are in nanoseconds.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mechanics {
     /// One revolution.
     pub period: u64,
     by_period: Reciprocal64,
     head_switch: u64,
-    /// Below zero on drives that write before a read could begin.
+    /// Negative on drives that can write earlier than read.
     write_settle: i64,
     reacquire: u64,
     /// See [`MechanicsSpecification::minimum_write_seek_ms`].
     pub minimum_write_seek: u64,
-    /// Time per distance in cylinders.
+    /// Seek time by distance in cylinders.
     seek: Box<[u32]>,
-    /// The same to a write, settled, where it was measured apart.
+    /// Seek time of a write, including settling, by distance; `None` if it was not measured separately.
     write_seek: Option<Box<[u32]>>,
 }
 
 impl Mechanics {
-    /// Prepares the tables. Errors name the key, its value and what would be right.
+    /// Precomputes the tables.
+    ///
+    /// # Errors
+    /// A value is out of range; the message names its key.
     pub fn new(
         spec: &MechanicsSpecification,
         seek: &Seek,
@@ -92,7 +95,7 @@ impl Mechanics {
         })
     }
 
-    /// Arm and head from one place to another.
+    /// Time for seek, head switch and settling, from the position of the arm to a sector, in nanoseconds.
     pub fn seek_time(&self, arm: Arm, place: &SectorLocation, motion: Motion, write: bool) -> u64 {
         let distance = arm.cylinder.abs_diff(place.cylinder);
         if write
@@ -115,13 +118,13 @@ impl Mechanics {
         if write && seek > 0 { seek.saturating_add_signed(self.write_settle) } else { seek }
     }
 
-    /// Time from `at` until the sector at `place` begins to pass the head.
+    /// Time from `at` until the sector at `place` begins to pass the head, in nanoseconds.
     pub fn position(&self, at: u64, arm: Arm, place: &SectorLocation, motion: Motion, write: bool) -> Positioning {
         let seek = self.seek_time(arm, place, motion, write);
         Positioning { seek, rotation: self.wait_for(at.saturating_add(seek), place.angle) }
     }
 
-    /// Upper bound of the positioning time of any access.
+    /// Upper bound of the positioning time of any access, in nanoseconds.
     pub fn longest_access(&self) -> u64 {
         let longest = |table: &[u32]| table.iter().copied().max().map_or(0, u64::from);
         let write = self.write_seek.as_deref().map_or(0, longest);
@@ -129,7 +132,7 @@ impl Mechanics {
         settled.max(write) + self.period
     }
 
-    /// Time from `at` until an angle passes the head.
+    /// Time from `at` until an angle passes the head, in nanoseconds; 0 if it passed within the tolerance.
     pub fn wait_for(&self, at: u64, angle: Angle) -> u64 {
         let (_, phase) = self.by_period.divide(at);
         let wait = self.time_at(angle) + self.period - phase;
@@ -137,24 +140,27 @@ impl Mechanics {
         if wait + TOLERANCE_NS >= self.period { 0 } else { wait }
     }
 
-    /// The part of a revolution that an angle takes, to the nearest nanosecond.
+    /// Rotation time of an angle, rounded to the nearest nanosecond.
     pub fn time_at(&self, angle: Angle) -> u64 {
         ((u128::from(angle) * u128::from(self.period) + (1 << 63)) >> 64) as u64
     }
 
-    /// How long `sectors` (at most a track of them) take to pass, each of which takes `sector_angle`.
+    /// Time in which `sectors`, at most a track, pass the head; each spans `sector_angle`.
     pub fn transfer(&self, sector_angle: Angle, sectors: u32) -> u64 {
         self.time_at(sector_angle.saturating_mul(u64::from(sectors)))
     }
 
-    /// How many sectors have passed completely after `elapsed` (at most a revolution).
+    /// Number of sectors that have passed completely after `elapsed`, at most a revolution.
     pub fn passed(&self, layout: &HddLayout, place: &SectorLocation, elapsed: u64) -> u32 {
         let per_track = u64::from(layout.zones[usize::from(place.zone)].sectors_per_track);
         self.by_period.divide(elapsed.min(self.period) * per_track).0 as u32
     }
 }
 
-/// Milliseconds of the profile as nanoseconds: at most an hour, so that sums stay far from the end of time.
+/// Converts milliseconds of a profile to nanoseconds. At most an hour, so that sums cannot overflow.
+///
+/// # Errors
+/// The value is out of range; the message names `key`.
 pub fn duration(key: &str, millis: f64) -> Result<u64, String> {
     if (0.0..=3.6e6).contains(&millis) {
         Ok(Nanos::from_millis_f64(millis).0)
@@ -163,7 +169,7 @@ pub fn duration(key: &str, millis: f64) -> Result<u64, String> {
     }
 }
 
-/// The same for a time that may lie below zero.
+/// Like [`duration`], for a time that may be negative.
 fn signed_duration(key: &str, millis: f64) -> Result<i64, String> {
     let nanos = duration(key, millis.abs()).map_err(|_| format!("{key}: {millis} is not within -3600000 to 3600000"))?;
     Ok(if millis < 0.0 { -(nanos as i64) } else { nanos as i64 })
@@ -183,10 +189,13 @@ fn seek_table(key: &str, seek: &Seek, cylinders: u32) -> Result<Box<[u32]>, Stri
         .collect()
 }
 
-/// A seek equation: distance in cylinders, 1 and more, to ms.
+/// A seek curve: from distance in cylinders, at least 1, to ms.
 pub type Curve = Box<dyn Fn(u32) -> f64>;
 
-/// The seek equation as a function of the distance (1 and more), in ms. Errors name the key below that of the curve.
+/// The seek curve of a profile.
+///
+/// # Errors
+/// The points of a table are missing or not in order; the message names the key within the table of the curve.
 pub fn curve(seek: &Seek, cylinders: u32) -> Result<Curve, String> {
     let all = f64::from(cylinders);
     Ok(match seek {
@@ -241,10 +250,10 @@ fn table(points: &[(u32, f64)]) -> Result<Curve, String> {
         0 => Err("points: there is none; at least one [distance, ms] is needed".to_owned()),
         1 => Ok(Box::new(move |_| points[0].1)),
         len => {
-            // Tables are filled in order: the next distance is between the same two points, mostly.
+            // Tables are filled in order, so the next distance usually lies between the same two points.
             let last = Cell::new(1);
             Ok(Box::new(move |distance| {
-                // Below the first point and beyond the last one the nearest line goes on.
+                // Before the first point and beyond the last one, the nearest segment is extrapolated.
                 let mut upper = last.get();
                 while upper > 1 && points[upper - 1].0 >= distance {
                     upper -= 1;
@@ -261,12 +270,12 @@ fn table(points: &[(u32, f64)]) -> Result<Curve, String> {
     }
 }
 
-/// Estimated time in ms to reacquire the track, for drives for which it was not measured.
+/// Estimated time in ms to reacquire the track, for drives on which it was not measured.
 ///
-/// The skew is the time that the maker allows for a change of track: head switch and reacquisition. The skew less the head switch
-/// is therefore the reacquisition time, at most that of the shortest seek, which ends in the same way. On the drives of Carnegie
-/// Mellon's validation traces reads or, on the HP, writes come closest with 0.8 (Atlas 10K), 1.4 (Barracuda), 0.85 (IBM 18ES), 0.8
-/// (Cheetah 9LP) and 0.8 ms (HP C2247A); this gives 1.0, 1.5, 1.1, 0.8 and 0.7.
+/// The skew is the time that the manufacturer allows for a change of track: head switch and reacquisition. The reacquisition time
+/// is therefore the skew less the head switch, but at most the shortest seek, which ends with a reacquisition as well. On the
+/// drives of Carnegie Mellon's validation traces reads or, on the HP, writes fit best with 0.8 (Atlas 10K), 1.4 (Barracuda), 0.85
+/// (IBM 18ES), 0.8 (Cheetah 9LP) and 0.8 ms (HP C2247A); this returns 1.0, 1.5, 1.1, 0.8 and 0.7.
 pub fn reacquire_estimate(spec: &MechanicsSpecification, seek: &Seek, geometry: &Geometry, zones: &[ZoneSpecification]) -> f64 {
     let single = curve(seek, geometry.cylinders).map_or(0.0, |curve| curve(1));
     let skews = zones.iter().map(|zone| {
@@ -275,6 +284,6 @@ pub fn reacquire_estimate(spec: &MechanicsSpecification, seek: &Seek, geometry: 
     let mean_skew = skews.sum::<f64>() / zones.len().max(1) as f64;
     let skew_ms = mean_skew * 60e3 / spec.rotation_rpm;
     let estimate = single.min(skew_ms - spec.head_switch_ms);
-    // Microseconds are as fine as the figures it comes from.
+    // Rounded to microseconds, the precision of its inputs.
     if estimate.is_finite() { (estimate * 1e3).round().max(0.0) / 1e3 } else { 0.0 }
 }

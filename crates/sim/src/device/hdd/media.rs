@@ -1,28 +1,28 @@
-//! The stream of sectors under the head, in closed form: track after track, each a start time and a rate.
+//! The stream of sectors under the head in closed form: per contiguous run, a start time and a rate.
 
 use super::HddModel;
 use super::layout::{Angle, SectorLocation};
 use super::mechanics::{Arm, Motion, Positioning};
 
-/// Sectors that pass the head one after the other, and when.
+/// Contiguous sectors on a track, and when they pass the head.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// First LBA.
     pub lba: u64,
-    /// LBA behind the last one before a break: the end of the track, a slip, a remap.
+    /// LBA after the last one before a break: the end of the track, a slip, a remap.
     pub end: u64,
-    /// Where the first one lies.
+    /// Location of the first one.
     pub place: SectorLocation,
-    /// When the arm had settled for it.
+    /// Time at which the arm has settled.
     pub settled: u64,
-    /// When its first sector began to pass.
+    /// Time at which the first sector begins to pass.
     pub start: u64,
-    /// The angle that one of its sectors takes.
+    /// Angle of one sector.
     sector_angle: Angle,
 }
 
 impl Extent {
-    /// Moves the arm at `at` to `lba`, which lies at `place`.
+    /// The extent from `lba`, which is at `place`, if the arm starts to move there at `at`.
     pub fn reach(
         model: &HddModel,
         at: u64,
@@ -39,24 +39,24 @@ impl Extent {
         (Extent { lba, end: lba + u64::from(place.run), place, settled, start, sector_angle }, positioning)
     }
 
-    /// Goes on behind this extent, at `place`; the transfer of this one ended at `at`.
+    /// The next extent, at `place`, after a transfer of this one that ended at `at`.
     pub fn next(&self, model: &HddModel, at: u64, place: SectorLocation, write: bool) -> Extent {
         Extent::reach(model, at, Arm::from(&self.place), self.end, place, Motion::Continuing, write).0
     }
 
-    /// When the sector before `lba` has passed completely.
+    /// Time at which the sector before `lba` has passed completely.
     pub fn passed_at(&self, model: &HddModel, lba: u64) -> u64 {
         self.start.saturating_add(model.mechanics.transfer(self.sector_angle, (lba - self.lba) as u32))
     }
 
-    /// The LBA behind the last sector that has passed completely at `at`.
+    /// The LBA after the last sector that has passed completely at `at`.
     pub fn reached(&self, model: &HddModel, at: u64) -> u64 {
         let passed = model.mechanics.passed(&model.layout, &self.place, at.saturating_sub(self.start));
         (self.lba + u64::from(passed)).min(self.end)
     }
 
-    /// With the sectors up to `end` taken in the order they pass: how many of them come last, because the head settled in
-    /// their midst; all of them if it settled before the first.
+    /// Of a zero-latency transfer of the sectors up to `end`: the number of sectors that are transferred last, because they began
+    /// to pass before the head had settled; all if it settled before the first.
     pub fn sectors_in_last_pass(&self, model: &HddModel, end: u64) -> u32 {
         let wanted = (end - self.lba) as u32;
         let wait = self.start - self.settled;

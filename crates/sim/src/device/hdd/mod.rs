@@ -9,22 +9,22 @@
 //!              ▼                                           │ when sent or written
 //!        [ pending ] ──policy──▶ [ the arm: one job ] ─────┘
 //!              [ dirty segments ] ──▲        │
-//!                                            └─▶ [ stream: reads on until stopped or full ]
+//!                                            └─▶ [ stream: read-ahead until stopped or full ]
 //! ```
 //!
-//! Behaviour and parameters follow DiskSim 4 (Bucy, Schindler, Schlosser, Ganger: CMU-PDL-08-101), but no sector is an event: a
-//! request costs one look-up in tables per track it touches, and read-ahead is worked out when its progress matters. A flush
-//! empties the write cache before the arm does anything else: a SATA drive gets no other command during FLUSH CACHE, which is not a
-//! queued command. Here reads that hit are still answered meanwhile.
+//! Behaviour and parameters follow DiskSim 4 (Bucy, Schindler, Schlosser, Ganger: CMU-PDL-08-101), but sectors are not simulated as
+//! events: a request costs one table look-up per track that it touches, and the progress of read-ahead is computed only when it is
+//! needed. A flush writes out the cache before the arm does anything else, except for overdue requests: FLUSH CACHE is not a queued
+//! command, so a SATA drive receives no other command until it completes. Here reads that hit are still served meanwhile.
 //!
-//! It differs from DiskSim where the drives of its validation traces do:
+//! It differs from DiskSim where the drives of DiskSim's validation traces do:
 //!
-//! * an access on the arm's own cylinder takes `reacquire_ms` of [`spec::MechanicsSpec`], not nothing;
-//! * a drive that takes sectors in any order and keeps those on the way reads the whole track;
-//! * with `read_ahead_over_requested`, read-ahead fills the segment and takes the room of data already sent;
-//! * a write does not throw away the rest of a segment that it overlaps, if reads may hit written data;
-//! * a drive that left the bus is back on it when enough of a read has come, not a reselection later;
-//! * the least delay of a write runs from when its data are there.
+//! * an access on the current cylinder takes `reacquire_ms` of [`spec::MechanicsSpecification`] instead of zero;
+//! * a drive with zero-latency reads that keeps the sectors it passes reads the whole track;
+//! * with `read_ahead_over_requested`, read-ahead fills the segment and overwrites data already sent;
+//! * a write does not invalidate the rest of a segment that it overlaps, if reads may hit written data;
+//! * a disconnected drive has reselected by the time enough of a read is in memory, instead of starting to reselect then;
+//! * the minimum delay of a write is counted from the arrival of its data.
 
 mod cache;
 pub mod layout;
@@ -63,34 +63,34 @@ struct Pending {
     age: Age,
     /// When the drive began to process it.
     arrived: u64,
-    /// The request before it was a read.
+    /// Whether the previous request was a read.
     after_read: bool,
-    /// It found the arm at rest: the bus has not been left yet.
+    /// Whether the arm was idle on arrival, so that the drive is still connected to the bus.
     connected: bool,
-    /// A write that leaves the bus twice, see [`spec::ExtraWriteDisconnect`].
+    /// Whether the drive disconnects twice for this write, see [`spec::ExtraWriteDisconnect`].
     extra_disconnect: bool,
 }
 
 /// The current job of the arm.
 #[derive(Clone, Copy, Debug)]
 struct Active {
-    /// When it ends.
+    /// End time.
     until: u64,
-    /// The segment it writes, if it writes.
+    /// The segment being written; `None` for a read.
     writing: Option<usize>,
 }
 
-/// A flush that waits for writes in memory.
+/// A flush that waits for cached writes.
 #[derive(Clone, Copy, Debug)]
 struct PendingFlush {
     id: RequestId,
-    /// The last write it waits for, by the order of arrival.
+    /// Arrival order of the last write that it covers.
     upto: u64,
-    /// When the drive had received it.
+    /// Time at which the drive has processed the command.
     ready: u64,
 }
 
-/// A hard disk at work.
+/// A simulated hard disk.
 #[derive(Debug)]
 pub struct Hdd {
     model: Arc<HddModel>,
@@ -99,9 +99,9 @@ pub struct Hdd {
     cache: Cache,
     arm: Arm,
     active: Option<Active>,
-    /// When the arm began its current or last job.
+    /// Start of the arm's current or last job.
     turned: u64,
-    /// Accounting of cached writes, and the recent mean of their cost without the transfer.
+    /// Accounting of cached writes, and the running mean of their service time without the transfer.
     deferred: Deferred,
     write_positioning: u64,
     stream: Option<Stream>,
@@ -112,12 +112,12 @@ pub struct Hdd {
     /// Oldest first.
     flushes: VecDeque<PendingFlush>,
     bus_free: u64,
-    /// The span for which the bus is reserved for data from the media.
+    /// The period for which the bus is reserved for data from the media.
     bus_reserved: (u64, u64),
     last_was_read: bool,
-    /// The LBA looked up last, and where it lies: read-ahead asks for the next track first to plan, and again to go there.
+    /// The LBA located last, and its location: read-ahead locates the next track twice, to plan and to move.
     located: Cell<(u64, SectorLocation)>,
-    /// The LBA behind the last write, and when it reached the media.
+    /// The LBA after the last write, and the time at which that write was on the media.
     last_write: (u64, u64),
     outstanding: usize,
     busy: u64,
@@ -125,7 +125,7 @@ pub struct Hdd {
 }
 
 impl Hdd {
-    /// A disk at rest, its cache empty, its arm at cylinder 0. `depth` and `policy` override those of the profile.
+    /// An idle disk with an empty cache and the arm at cylinder 0. `depth` and `policy` override those of the profile.
     pub fn new(model: Arc<HddModel>, depth: Option<u32>, policy: Option<QueuePolicy>) -> Hdd {
         let depth = depth.unwrap_or(model.queue.depth).max(1) as usize;
         Hdd {
@@ -136,7 +136,7 @@ impl Hdd {
             active: None,
             turned: 0,
             deferred: Deferred::default(),
-            // Nothing was written yet: a revolution is a fair guess.
+            // Initial estimate before any write: one revolution.
             write_positioning: model.mechanics.period,
             stream: None,
             pending: Vec::with_capacity(depth),
@@ -155,7 +155,7 @@ impl Hdd {
         }
     }
 
-    /// Where an LBA lies.
+    /// The location of an LBA.
     fn locate(&self, lba: u64) -> SectorLocation {
         let (known, place) = self.located.get();
         if known == lba {
@@ -176,13 +176,14 @@ impl Hdd {
         self.outbox.insert(later, (completion, read));
     }
 
-    /// Sends a hit, or another answer that needs no arm.
+    /// Queues the completion of a hit, or of another request that does not use the arm.
     fn send_hit(&mut self, id: RequestId, at: u64, work: Option<u64>, read: bool) {
         let (none, work) = (Nanos::ZERO, work.map(Nanos));
         self.send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true, work }, read);
     }
 
-    /// Moves `sectors` over the bus, not before `start`; returns when the first begins and when all are across. Others wait.
+    /// Transfers `sectors` over the bus, `sector` nanoseconds each, from `start` or as soon as the bus is free. Returns the start
+    /// and the end of the transfer.
     fn occupy_bus(&mut self, start: u64, sectors: u64, sector: u64) -> (u64, u64) {
         let takes = sectors.saturating_mul(sector);
         let (reserved, until) = self.bus_reserved;
@@ -194,23 +195,23 @@ impl Hdd {
         (begun, self.bus_free)
     }
 
-    /// From when on nothing else is on the bus.
+    /// Time from which the bus is free, reservation included.
     fn bus_idle(&self) -> u64 {
         self.bus_free.max(self.bus_reserved.1)
     }
 
-    /// Reserves the bus for `takes` nanoseconds until `sent` for data from the media. Other transfers may use it before.
+    /// Reserves the bus for data from the media: for `takes` nanoseconds, until `sent`. Other transfers may use it before.
     fn reserve_bus(&mut self, sent: u64, takes: u64) {
         self.bus_free = self.bus_idle();
         self.bus_reserved = (sent.saturating_sub(takes), sent);
     }
 
-    /// Starts the arm's next job at `at`, if the arm is free and there is one.
+    /// Starts the arm's next job at `at`, if the arm is idle and there is one.
     fn start_arm(&mut self, at: u64) {
         while self.active.is_none() {
             match self.choose(at) {
                 Some(Work::Pending(index)) => {
-                    // Order among the others does not matter: they carry their own.
+                    // The order of the vector does not matter: each request has its arrival order.
                     let request = self.pending.swap_remove(index);
                     if request.write { self.start_write(at, &request) } else { self.start_read(at, &request) }
                 }
@@ -220,17 +221,17 @@ impl Hdd {
         }
     }
 
-    /// The arm's next job by the queue's policy.
+    /// The arm's next job by the queue's policy; `None` if there is none.
     fn choose(&self, at: u64) -> Option<Work> {
         let waiting = self.cache.dirty > 0;
         match (self.pending.len(), self.cache.dirty) {
             (0, 0) => return None,
             (1, 0) => return Some(Work::Pending(0)),
-            // No write is in progress when a job is chosen: unwritten data are waiting.
+            // No write is in progress when a job is chosen, so the dirty segment is waiting.
             (0, 1) => return self.cache.segments.iter().position(|segment| segment.state == State::Dirty).map(Work::Destage),
             _ => {}
         }
-        // Flushes grow: the last one's writes hold those of all.
+        // Each flush covers the writes of all earlier ones.
         if let Some(flush) = self.flushes.back()
             && !self.is_overdue(at)
             && let Some((_, segment)) = self.best_segment(at, flush.upto)
@@ -239,7 +240,7 @@ impl Hdd {
         }
         let full = waiting && self.cache.is_full_of_writes();
         let request = self.best_request(at, full, false).and_then(|best| {
-            // Collisions are rare: look for them once it matters.
+            // Collisions are rare, so they are checked only for the chosen request.
             let chosen = &self.pending[best.1];
             if self.cache.collides(chosen.lba, chosen.end) { self.best_request(at, full, true) } else { Some(best) }
         });
@@ -247,7 +248,7 @@ impl Hdd {
         if !waiting {
             return request.map(|(_, work)| work);
         }
-        // Writes already reported as done go when nothing else does, when there is no more room, or when it is their turn.
+        // Cached writes are written when there is nothing else to do or no more room; under FIFO in order of arrival.
         let turn = full || request.is_none() || self.policy == QueuePolicy::Fifo;
         let segment = if turn { self.best_segment(at, u64::MAX) } else { None };
         let segment = segment.map(|(rank, index)| (rank, Work::Destage(index)));
@@ -257,15 +258,16 @@ impl Hdd {
         }
     }
 
-    /// Whether a request from before the first flush is so old that no later one could be preferred to it: endless flushes must not
-    /// starve it.
+    /// Whether a request older than the first flush has waited so long that no later one could be preferred to it. Without this
+    /// check a series of flushes could starve it.
     fn is_overdue(&self, at: u64) -> bool {
         let (Some(flush), Some(longest)) = (self.flushes.front(), self.model.overdue_after) else { return false };
         let waits = |request: &Pending| request.age.order <= flush.upto && at.saturating_sub(request.arrived) >= longest;
         self.policy == QueuePolicy::Sptf && self.pending.iter().any(waits)
     }
 
-    /// The pending request that the policy prefers among those that can go, with its rank.
+    /// The pending request that the policy prefers, with its rank. `full`: writes cannot start; `without_collisions`: nor can
+    /// requests that overlap unwritten data.
     fn best_request(&self, at: u64, full: bool, without_collisions: bool) -> Option<Ranked> {
         let no_room = self.cache.has_no_room_for_reads();
         let goes = |request: &Pending| {
@@ -280,8 +282,8 @@ impl Hdd {
         best
     }
 
-    /// The rank of a pending request if it is better than the best so far. To one that read-ahead is bringing the arm need not
-    /// move; by where it would have to go for it afresh, it would lose a revolution.
+    /// The rank of a pending request; `None` if it is not better than `best`. A request that read-ahead covers needs no arm
+    /// movement; ranked as a new access, it would cost a revolution.
     #[inline]
     fn rank_request(&self, at: u64, request: &Pending, best: Option<Ranked>) -> Option<Rank> {
         if self.policy == QueuePolicy::Sptf && !request.write && self.stream_covers(request.lba) {
@@ -290,14 +292,14 @@ impl Hdd {
         self.rank(at, request.age.order, request.age.handicap, &request.place, request.write, best)
     }
 
-    /// The segment waiting to be written that the policy prefers, with its rank, among those that came no later than `upto`.
+    /// The dirty segment that the policy prefers, with its rank, among those whose write arrived no later than `upto`.
     fn best_segment(&self, at: u64, upto: u64) -> Option<Ranked> {
         let mut best = None;
         let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
         let goes =
             |(_, (segment, waiting)): &(usize, (&Segment, &Waiting))| segment.state == State::Dirty && waiting.age.order <= upto;
         for (index, (segment, waiting)) in segments.filter(goes) {
-            // The arm is just there: written later, it would have to come back for a revolution.
+            // The head is at this sector now; writing it later would cost a revolution.
             let follows_on = self.policy == QueuePolicy::Sptf && self.last_write == (segment.start, at);
             let rank = if follows_on {
                 better((waiting.age.handicap, waiting.age.order), best)
@@ -311,7 +313,7 @@ impl Hdd {
         best
     }
 
-    /// The value that the policy minimises, ties going to the older, if it is better than the best so far.
+    /// The cost that the policy minimises, and the arrival order to break ties; `None` if it is not better than `best`.
     #[inline]
     fn rank(&self, at: u64, order: u64, handicap: u64, place: &SectorLocation, write: bool, best: Option<Ranked>) -> Option<Rank> {
         let mechanics = &self.model.mechanics;
@@ -319,7 +321,7 @@ impl Hdd {
             QueuePolicy::Fifo => 0,
             QueuePolicy::Sstf => u64::from(self.arm.cylinder.abs_diff(place.cylinder)),
             QueuePolicy::Sptf => {
-                // Nothing is there before its sector passes, however short the seek: most need not be looked up in the seek table,
+                // The rotational wait is a lower bound whatever the seek time, so most requests need no look-up in the seek table,
                 // which is larger than a processor's caches.
                 if best.is_some_and(|((cost, _), _)| mechanics.wait_for(at, place.angle).saturating_add(handicap) > cost) {
                     return None;
@@ -330,7 +332,7 @@ impl Hdd {
         better((cost, order), best)
     }
 
-    /// Counts the time during which there is work.
+    /// Accounts busy time, during which requests are outstanding or data are unwritten.
     fn account(&mut self, at: u64) {
         let at_work = self.outstanding > 0 || self.cache.dirty > 0;
         match (at_work, self.busy_since) {
@@ -343,7 +345,7 @@ impl Hdd {
         }
     }
 
-    /// The arm's job is done at `at`.
+    /// Ends the arm's job at `at`.
     fn end_active(&mut self, at: u64) {
         if let Some(segment) = self.active.take().and_then(|active| active.writing) {
             self.cache.end_write(segment);
@@ -355,10 +357,10 @@ impl Hdd {
     }
 }
 
-/// The value that a queue policy minimises, and the order of arrival.
+/// The cost that a queue policy minimises, and the arrival order.
 type Rank = (u64, u64);
 
-/// The best so far, and its index.
+/// The best rank so far, and its index.
 type Ranked = (Rank, usize);
 
 #[inline]
@@ -400,7 +402,7 @@ impl Device for Hdd {
         self.orders += 1;
         self.outstanding += 1;
         self.account(now.0);
-        // Hard disks that record without shingles keep no map that a discard could change: it costs the command, no more.
+        // Without shingled recording there is no map that a discard could change: it costs only the command.
         if request.op == Op::Discard {
             let delays = &self.model.delays;
             let at = arrived.saturating_add(delays.write.after(self.last_was_read) + delays.write_completion);
@@ -434,7 +436,7 @@ impl Device for Hdd {
             extra_disconnect: write && connected && !self.last_was_read && lba != self.last_write.0,
         };
         if connected && !write && self.cache.dirty == 0 {
-            // Nothing else wants the arm: it need not be chosen, nor looked up again.
+            // Nothing else competes for the arm, so the request need not be chosen or looked up again.
             self.start_read_of(now.0, &pending, found);
         } else {
             self.pending.push(pending);
@@ -476,7 +478,7 @@ impl Device for Hdd {
         loop {
             let sent = self.outbox.last().map(|(completion, _)| completion.at.0);
             let arm = self.active.map(|active| active.until).filter(|&until| until <= now.0);
-            // Completions first: the overheads of what starts now depend on what has just been done.
+            // Completions first: the overheads of the next request depend on the completed one.
             if let Some(until) = arm.filter(|&until| sent.is_none_or(|sent| until < sent)) {
                 self.end_active(until);
             } else if sent.is_some_and(|sent| sent <= now.0)
@@ -498,7 +500,7 @@ impl Device for Hdd {
 }
 
 impl Hdd {
-    /// See [`Device::time_to_reach`]. Other requests that wait in the drive are not counted in.
+    /// See [`Device::time_to_reach`]. Other requests in the drive's queue are not taken into account.
     fn time_to_reach_sectors(&self, now: u64, op: Op, lba: u64, end: u64) -> u64 {
         let from_memory = match op {
             Op::Discard => true,
@@ -523,7 +525,7 @@ impl Hdd {
         (at - now).saturating_add(mechanics.position(at, self.arm, &place, Motion::Fresh, write).total())
     }
 
-    /// Brings the count of busy time up to now.
+    /// Updates the busy time to `now`.
     fn catch_up_busy_time(&mut self, now: Nanos) {
         if let Some(since) = self.busy_since {
             self.busy += now.0.saturating_sub(since);
@@ -531,7 +533,7 @@ impl Hdd {
         }
     }
 
-    /// A write cache reports a write early when it meets nothing else, or always.
+    /// Whether the write cache may report a write before it is on the media.
     fn reports_early(&self) -> bool {
         match self.model.cache.write_cache {
             WriteCache::Off => false,
@@ -540,7 +542,7 @@ impl Hdd {
         }
     }
 
-    /// Serves a read from memory, if all of it was found there.
+    /// Serves a read from memory if it was found completely. Returns whether it was.
     fn take_hit(&mut self, arrived: u64, id: RequestId, lba: u64, end: u64, found: Lookup) -> bool {
         let Lookup::Whole(segment) = found else { return false };
         let delays = &self.model.delays;

@@ -1,13 +1,13 @@
-//! The constants of a disk: checked once, shared by all instances.
+//! The constants of a disk: checked once and shared by all instances.
 
 use super::layout::HddLayout;
 use super::mechanics::{Mechanics, duration};
 use super::spec::{CacheSpecification, HddQueue, HddSpecification, ReadAhead, Seek};
 
-/// A checked profile, ready for arithmetic. All times are nanoseconds.
+/// Precomputed constants of a valid profile. All times are in nanoseconds.
 #[derive(Debug, PartialEq)]
 pub struct HddModel {
-    /// Where sectors lie.
+    /// Location of sectors.
     pub layout: HddLayout,
     /// Spindle and arm.
     pub mechanics: Mechanics,
@@ -17,26 +17,25 @@ pub struct HddModel {
     pub queue: HddQueue,
     /// Overheads of processor and bus.
     pub delays: Delays,
-    /// Age above which a request is preferred to any later one; `None`: a drive without ageing.
+    /// Age above which a request is preferred to any later one; `None` for a drive without ageing.
     pub overdue_after: Option<u64>,
-    /// [`HddQueue::aging_ms_per_s`] as a part of the time that goes by, in units of 2⁻³².
+    /// [`HddQueue::aging_ms_per_s`] as a ratio, in units of 2⁻³².
     pub aging: u64,
-    /// Deviations from DiskSim in favour of the measured drives.
+    /// Deviations from DiskSim that match measured drives better.
     pub deviations: Deviations,
 }
 
-/// Deviations from DiskSim in favour of the drives of the validation traces, in behaviour that no profile describes. Each can be
-/// disabled, so that each drive can be evaluated with the choices made for the others.
+/// Deviations from DiskSim that match the drives of its validation traces better, in behaviour that no profile describes. Each can
+/// be disabled, so that each drive can be evaluated with choices made on the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deviations {
-    /// A drive that takes sectors in any order and keeps those on the way reads the whole track. DiskSim: only the requested
-    /// sectors.
+    /// A drive with zero-latency reads that keeps the sectors it passes reads the whole track. DiskSim: only the requested sectors.
     pub reads_whole_track: bool,
-    /// A write leaves the rest of a segment that it overlaps, if reads may hit written data. DiskSim drops the segment.
+    /// A write keeps the rest of a segment that it overlaps, if reads may hit written data. DiskSim drops the segment.
     pub keeps_overlapped_segment: bool,
-    /// A drive that left the bus is back on it when enough of a read has come. DiskSim: a reselection later.
+    /// A disconnected drive has reselected by the time enough of a read is in memory. DiskSim: it starts to reselect then.
     pub reselects_in_time: bool,
-    /// The least delay of a write runs from when its data are there. DiskSim: from the command.
+    /// The minimum delay of a write is counted from the arrival of its data. DiskSim: from the command.
     pub delays_from_data: bool,
 }
 
@@ -46,7 +45,7 @@ impl Default for Deviations {
     }
 }
 
-/// A delay that depends on what the drive did before.
+/// A delay that depends on the type of the previous request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct After {
     read: u64,
@@ -54,7 +53,7 @@ pub struct After {
 }
 
 impl After {
-    /// The delay after a read or after a write.
+    /// The delay after a read if `read`, otherwise after a write.
     pub fn after(&self, read: bool) -> u64 {
         if read { self.read } else { self.write }
     }
@@ -63,31 +62,31 @@ impl After {
 /// [`super::spec::Overheads`] and [`super::spec::Bus`] in nanoseconds.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Delays {
-    /// One sector to the host.
+    /// Bus time of one sector to the host.
     pub read_sector: u64,
-    /// One sector from the host.
+    /// Bus time of one sector from the host.
     pub write_sector: u64,
-    /// Every request.
+    /// Overhead of every request on arrival.
     pub request: u64,
     /// Command of a read that hits.
     pub read_hit: After,
     /// Command of a read that misses.
     pub read_miss: After,
-    /// Command of a write, early or not as the write cache says.
+    /// Command of a write: as a hit if the drive has a write cache, otherwise as a miss.
     pub write: After,
     /// Reporting a read.
     pub read_completion: u64,
     /// Reporting a write.
     pub write_completion: u64,
-    /// Before data.
+    /// Preparation of a data transfer.
     pub data_preparation: u64,
-    /// First return to the bus.
+    /// First reselection.
     pub first_reselect: u64,
-    /// Later ones.
+    /// Later reselections.
     pub other_reselect: u64,
-    /// A read leaves the bus.
+    /// Disconnection of a read.
     pub read_disconnect: After,
-    /// A write leaves the bus.
+    /// Disconnection of a write.
     pub write_disconnect: u64,
     /// See [`super::spec::ExtraWriteDisconnect`].
     pub extra_disconnect: Option<ExtraDisconnect>,
@@ -96,18 +95,21 @@ pub struct Delays {
 /// [`super::spec::ExtraWriteDisconnect`] in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtraDisconnect {
-    /// In place of the write overheads.
+    /// Command of such a write, which replaces the write overheads.
     pub command: u64,
-    /// Leaving the bus, and until the drive returns.
+    /// From the command to the return to the bus, including the disconnection.
     pub away: u64,
-    /// Leaving the bus after the data.
+    /// Disconnection after the data.
     pub second_disconnect: u64,
     /// From the end of the command to the start of the arm.
     pub seek_delay: u64,
 }
 
 impl HddModel {
-    /// Checks a profile whose values are within the ranges of their keys. Errors name the key, its value and what would be right.
+    /// Checks a profile whose values are within the ranges of their keys.
+    ///
+    /// # Errors
+    /// Values contradict each other; the message names the key, its value and the valid range.
     pub fn new(spec: &HddSpecification) -> Result<HddModel, String> {
         let geometry = &spec.geometry;
         check("geometry.sparing_range_cylinders", geometry.sparing_range_cylinders, 1, geometry.cylinders)?;
@@ -131,8 +133,8 @@ impl HddModel {
         })
     }
 
-    /// Penalty added to the access time of a request when it is compared with others: each second of later arrival costs
-    /// [`HddQueue::aging_ms_per_s`]. Counted from time zero, it need not be recomputed for each comparison.
+    /// Penalty in nanoseconds for a request that arrived at `arrived`, added to its positioning time: [`HddQueue::aging_ms_per_s`]
+    /// for each second. Counted from time zero, it need not be recomputed for each comparison.
     #[inline]
     pub fn handicap(&self, arrived: u64) -> u64 {
         ((u128::from(arrived) * u128::from(self.aging)) >> 32) as u64
@@ -165,8 +167,8 @@ fn check_seek(name: &str, seek: &Seek) -> Result<(), String> {
     Ok(())
 }
 
-/// The cache, without a maximum of read-ahead that would contradict its mode: whole tracks are not read where the maximum is shorter
-/// than a track (DiskSim, `disk_buffer_get_max_readahead`, looks at no maximum in this mode).
+/// The cache, without a read-ahead maximum that contradicts its mode: with `next-track` whole tracks are read, so a maximum below
+/// the longest track is ignored (DiskSim ignores any maximum in this mode, `disk_buffer_get_max_readahead`).
 fn effective_cache(spec: &HddSpecification) -> CacheSpecification {
     let mut cache = spec.cache.clone();
     let longest_track = spec.zones.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(0);

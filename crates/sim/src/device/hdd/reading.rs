@@ -8,21 +8,22 @@ use super::media::Extent;
 use super::spec::{Preseek, ReadAhead, ReadAheadTrigger};
 use super::{Active, Completion, Hdd, Pending};
 
-/// A read from the media into a segment, read-ahead included.
+/// A read from the media into a segment, including read-ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
     segment: usize,
     extent: Extent,
-    /// The LBA to stop before.
+    /// LBA at which it ends.
     limit: u64,
-    /// Not stopped before this LBA is reached.
+    /// Minimum read-ahead: other work does not stop it before this LBA.
     least: u64,
-    /// A whole track is being read: when a revolution is complete, the LBAs before the first are there too.
+    /// The time at which the whole track is in memory, including the sectors before the first requested one; `None` if it is not
+    /// read.
     revolution_at: Option<u64>,
 }
 
 impl Hdd {
-    /// Sends `lba..end` from a segment that holds all of it, from `start` on.
+    /// Sends `lba..end` from a segment that holds all of it, not before `start`.
     pub(super) fn serve_hit(&mut self, start: u64, id: RequestId, segment: usize, lba: u64, end: u64) {
         let delays = &self.model.delays;
         let controller = delays.read_hit.after(self.last_was_read) + delays.data_preparation + delays.read_completion;
@@ -39,7 +40,7 @@ impl Hdd {
         self.release(segment, end);
     }
 
-    /// Data before `end` have been sent to the host.
+    /// Marks data before `end` as sent to the host; read-ahead may overwrite them if the profile allows it.
     fn release(&mut self, segment: usize, end: u64) {
         if self.model.cache.read_ahead_over_requested && !self.cache.segments[segment].written {
             self.cache.segments[segment].released = end;
@@ -47,7 +48,7 @@ impl Hdd {
         }
     }
 
-    /// Starts reading behind the end of a clean segment.
+    /// Starts read-ahead at the end of a clean segment, up to `limit`.
     fn start_read_ahead(&mut self, at: u64, segment: usize, limit: u64) {
         let held = &mut self.cache.segments[segment];
         if held.written || held.state != State::Clean || held.end >= limit {
@@ -68,7 +69,7 @@ impl Hdd {
         }
     }
 
-    /// The end of read-ahead after a request for `lba..end`, of which `extent` is being read, if any.
+    /// The LBA at which read-ahead ends after a request for `lba..end`. `extent`: the part being read, if any.
     fn read_ahead_limit(&self, segment: usize, lba: u64, end: u64, extent: Option<&Extent>) -> u64 {
         let cache = &self.model.cache;
         let capacity = self.model.layout.capacity_sectors;
@@ -116,14 +117,14 @@ impl Hdd {
         limit
     }
 
-    /// The arm turns to a read at `at`. It may find that everything is in memory by now.
+    /// Starts a pending read at `at`. Its data may be in memory by now.
     pub(super) fn start_read(&mut self, at: u64, request: &Pending) {
         self.advance_stream(at);
         let found = self.cache.look_up(request.lba, request.end);
         self.start_read_of(at, request, found);
     }
 
-    /// The arm turns to a read at `at`, when the stream has been worked out up to then and the read has been looked up.
+    /// Starts a read at `at`; the stream must have been advanced to `at`, and the read looked up (`found`).
     pub(super) fn start_read_of(&mut self, at: u64, request: &Pending, found: Lookup) {
         self.turned = at;
         let (lba, end) = (request.lba, request.end);
@@ -141,7 +142,7 @@ impl Hdd {
                 return self.read_from_stream(at, from_memory, request, stream, reads_on);
             }
             let free = self.stop_stream(at).max(command_done);
-            // Stopping changes nothing here: a segment that is being read belongs to the stream.
+            // This segment does not change when the stream stops: a segment being read belongs to the stream.
             let from = self.cache.segments[segment].end;
             self.cache.segments[segment].state = State::Reading;
             self.cache.touch(segment);
@@ -151,13 +152,14 @@ impl Hdd {
             return self.read_from_stream(at, from_memory, request, stream, reads_on);
         }
         let free = self.stop_stream(at).max(command_done);
-        // `choose` lets a read go only if a segment can be had.
+        // `choose` starts a read only if a segment is available.
         let Some(segment) = self.cache.for_read() else { return self.pending.push(*request) };
         self.cache.begin_read(segment, lba);
         self.read_media(free, request, segment, lba, None, reads_on);
     }
 
-    /// Reads `from..request.end` from the media into a segment that holds what comes before, and on where `reads_on` says so.
+    /// Reads `from..request.end` from the media into a segment that holds what precedes it, and continues with read-ahead if
+    /// `reads_on`.
     fn read_media(&mut self, at: u64, request: &Pending, segment: usize, from: u64, connected: Option<u64>, reads_on: bool) {
         let place = if from == request.lba { request.place } else { self.model.layout.locate(from) };
         let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
@@ -172,13 +174,13 @@ impl Hdd {
         self.follow(at, stream, request, completion, connected);
     }
 
-    /// Whether read-ahead reads an LBA next, sooner than any other access would.
+    /// Whether read-ahead reaches an LBA next, sooner than any other access could.
     fn reads_next(&self, stream: &Stream, lba: u64) -> bool {
         let next = self.cache.segments[stream.segment].end..=stream.extent.end;
         self.model.cache.joins_read_ahead && next.contains(&lba) && lba < stream.limit
     }
 
-    /// Whether read-ahead has the LBA in memory or reads it next.
+    /// Whether read-ahead has read the LBA or reaches it next.
     pub(super) fn stream_covers(&self, lba: u64) -> bool {
         self.stream.is_some_and(|stream| {
             let held = &self.cache.segments[stream.segment];
@@ -186,7 +188,7 @@ impl Hdd {
         })
     }
 
-    /// A read whose beginning is in memory, or about to be, while the media bring the rest.
+    /// Serves a read whose beginning is, or soon will be, in memory, while the stream reads the rest.
     fn read_from_stream(&mut self, at: u64, start: u64, request: &Pending, mut stream: Stream, reads_on: bool) {
         let limit = if reads_on { self.read_ahead_limit(stream.segment, request.lba, request.end, None) } else { request.end };
         stream.limit = stream.limit.max(limit);
@@ -198,11 +200,11 @@ impl Hdd {
         self.follow(at, stream, request, completion, Some(start));
     }
 
-    /// Follows a stream at `at` to the end of a request while the bus carries what has come, and leaves it reading on.
+    /// Computes when a request that the stream reads is complete, and queues its completion; the stream continues with read-ahead.
     ///
-    /// `connected`: the bus carries data from then on; otherwise the drive returns to it when enough has come.
-    /// The transfer of n sectors that end up in memory at times mᵢ ends at the latest of mᵢ + (n − i)·bus, and as mᵢ grows
-    /// evenly within an extent, its first and its last sector decide.
+    /// `connected`: time from which the drive is ready to send; `None`: it reselects when enough has been read. The transfer of n
+    /// sectors that are in memory at times mᵢ ends at the latest of mᵢ + (n − i)·bus. Within an extent mᵢ is linear in i, so its
+    /// first and its last sector determine the maximum.
     fn follow(&mut self, at: u64, mut stream: Stream, request: &Pending, mut completion: Completion, connected: Option<u64>) {
         let delays = &self.model.delays;
         let zero_latency = self.model.cache.zero_latency_reads;
@@ -221,7 +223,7 @@ impl Hdd {
             let first = extent.lba.max(held).max(request.lba).min(end - 1);
             let all = last.max(first + 1);
             let all_passed = extent.passed_at(&self.model, all);
-            // An extent that ends before the request, in a stream that it joins, brings nothing of it.
+            // A joined stream may be in an extent that ends before the request.
             if end > request.lba {
                 for (came, passed) in [(first + 1, extent.passed_at(&self.model, first + 1)), (all, all_passed)] {
                     let left = request.end - (came - 1);
@@ -229,7 +231,7 @@ impl Hdd {
                 }
             }
             if connected.is_none() && extent.lba < enough && enough <= end {
-                // The drive knows when enough will have come, and is back on the bus by then.
+                // The drive knows in advance when enough will be in memory, and reselects by then.
                 let came = if enough < all { extent.passed_at(&self.model, enough) } else { all_passed };
                 let begin = if self.model.deviations.reselects_in_time {
                     came.max(extent.settled.saturating_add(back))
@@ -250,7 +252,7 @@ impl Hdd {
         let until = match self.model.queue.preseek {
             Preseek::AfterCompletion => completed,
             Preseek::DuringCompletion => sent,
-            // Sectors that the joined stream has already read left the media in the past.
+            // The joined stream may have read the sectors before `at`.
             Preseek::BeforeCompletion => off_media.max(at),
         };
         completion.at = Nanos(completed);
@@ -263,8 +265,8 @@ impl Hdd {
         self.send(completion, true);
     }
 
-    /// Sectors that pass between the arm's arrival and the first one wanted are kept; a drive that takes sectors in any order goes
-    /// on for a revolution, until it has the whole track. Returns that time.
+    /// Keeps the sectors that pass between the arm's arrival and the first requested one. Returns the time at which a drive with
+    /// zero-latency reads has the whole track, one revolution after the arm has settled; `None` if it does not read it.
     fn keep_sectors_on_the_way(&mut self, segment: usize, extent: &Extent) -> Option<u64> {
         let cache = &self.model.cache;
         if !cache.reads_sectors_on_the_way || cache.read_ahead == ReadAhead::None {
@@ -272,7 +274,7 @@ impl Hdd {
         }
         let track = &self.model.layout.zones[usize::from(extent.place.zone)];
         let on_the_way = self.model.mechanics.passed(&self.model.layout, &extent.place, extent.start - extent.settled);
-        // Slips on the way are few: a sector too many here would only be one of the track before.
+        // Slips are rare; without looking for them, at most a few sectors of the track before are included.
         let on_the_way = u64::from(on_the_way.min(extent.place.sector)).min(extent.lba);
         let held = &mut self.cache.segments[segment];
         if held.start == extent.lba {
@@ -284,7 +286,7 @@ impl Hdd {
             .then_some(extent.settled.saturating_add(self.model.mechanics.period))
     }
 
-    /// Advances the stream to `at`.
+    /// Advances the stream to `at`, and ends it when it has reached its limit.
     pub(super) fn advance_stream(&mut self, at: u64) {
         let Some(mut stream) = self.stream.take() else { return };
         loop {
@@ -319,7 +321,7 @@ impl Hdd {
         }
     }
 
-    /// Ends read-ahead for other work at `at`. Returns when the arm is free.
+    /// Ends read-ahead for other work at `at`, after its minimum. Returns the time at which the arm is free.
     pub(super) fn stop_stream(&mut self, at: u64) -> u64 {
         self.advance_stream(at);
         let Some(mut stream) = self.stream.take() else { return at };

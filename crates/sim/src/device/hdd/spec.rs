@@ -525,10 +525,10 @@ pub struct HddQueue {
     pub preseek: Preseek,
 }
 
-/// Makers do not publish how their drives age, so the weight is ours, in the unit of DiskSim's `Timeout time/weight`. On the profile
-/// sata7200 with 32 random reads at a time, 6 ms/s bring the longest response from 2.1 to 0.8 s for 0.1 to 0.3% of the throughput;
-/// 12 cost 3%, 30 cost 14%. No request waits longer than about 4 s and the service of a full queue, far less than the 30 s after
-/// which Linux gives up.
+/// The default of `aging_ms_per_s`. Manufacturers do not publish how their drives age requests, so the weight is our choice, in the
+/// unit of DiskSim's `Timeout time/weight`. With the profile sata7200 and 32 random reads in flight, 6 ms/s reduce the maximum
+/// response time from 2.1 to 0.8 s and the throughput by 0.1 to 0.3%; 12 cost 3%, 30 cost 14%. No request waits longer than about 4
+/// s plus the service of a full queue, far less than the 30 s after which Linux times out.
 fn aging() -> f64 {
     6.0
 }
@@ -538,7 +538,7 @@ fn is_default_aging(aging_ms_per_s: &f64) -> bool {
 }
 
 impl HddQueue {
-    /// A queue with the usual ageing, whose arm turns to the next request when the last one is done.
+    /// A queue with the default ageing; the arm starts the next request after completion of the last one.
     pub fn new(depth: u32, policy: QueuePolicy) -> HddQueue {
         HddQueue { depth, policy, aging_ms_per_s: aging(), preseek: Preseek::AfterCompletion }
     }

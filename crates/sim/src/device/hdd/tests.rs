@@ -94,7 +94,7 @@ fn micros(micros: u64) -> Nanos {
     Nanos::from_micros(micros)
 }
 
-/// Runs until nothing is left to do.
+/// Runs until the disk is idle.
 fn finish(disk: &mut Hdd) -> Vec<Completion> {
     let mut done = Vec::new();
     while let Some(at) = disk.wake_at() {
@@ -118,7 +118,7 @@ fn a_read_takes_seek_rotation_and_transfer() {
     // Cylinder 10, first track: 10 × (one track switch + one cylinder switch) = 10 × (10 + 20) sectors of skew: angle 0.
     let lba = 10 * 200 + 30;
     let done = serve(&mut disk(&spec), micros(2_000), Op::Read, lba, 4);
-    // Command until 2.3 ms, seek of 10 cylinders 1.9 ms until 4.2; sector 30 does not come before 13 ms … it passed at 3.
+    // Command until 2.3 ms, seek of 10 cylinders 1.9 ms until 4.2; sector 30 passed at 3 ms and passes again at 13.
     assert_eq!(done.seek, micros(1_900));
     assert_eq!(done.rotation, micros(13_000 - 4_200));
     assert_eq!(done.seek_cylinders, 10);
@@ -167,7 +167,7 @@ fn two_reads_share_the_bus_even_if_the_arm_goes_ahead() {
     let mut disk = disk(&spec);
     disk.submit(Nanos::ZERO, &request(0, Op::Read, 0, 4));
     disk.submit(Nanos::ZERO, &request(1, Op::Read, 10, 4));
-    // The media have the second at 1.1 ms, while the first is on the bus until 4.1.
+    // The second write is on the media at 1.1 ms, while the bus carries the first until 4.1.
     let times: Vec<_> = finish(&mut disk).iter().map(|completion| completion.at).collect();
     assert_eq!(times, [micros(4_100), micros(8_100)]);
 }
@@ -176,7 +176,7 @@ fn two_reads_share_the_bus_even_if_the_arm_goes_ahead() {
 fn a_read_of_a_buffered_write_hits_it_or_waits_until_it_is_on_the_media() {
     let mut spec = tiny();
     spec.cache.write_cache = WriteCache::On;
-    // Written from 1.0 to 1.4 ms; read from memory at once, or from the media when sector 10 comes again.
+    // Written from 1.0 to 1.4 ms; read from memory at once, or from the media when sector 10 passes again.
     for (allowed, expected) in [(true, 540), (false, 11_410)] {
         spec.cache.read_hits_on_written_data = allowed;
         spec.cache.works_during_media_access = true;
@@ -191,7 +191,7 @@ fn data_that_come_too_late_cost_a_write_a_revolution() {
     let mut spec = tiny();
     spec.bus.write_sector_ms = 4.0;
     let done = serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 10, 1);
-    // The sector passes at 1 ms, its data are there at 4 ms: it is written at 11 ms.
+    // The sector passes at 1 ms, its data arrive at 4 ms: it is written at 11 ms.
     assert_eq!(done.at, micros(11_100));
 }
 
@@ -200,7 +200,7 @@ fn a_write_touches_the_media_no_sooner_than_its_least_delay_after_its_data() {
     let mut spec = tiny();
     spec.bus.write_sector_ms = 1.0;
     spec.mechanics.minimum_write_seek_ms = 0.6;
-    // Data at 1 ms, the media from 1.6 on: sector 16 is caught, sector 15 is not.
+    // The data arrive at 1 ms, the write may start at 1.6: sector 16 is caught, sector 15 is not.
     assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 16, 1).at, micros(1_700));
     assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 15, 1).at, micros(11_600));
 }
@@ -210,9 +210,9 @@ fn a_drive_is_back_on_the_bus_when_enough_has_come() {
     let mut spec = tiny();
     spec.cache.read_watermark = 0.5;
     spec.overheads.first_reselect_ms = 2.0;
-    // Half of the ten sectors have come at 5.5 ms, the last at 6; the drive began to return in time.
+    // Half of the ten sectors are in memory at 5.5 ms, the last at 6; the drive has reselected by then.
     assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 50, 10).at, micros(6_010));
-    // Right at the first sector it has to return first: at 2 ms, then ten sectors go over the bus.
+    // At the first sector it has to reselect first: at 2 ms, then ten sectors cross the bus.
     assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 0, 10).at, micros(2_100));
 }
 
@@ -246,7 +246,7 @@ fn a_read_of_data_read_ahead_is_a_hit_and_the_next_one_continues_it() {
     // At 2 ms the sectors up to 19 have passed.
     let hit = serve(&mut disk, micros(2_000), Op::Read, 10, 5);
     assert_eq!((hit.at, hit.cache_hit), (micros(2_150), true));
-    // At 3 ms those up to 29: 28 and 29 are there, 30 and 31 come until 3.2, and the last one goes over the bus.
+    // At 3 ms those up to 29: 28 and 29 are in memory, 30 and 31 follow until 3.2, and then the last one crosses the bus.
     let partial = serve(&mut disk, micros(3_000), Op::Read, 28, 4);
     assert_eq!(partial.at, micros(3_210));
 }
@@ -299,7 +299,7 @@ fn whole_tracks_are_read_ahead_even_where_the_maximum_is_shorter_than_a_track() 
     let mut spec = tiny();
     spec.cache.read_ahead = ReadAhead::NextTrack;
     spec.cache.segment_sectors = 200;
-    // Below the track of 100 sectors the maximum does not count; from there on it does, for a drive that overwrites what it sent.
+    // A maximum below the track of 100 sectors is ignored; from there on it applies, if read-ahead may overwrite data already sent.
     for (over_requested, most, last, hit) in
         [(false, 10, 96, true), (true, 10, 96, true), (true, 10, 100, false), (true, 120, 100, true)]
     {
@@ -317,7 +317,7 @@ fn a_seek_curve_of_its_own_for_writes_is_settled_already() {
     spec.write_seek = Some(Seek::Table { points: vec![(1, 1.4), (20, 3.3)] });
     assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 200 + 40, 2).seek, micros(1_000));
     assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 200 + 40, 2).seek, micros(1_400));
-    // On its own cylinder a write switches heads (0.5 ms) and settles (0.25 ms) as ever.
+    // On the current cylinder a write still switches heads (0.5 ms) and settles (0.25 ms).
     assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 100, 2).seek, micros(750));
 }
 
@@ -362,7 +362,7 @@ fn a_drive_that_reads_in_any_order_needs_one_revolution_for_a_track() {
     let slow = serve(&mut disk(&spec), micros(5_050), Op::Read, 0, 100);
     spec.cache.zero_latency_reads = true;
     let fast = serve(&mut disk(&spec), micros(5_050), Op::Read, 0, 100);
-    // The head comes in the midst of sector 50: 51 to 99 come first, then 0 to 50 until 15.1 ms.
+    // The head settles within sector 50: 51 to 99 are read first, then 0 to 50 until 15.1 ms.
     assert_eq!((slow.at, fast.at), (micros(20_010), micros(15_600)));
 }
 
@@ -467,7 +467,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// The tiny disk with any behaviour, and a bus slower than the media or faster.
+    /// The tiny disk with any behaviour, and a bus slower or faster than the media.
     fn disks()(
         depth in 1u32..33,
         policy in prop::sample::select(vec![QueuePolicy::Fifo, QueuePolicy::Sstf, QueuePolicy::Sptf]),
@@ -515,7 +515,7 @@ prop_compose! {
     }
 }
 
-/// A request of a random load: LBA, sectors, a read, and µs until it comes once the disk is idle.
+/// A request of a random load: LBA, sectors, whether it is a read, and µs until it arrives after the disk is idle.
 type Load = (u64, u32, bool, u64);
 
 fn loads() -> impl Strategy<Value = Vec<Load>> {
@@ -530,8 +530,8 @@ struct Served {
     end: Nanos,
 }
 
-/// Serves a load at no more than the disk's depth at once. `always`: there is never nothing to do. `looks`: the host also calls
-/// when the disk did not ask for it.
+/// Serves a load with at most the disk's queue depth in flight. `always`: the disk is never idle. `looks`: the host also calls when
+/// the disk did not ask for it.
 fn work(spec: &HddSpecification, loads: &[Load], always: bool, looks: bool) -> Result<Served, TestCaseError> {
     let mut disk = disk(spec);
     let mut submitted = Vec::new();
@@ -684,14 +684,15 @@ fn a_discard_takes_the_command_and_moves_nothing() {
         }
         times
     };
-    // At the disk's other end, and the arm has not moved: only the command and half a millisecond of turning are between them.
+    // The discards are at opposite ends, and the arm has not moved: only the command and half a millisecond of rotation are between
+    // them.
     let discards = times(&[(Op::Discard, 3000), (Op::Discard, 0)]);
     assert_eq!(discards, [Nanos::from_micros(500), Nanos::from_micros(1000)]);
     let (with, without) = (times(&[(Op::Discard, 3000), (Op::Read, 0)]), times(&[(Op::Discard, 0), (Op::Read, 0)]));
     assert_eq!(with, without);
 }
 
-/// Advances to `now` and flushes. Returns when that is done.
+/// Advances to `now` and flushes. Returns the time at which the flush is complete.
 fn flush(disk: &mut Hdd, now: Nanos) -> Nanos {
     disk.advance(now, &mut Vec::new());
     assert!(disk.flush(now, u32::MAX));
@@ -715,8 +716,8 @@ fn a_flush_is_done_when_the_last_buffered_write_is_on_the_media_and_without_one_
     assert_eq!(flush(&mut disk(&spec), micros(50)), micros(450));
 }
 
-/// Reads on one cylinder come as fast as they are served, while writes to another are in memory. How many reads are done before these
-/// are on the media.
+/// Issues reads on one cylinder as fast as they are served, while writes to another are in memory. Returns the number of reads
+/// completed before the writes are on the media.
 fn reads_before_writes_are_down(flushes: bool) -> usize {
     let mut spec = tiny();
     (spec.cache.write_cache, spec.cache.segments, spec.cache.write_segments) = (WriteCache::On, 8, 4);

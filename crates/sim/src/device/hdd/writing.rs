@@ -1,4 +1,4 @@
-//! Writes: into memory, and from there to the media.
+//! Writes: into memory, and from memory to the media.
 
 use block::{Nanos, RequestId};
 
@@ -10,17 +10,17 @@ use super::spec::WriteCache;
 use super::{Active, Completion, Hdd, Pending, PendingFlush};
 use crate::device::deferred::update_mean;
 
-/// A write that is reported when it is on the media.
+/// A write to be reported when it is on the media.
 #[derive(Clone, Copy, Debug)]
 pub struct Reported {
     id: RequestId,
-    /// When its data had come and the drive had left the bus.
+    /// Time at which its data were in memory and the drive had disconnected.
     left_bus: u64,
     extra_disconnect: bool,
 }
 
 impl Hdd {
-    /// Takes a write into memory and reports it, if the drive may.
+    /// Takes a write into memory and reports it early if the drive may. Returns whether it did.
     pub(super) fn take_write(&mut self, arrived: u64, age: Age, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
         if !self.reports_early() || self.overtakes(age.order, lba, end) {
             return false;
@@ -41,7 +41,8 @@ impl Hdd {
         true
     }
 
-    /// Reports a write whose data are in a segment as soon as the bus has carried them, or are about to be.
+    /// Reports a write whose data are in a segment, at the end of their bus transfer. `positions`: it adds a positioning of the
+    /// arm.
     fn report_from_memory(&mut self, id: RequestId, segment: usize, sectors: u64, positions: bool) {
         let expected = self.media_time(segment, sectors) + if positions { self.write_positioning } else { 0 };
         self.cache.waiting[segment].expected += expected;
@@ -49,19 +50,19 @@ impl Hdd {
         self.send_hit(id, self.bus_free.saturating_add(self.model.delays.write_completion), Some(work), false);
     }
 
-    /// Time in which `sectors` of a segment pass the head, without changes of track.
+    /// Time in which `sectors` of a segment pass the head, without track changes.
     fn media_time(&self, segment: usize, sectors: u64) -> u64 {
         let zone = &self.model.layout.zones[usize::from(self.cache.waiting[segment].place.zone)];
         self.model.mechanics.transfer(zone.sector_angle, 1).saturating_mul(sectors)
     }
 
-    /// Whether an older waiting request has the same sectors: it must not see later writes, and writes that repeatedly overtook it
-    /// would starve it.
+    /// Whether an older pending request overlaps: it must not see later writes, and writes that repeatedly overtook it would starve
+    /// it.
     fn overtakes(&self, order: u64, lba: u64, end: u64) -> bool {
         self.pending.iter().any(|pending| pending.age.order < order && pending.lba < end && lba < pending.end)
     }
 
-    /// Memory has become free at `at`: writes that waited for it come in, the oldest first, instead of waiting for the arm as well.
+    /// Takes writes that waited for memory into it at `at`, the oldest first, so that they do not wait for the arm as well.
     pub(super) fn admit_writes(&mut self, at: u64) {
         if self.model.cache.write_cache != WriteCache::On || !self.model.cache.works_during_media_access {
             return;
@@ -88,7 +89,7 @@ impl Hdd {
         }
     }
 
-    /// A write that follows on one in memory shares its segment.
+    /// Appends a write to the segment that it continues, if there is one. Returns whether there was.
     fn join_write(&mut self, start: u64, id: RequestId, lba: u64, end: u64) -> bool {
         let Some(index) = self.cache.appendable(lba, end) else { return false };
         let sector = self.model.delays.write_sector;
@@ -101,7 +102,7 @@ impl Hdd {
         if segment.state == State::Writing
             && let Some(active) = self.active
         {
-            // The arm goes on where the data before end, as soon as these have come.
+            // The arm continues after the earlier data, once the new data are in memory.
             let place = self.model.layout.locate(lba);
             let (extent, _) = Extent::reach(&self.model, active.until, self.arm, lba, place, Motion::Continuing, true);
             let until = self.write_extents(extent, index, 0, 0);
@@ -113,7 +114,7 @@ impl Hdd {
         true
     }
 
-    /// A segment for a write; read-ahead into it ends.
+    /// A segment for a write; its read-ahead is stopped. `None` if none is available.
     fn segment_for_write(&mut self, at: u64) -> Option<usize> {
         let segment = self.cache.for_write()?;
         if self.cache.segments[segment].state == State::Reading {
@@ -125,7 +126,7 @@ impl Hdd {
         Some(segment)
     }
 
-    /// Moves the data over the bus into a segment.
+    /// Transfers the data of a write over the bus into a segment.
     #[expect(clippy::too_many_arguments, reason = "one place fills a segment; a struct would only repeat these names")]
     fn fill_segment(&mut self, segment: usize, start: u64, ready: u64, age: Age, lba: u64, end: u64, place: SectorLocation) {
         let sector = self.model.delays.write_sector;
@@ -148,10 +149,10 @@ impl Hdd {
         self.cache.segments.iter().position(|segment| segment.state == State::Reading)
     }
 
-    /// The arm turns to a write at `at`.
+    /// Starts a pending write at `at`.
     pub(super) fn start_write(&mut self, at: u64, request: &Pending) {
         let Some(segment) = self.segment_for_write(at) else {
-            // `choose` lets a write go only if a segment can be had.
+            // `choose` starts a write only if a segment is available.
             return self.pending.push(*request);
         };
         let delays = &self.model.delays;
@@ -175,7 +176,8 @@ impl Hdd {
         self.start_destage(at, segment, Some(reported));
     }
 
-    /// The arm writes a segment.
+    /// Starts writing a segment to the media at `at`. `reported`: the write to report when it is done, unless it was reported
+    /// early.
     pub(super) fn start_destage(&mut self, at: u64, index: usize, reported: Option<Reported>) {
         self.turned = at;
         let free = self.stop_stream(at);
@@ -225,8 +227,8 @@ impl Hdd {
         self.last_write = (end, written);
     }
 
-    /// Sectors that must have come before the first is written: drives that leave the bus twice wait for more (DiskSim,
-    /// `disksim_diskcache.c`: 10, or 15 of a write of 45 and more).
+    /// Number of sectors that must be in memory before the first is written: drives that disconnect twice wait for more (DiskSim,
+    /// `disksim_diskcache.c`: 10, or 15 of a write of 45 or more).
     fn first_burst(&self, sectors: u64) -> u64 {
         match self.model.delays.extra_disconnect {
             None => 1,
@@ -235,9 +237,10 @@ impl Hdd {
         }
     }
 
-    /// Writes a segment from `extent` on; returns when the last sector is on the media. A sector whose data have not come when it
-    /// passes waits for the next revolution. The first one waits until `burst` sectors have come and `least` went by: on the HP
-    /// C2247A the least delay before the media starts when the data are there, not when the command is done.
+    /// Computes the time at which the last sector of a segment is on the media, writing from `extent` on. A sector whose data are
+    /// not in memory when it passes is written a revolution later. The first one waits until `burst` sectors are in memory and
+    /// `least` has passed since: on the HP C2247A the minimum delay before the media is counted from the arrival of the data, not
+    /// from the command.
     fn write_extents(&mut self, mut extent: Extent, index: usize, burst: u64, mut least: u64) -> u64 {
         let (period, bus) = (self.model.mechanics.period, self.model.delays.write_sector);
         let (segment, waiting) = (self.cache.segments[index], self.cache.waiting[index]);
