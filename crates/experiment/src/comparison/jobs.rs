@@ -57,10 +57,11 @@ impl JobsLoad {
         JobsLoad { placed, ..self }
     }
 
-    /// The same jobs on the same files, with other random draws.
-    fn redrawn(&self) -> JobsLoad {
+    /// The same jobs on the same files with other random numbers, different for each `draw`, in spite of `randrepeat`.
+    #[must_use]
+    pub fn redrawn(&self, draw: u64) -> JobsLoad {
         let (name, sha256, host, seed) = (self.name.clone(), self.sha256.clone(), self.host, self.seed);
-        JobsLoad { name, sha256, placed: self.placed.clone().redrawn(), host, seed }
+        JobsLoad { name, sha256, placed: self.placed.clone().redrawn(draw), host, seed }
     }
 
     /// Earliest start of each stream, in seconds.
@@ -241,7 +242,7 @@ impl Load for JobsLoad {
         let host = Host::new(queue, files, settings)?;
         match draws {
             Draws::OfTheRun => self.run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
-            Draws::Others => self.redrawn().run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
+            Draws::Others => self.redrawn(1).run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
         }
     }
 

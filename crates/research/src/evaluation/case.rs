@@ -71,14 +71,25 @@ impl EvaluationCase {
         })
     }
 
-    /// The same load with other random numbers for its jobs; `None` for a trace, which has none.
+    /// The same load with its files at other places and other random numbers for its jobs; `None` for a trace, which has none.
     ///
     /// # Errors
     /// The load cannot be built.
     pub fn drawn_again(&self, seed: u64) -> anyhow::Result<Option<EvaluationCase>> {
-        let Some(text) = &self.jobs else { return Ok(None) };
-        let load = JobsLoad::new(text, &self.load.digest().name, seed, &self.world)?;
-        Ok(Some(EvaluationCase {
+        self.jobs.as_deref().map(|text| self.with_jobs(text, seed)).transpose()
+    }
+
+    /// The same load as another machine has it: [`varied`](loads::varied), and drawn again. `None` for a trace.
+    ///
+    /// # Errors
+    /// The load cannot be built.
+    pub fn on_another_machine(&self, seed: u64) -> anyhow::Result<Option<EvaluationCase>> {
+        self.jobs.as_deref().map(|text| self.with_jobs(&loads::varied(text, seed), seed)).transpose()
+    }
+
+    fn with_jobs(&self, text: &str, seed: u64) -> anyhow::Result<EvaluationCase> {
+        let load = JobsLoad::new(text, &self.load.digest().name, seed, &self.world)?.redrawn(seed);
+        Ok(EvaluationCase {
             name: self.name.clone(),
             family: self.family.clone(),
             device: self.device.clone(),
@@ -86,8 +97,8 @@ impl EvaluationCase {
             world: self.world.clone(),
             phase_ends_s: self.phase_ends_s.clone(),
             phase_of: self.phase_of.clone(),
-            jobs: self.jobs.clone(),
-        }))
+            jobs: Some(text.to_owned()),
+        })
     }
 
     /// Loads of `count` other families on the same device, or of all others if there are fewer.
@@ -232,4 +243,38 @@ fn trace(path: PathBuf, replay: &ReplayOptions, device: &str, seed: u64, monitor
         phase_of: BTreeMap::new(),
         jobs: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+    use crate::evaluation::run::Run;
+    use control::controller::Fixed;
+    use control::experience::WINDOW;
+    use experiment::comparison::regime;
+    use progress::monitor::Quiet;
+
+    #[test]
+    fn a_load_that_is_drawn_again_or_on_another_machine_issues_other_requests() {
+        let extent = Extent { seconds: 5, ..Extent::new(true, Vec::new()) };
+        let first = drawn(loads::find("at-random").unwrap(), "ibm18es", &extent, 1, 0).unwrap();
+        let cases = [
+            first.drawn_again(1).unwrap().unwrap(),
+            first.drawn_again(2).unwrap().unwrap(),
+            first.on_another_machine(1).unwrap().unwrap(),
+            first,
+        ];
+        let found = regime::scheduler(regime::FOUND).unwrap();
+        // The run ends with the last request, a moment that depends on all of them.
+        let end_s = |case: &EvaluationCase| {
+            let fixed = Box::new(Fixed::new(found.clone(), WINDOW));
+            Run::of(case, &found, fixed, false, None, &Quiet::default()).unwrap().ended_s
+        };
+        let mut ends_s = cases.each_ref().map(end_s).to_vec();
+        ends_s.sort_by(f64::total_cmp);
+        ends_s.dedup();
+        assert_eq!(ends_s.len(), cases.len(), "{ends_s:?}");
+    }
 }

@@ -1,11 +1,11 @@
 //! Evaluates the gain from a fleet on a machine with a load that it has not seen before, and the cost of a hostile fleet.
 //!
 //! ```text
-//! draws 1 to 5 of a load, on devices of one model ─▶ every candidate ─▶ outcomes of five machines ─┐
-//!                                                    a hostile fleet: the worst is said to be best ┤
-//!                                                    a sly one: that of the worst only, and less ┤
-//!                                                    an unrelated one: gains drawn at random       ┤
-//! draw 6 ─▶ controller alone, and with each of them ◀──────────────────────────────────────────────┘
+//! a load at another pace and with other data ─▶ every candidate on five machines ─▶ their outcomes ┐
+//!                                               a hostile fleet: the worst is said to be best      ┤
+//!                                               a sly one: that of the worst only, and less        ┤
+//!                                               an unrelated one: gains drawn at random            ┤
+//! the sixth machine ─▶ controller alone, and with each of them ◀───────────────────────────────────┘
 //! ```
 //! Every load starts with the trust of a new machine, so the cost of a lying fleet recurs for each load instead of ending once it is detected.
 
@@ -211,10 +211,10 @@ impl Subject<'_> {
         let device = DeviceType { kind: question.device.clone(), model: question.world.device(), firmware: String::new() };
         let mut honest = Vec::new();
         for machine in 1..=MACHINES {
-            let Some(draw) = question.drawn_again(seed ^ machine << 48)? else { return Ok(None) };
+            let Some(draw) = question.on_another_machine(seed ^ machine << 48)? else { return Ok(None) };
             honest.extend(self.outcomes(&draw, machine as u8, &device)?);
         }
-        let Some(own) = question.drawn_again(seed ^ (MACHINES + 1) << 48)? else { return Ok(None) };
+        let Some(own) = question.on_another_machine(seed ^ (MACHINES + 1) << 48)? else { return Ok(None) };
         let found = regime::scheduler(regime::FOUND)?;
         let known = known_gains(&honest);
         let (best, best_gain) = known

@@ -127,6 +127,41 @@ pub fn with_runtime(text: &str, seconds: u32) -> String {
     text.lines().map(line).collect()
 }
 
+/// The job file of another machine that runs the same programs: with 0.7 to 1.4 times the pace and half to all of the data, by factors
+/// that hold for all jobs. Values that are not whole numbers with a unit stay, as do sizes below 1 MiB.
+pub fn varied(text: &str, seed: u64) -> String {
+    const MIB: f64 = 1_048_576.0;
+    let mut random = chance::source("varied", seed, 0);
+    let (pace, data) = (chance::scaled(&mut random, 0.7, 1.4), chance::scaled(&mut random, 0.5, 1.0));
+    let times = |number: f64, unit: &str, factor: f64| Some(format!("{}{unit}", (number * factor).round().max(1.0)));
+    let fewer_bytes = |number: f64, unit: &str| {
+        let bytes = number * [("", 1.0), ("k", 1024.0), ("m", MIB), ("g", 1024.0 * MIB)].iter().find(|one| one.0 == unit)?.1;
+        // A multiple of 64 KiB, so that blocks still fit.
+        Some(if bytes < MIB { bytes } else { (bytes * data / 65_536.0).floor() * 65_536.0 }.to_string())
+    };
+    let line = |line: &str| {
+        let (key, value) = line.split_once('=')?;
+        let value = match key {
+            "rate" | "rate_iops" => each_quantity(value, ',', |number, unit| times(number, unit, pace)),
+            "thinktime" => each_quantity(value, ',', |number, unit| times(number, unit, 1.0 / pace)),
+            "size" | "filesize" => each_quantity(value, '-', fewer_bytes),
+            _ => None,
+        };
+        Some(format!("{key}={}\n", value?))
+    };
+    text.lines().map(|text| line(text).unwrap_or_else(|| format!("{text}\n"))).collect()
+}
+
+/// Applies `change` to the number and unit of each of several quantities; `None` if one is no whole number with a unit, or cannot be changed.
+fn each_quantity(text: &str, separator: char, change: impl Fn(f64, &str) -> Option<String>) -> Option<String> {
+    let one = |text: &str| {
+        let (number, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
+        change(number.parse().ok()?, unit)
+    };
+    let all: Option<Vec<String>> = text.split(separator).map(one).collect();
+    Some(all?.join(&separator.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
@@ -144,6 +179,26 @@ mod tests {
     #[test]
     fn every_runtime_is_replaced_and_nothing_else() {
         assert_eq!(with_runtime("[a]\nruntime=60\nrw=read\n runtime = 5m", 7), "[a]\nruntime=7\nrw=read\nruntime=7\n");
+    }
+
+    #[test]
+    fn another_machine_has_another_pace_and_less_data_and_the_same_programs() {
+        let text = "[a]\nrw=randrw\nsize=4g\nrate=300k,200k\nbs=4k\n[b]\nfilesize=64k-2m\nthinktime=1000us\nthinktime_blocks=8\nsize=30%\n";
+        let other = varied(text, 3);
+        assert_eq!(other, varied(text, 3));
+        assert_ne!(other, varied(text, 4));
+        let value = |key: &str| {
+            let line = other.lines().find(|line| line.starts_with(key)).unwrap();
+            line[key.len()..].split(['-', ',', 'k', 'u']).filter_map(|part| part.parse::<f64>().ok()).collect::<Vec<f64>>()
+        };
+        let pace = value("rate=")[0] / 300.0;
+        assert!((0.7..=1.4).contains(&pace) && (value("rate=")[1] / 200.0 - pace).abs() < 0.01, "{other}");
+        assert!((value("thinktime=")[0] * pace / 1000.0 - 1.0).abs() < 0.01, "{other}");
+        let (size, file_size) = (value("size=")[0], value("filesize="));
+        assert!((0.5..=1.0).contains(&(size / 4_294_967_296.0)) && size % 65_536.0 == 0.0, "{other}");
+        assert!(file_size[0] == 65_536.0 && file_size[1] <= 2_097_152.0, "{other}");
+        let kept = ["rw=randrw", "bs=4k", "thinktime_blocks=8", "size=30%"];
+        assert!(kept.iter().all(|line| other.lines().any(|other| other == *line)), "{other}");
     }
 
     const MIB: u64 = 1 << 20;

@@ -82,11 +82,11 @@ impl PlacedWorkload {
         self
     }
 
-    /// The same jobs with other random numbers.
+    /// The same jobs on the same files with other random numbers, different for each `draw`, in spite of `randrepeat` and `randseed`; 0 changes
+    /// nothing.
     #[must_use]
-    pub fn redrawn(mut self) -> PlacedWorkload {
-        // The increment of splitmix64.
-        self.plans.iter_mut().for_each(|plan| plan.seed = plan.seed.wrapping_add(0x9e37_79b9_7f4a_7c15));
+    pub fn redrawn(mut self, draw: u64) -> PlacedWorkload {
+        self.plans.iter_mut().for_each(|plan| plan.seed ^= mixed(draw.wrapping_mul(INCREMENT)));
         self
     }
 
@@ -303,8 +303,16 @@ fn seed(job: &Job, run_seed: u64) -> u64 {
     let options = job.options();
     // fio's default seed.
     let base = options.seed.unwrap_or(if options.repeatable { 0x89 } else { run_seed });
-    let mut mixed = base ^ (u64::from(job.stream()) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed(base ^ (u64::from(job.stream()) + 1).wrapping_mul(INCREMENT))
+}
+
+/// The increment of splitmix64. Seeds that differ by it share most of the state of the generators seeded with them, unless they are
+/// [`mixed`].
+const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Spreads the differences of `seed` over all bits; 0 stays 0.
+fn mixed(seed: u64) -> u64 {
+    let mixed = (seed ^ (seed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^ (mixed >> 29)
 }
 

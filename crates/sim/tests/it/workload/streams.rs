@@ -39,6 +39,14 @@ fn one_seed_gives_one_stream_and_jobs_differ() {
 }
 
 #[test]
+fn jobs_can_be_drawn_again_in_spite_of_randrepeat() {
+    let placed = placed("[j]\nrw=randread\nsize=1m\nrandrepeat=1\n");
+    let drawn = |draw| placed.clone().redrawn(draw).requests(0).map(short).collect::<Vec<_>>();
+    assert_eq!(drawn(0), placed.requests(0).map(short).collect::<Vec<_>>());
+    assert!(drawn(1) != drawn(0) && drawn(2) != drawn(0) && drawn(2) != drawn(1));
+}
+
+#[test]
 fn without_randrepeat_the_run_decides_the_random_numbers() {
     let workload = |options: &str, seed| {
         let workload = sim::workload::Workload::parse(&format!("[j]\nsize=1m\nrw=randread\n{options}\n"), "t").unwrap();
