@@ -25,6 +25,8 @@ const RECENT: usize = 3;
 /// assert!((0..20).all(|second| tracker.add_window(at(second), reads).is_none()));
 /// let change = (20..30).find_map(|second| tracker.add_window(at(second), writes));
 /// assert!(change.is_some_and(|began| began >= at(18)));
+/// // 20 windows of reads and one of writes, which is among the recent ones.
+/// assert!((tracker.overall_point()[0] - 5.0 * 20.0 / 21.0).abs() < 1e-9 && tracker.mean_point()[0] == 5.0);
 /// ```
 #[derive(Clone, Debug)]
 pub struct LoadTracker {
@@ -65,6 +67,17 @@ impl LoadTracker {
     pub fn recent_point(&self) -> Point {
         let mut mean = NOWHERE;
         self.recent.iter().enumerate().for_each(|(number, (_, point))| approach(&mut mean, point, 1.0, number as f64 + 1.0));
+        mean
+    }
+
+    /// The mean of all windows of the load, the recent ones included: less noisy than [`recent_point`](LoadTracker::recent_point) for a load
+    /// that comes in bursts.
+    pub fn overall_point(&self) -> Point {
+        let (mut mean, mut windows) = (self.point, self.windows);
+        for (_, point) in &self.recent {
+            windows += 1.0;
+            approach(&mut mean, point, 1.0, windows);
+        }
         mean
     }
 

@@ -72,7 +72,7 @@ impl TwinController {
         if self.fleet.knowledge.is_empty() {
             return;
         }
-        let (point, original) = (self.load.recent_point(), self.arms[self.original].setting.to_string());
+        let (point, original) = (self.load.overall_point(), self.arms[self.original].setting.to_string());
         let of = |arm: usize| self.fleet.knowledge.expect(&point, &original, &self.arms[arm].setting.to_string());
         let said: Vec<Option<Estimate>> = (0..self.arms.len()).map(of).collect();
         self.fleet.said = said;
