@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::Read;
 use std::path::Path;
 
 use block::{Nanos, Op, Priority, Request};
@@ -106,15 +106,19 @@ impl Validation {
 const MAX_BYTES: u64 = 256 << 20;
 
 /// Reads a measured trace: CSV with a header that has at least the columns `lba`, `size_blocks`, `is_read`, `measured_response_ms`
-/// and `think_after_ms`. There must be at least 100 requests, all within the disk.
+/// and `think_after_ms`. There must be at least 100 requests, all within the disk, in at most 256 MiB.
 ///
 /// # Errors
 /// The file cannot be read or is invalid; the message names file, line and column.
 pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<MeasuredRequest>, ValidateError> {
+    let file = File::open(path).map_err(|error| ValidateError(format!("{}: {error}", path.display())))?;
+    read_at_most(MAX_BYTES, file, path, capacity_sectors)
+}
+
+/// Reads at most `most` bytes, which bounds memory for a file without line breaks or without end.
+fn read_at_most(most: u64, open: impl Read, path: &Path, capacity_sectors: u64) -> Result<Vec<MeasuredRequest>, ValidateError> {
     let file = path.display();
-    let open = File::open(path).map_err(|error| ValidateError(format!("{file}: {error}")))?;
-    // Bounds memory for a file without line breaks or without end: it is cut off, which usually makes its last line invalid.
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(open.take(MAX_BYTES));
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(open.take(most + 1));
     let header = reader.headers().map_err(|error| ValidateError(format!("{file}:1: {error}")))?.clone();
     let column = |name: &str| {
         let missing = || ValidateError(format!("{file}:1: the column `{name}` is missing"));
@@ -132,6 +136,9 @@ pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<MeasuredR
         let request =
             measured(&record, columns, capacity_sectors).map_err(|error| ValidateError(format!("{file}:{line}: {error}")))?;
         requests.push(request);
+    }
+    if reader.get_ref().limit() == 0 {
+        return Err(ValidateError(format!("{file}: is longer than {} MiB; cut it into parts", most >> 20)));
     }
     if requests.len() < MIN_REQUESTS {
         return Err(ValidateError(format!("{file}: {} requests; at least {MIN_REQUESTS} are needed", requests.len())));
@@ -271,6 +278,19 @@ fn summary(sorted: &[f64]) -> ResponseSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measured_trace_that_is_too_long_is_refused_and_not_cut() {
+        let line = "8,8,1,5.25,0.50\n";
+        let text = format!("lba,size_blocks,is_read,measured_response_ms,think_after_ms\n{}", line.repeat(200));
+        let read = |most: usize| read_at_most(most as u64, text.as_bytes(), Path::new("m.csv"), 1000);
+        assert_eq!(read(text.len()).map(|requests| requests.len()), Ok(200));
+        // At the end of a line, and within its last number.
+        for fewer in [line.len(), 2, 3] {
+            let error = read(text.len() - fewer).expect_err("too long");
+            assert!(error.to_string().contains("m.csv: is longer than"), "{error}");
+        }
+    }
 
     #[test]
     fn reads_that_are_too_slow_do_not_make_up_for_writes_that_are_too_fast() {
