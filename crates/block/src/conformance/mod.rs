@@ -3,7 +3,7 @@
 //! * No request is lost or dispatched twice. Parts are tracked through merges, and together cover the merged request exactly.
 //! * Merges join requests with equal operation, synchronous flag and priority, and respect the size limit.
 //! * `Empty` is answered if and only if nothing is queued; `WaitUntil` returns a future time, and only if the scheduler is not declared
-//! work-conserving. If the device is idle, waiting leads to a request eventually.
+//!   work-conserving. If the device is idle, waiting leads to a request eventually.
 //! * The starvation bound holds, if one is declared.
 //! * New values in the middle of a run, and a switch to another scheduler, lose nothing.
 //! * The same input gives the same order.

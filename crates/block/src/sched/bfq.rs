@@ -17,7 +17,7 @@
 //! Differences from the kernel:
 //!
 //! * The device type is unknown. A disk is assumed until random reads complete less than 1 ms apart on average; from then on it decides as
-//! the kernel does for flash.
+//!   the kernel does for flash.
 //! * A process that uses several priorities has a queue for each; the kernel's queue changes its priority.
 //! * No groups but the root, no metadata hint, no second actuator, as a [`Request`] has none of these.
 //! * Processes never exit; the least recently active ones are forgotten.

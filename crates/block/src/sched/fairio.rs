@@ -12,28 +12,28 @@
 //! service divided by the sum of the active weights.
 //!
 //! * **Accounts are in disk time.** A request is charged an estimate on dispatch, so that a deep device queue does not run ahead of the
-//! accounts, and the difference to its actual time on completion. A tenant with an excess begins the next cycle above the line: a cycle's
-//! end cuts nothing off.
+//!   accounts, and the difference to its actual time on completion. A tenant with an excess begins the next cycle above the line: a cycle's
+//!   end cuts nothing off.
 //! * **Idle capacity is not charged.** If all queued tenants have used their shares and none is about to return, the line advances at once.
-//! A returning tenant begins at the average of the others: disk time that it did not request is lost. Time of requests in flight is not yet
-//! included in that average.
+//!   A returning tenant begins at the average of the others: disk time that it did not request is lost. Time of requests in flight is not yet
+//!   included in that average.
 //! * **Tenants about to return are waited for.** While a tenant with share left has requests in flight or has just completed one, tenants
-//! at the line are served only up to a limit of requests in flight, and are charged for them. The limit starts at `storage_load_threshold`.
-//! If a tenant thereby gets a fourth of a share ahead, or the time that the device usually needs for two cycles passes, the limit is
-//! lowered, down to one; after a cycle in which that did not happen and more could have been sent, it is raised by one. So the device is
-//! kept as full as shares allow.
+//!   at the line are served only up to a limit of requests in flight, and are charged for them. The limit starts at `storage_load_threshold`.
+//!   If a tenant thereby gets a fourth of a share ahead, or the time that the device usually needs for two cycles passes, the limit is
+//!   lowered, down to one; after a cycle in which that did not happen and more could have been sent, it is raised by one. So the device is
+//!   kept as full as shares allow.
 //! * **A tenant that cannot use its share is not waited for.** Such a tenant has, while all others are held back, less disk time than its
-//! share of the disk time that the device usually provides in that time (`rate.rs`): a stream of one request at a time keeps at most one
-//! disk of eight busy. It loses the share, and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles` of 100 ms:
-//! counted in long cycles, a share would be forgone for ten seconds. The number of disks is no criterion: no workload may keep all of them
-//! busy, and it is 1 for flash with many units.
+//!   share of the disk time that the device usually provides in that time (`rate.rs`): a stream of one request at a time keeps at most one
+//!   disk of eight busy. It loses the share, and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles` of 100 ms:
+//!   counted in long cycles, a share would be forgone for ten seconds. The number of disks is no criterion: no workload may keep all of them
+//!   busy, and it is 1 for flash with many units.
 //! * **A share is worth several batches.** At the end of a cycle, disks wait for the last tenants with share left. With cycles that are
-//! short compared to the device queue, that is always the case, and arms move between tenants after each request. So the automatic cycle
-//! has room for twice `storage_load_threshold` requests of each tenant: one batch for disks to choose from, and the one after it.
+//!   short compared to the device queue, that is always the case, and arms move between tenants after each request. So the automatic cycle
+//!   has room for twice `storage_load_threshold` requests of each tenant: one batch for disks to choose from, and the one after it.
 //! * **A tenant at its limit takes no part.** It is neither waited for nor counted in the shares until its limit allows its next request,
-//! and then returns like one that was idle. Reads and writes with separate limits do not wait for each other.
+//!   and then returns like one that was idle. Reads and writes with separate limits do not wait for each other.
 //! * **The device queue is bounded.** The next cycle begins only while less than two cycles' service is in flight, or fewer than
-//! `storage_load_threshold` requests for each disk: a longer queue is better kept here.
+//!   `storage_load_threshold` requests for each disk: a longer queue is better kept here.
 //!
 //! The paper ends cycles by the clock and compensates deviations over a window of observation of r cycles. Here the accounts are that
 //! history, exact and unlimited for a tenant that stays active; the window bounds how long a share is forgone because it was not used.

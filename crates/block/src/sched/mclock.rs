@@ -12,17 +12,17 @@
 //! (`src/dmclock`). A large request counts as several ([`Rates::units`](crate::Rates::units)).
 //!
 //! * **The device queue is bounded while a tenant with a reservation has requests.** Tags determine when a request is dispatched, but a
-//! reservation is of completions, and a device whose queue is full of others' requests may complete too few. By Little's law (the paper's
-//! section 3.2, on reservations) n requests at a time complete at the rate r if each takes n / r; so others are dispatched by weight only
-//! while the device is expected to complete all requests in flight in that time, at its mean rate of the last completions. On a disk with
-//! 64 requests in its queue, a tenant with a reservation of 60 a second and four random reads at a time got 46 without this bound.
+//!   reservation is of completions, and a device whose queue is full of others' requests may complete too few. By Little's law (the paper's
+//!   section 3.2, on reservations) n requests at a time complete at the rate r if each takes n / r; so others are dispatched by weight only
+//!   while the device is expected to complete all requests in flight in that time, at its mean rate of the last completions. On a disk with
+//!   64 requests in its queue, a tenant with a reservation of 60 a second and four random reads at a time got 46 without this bound.
 //! * **Others are held back while a tenant is behind.** If its completions lag its reservation by more than 20 ms and one request, only
-//! requests within reservations and its own are dispatched until it has caught up.
+//!   requests within reservations and its own are dispatched until it has caught up.
 //! * **A reservation that the disk cannot meet does not starve others.** The paper leaves it to admission control to ensure that
-//! reservations fit the disk; otherwise their tags are always due. If a tenant does not get closer to its reservation in the time of 16
-//! requests (at least 200 ms) in which others were held back and had nothing in flight, it is served by weight; but such tenants have at
-//! least half of the requests in flight, so that they get about half of the disk's throughput. After a second the reservation is tried
-//! again.
+//!   reservations fit the disk; otherwise their tags are always due. If a tenant does not get closer to its reservation in the time of 16
+//!   requests (at least 200 ms) in which others were held back and had nothing in flight, it is served by weight; but such tenants have at
+//!   least half of the requests in flight, so that they get about half of the disk's throughput. After a second the reservation is tried
+//!   again.
 //! * **Tags of the queue are shared equally**, as no scheduler sees requests that wait for a tag.
 //!
 //! Without a roster each stream is a tenant with a weight of 1 and neither reservation nor limit.

@@ -11,11 +11,11 @@
 //!                                                   └ all three: scheduler, and genes without a clear effect on one of them
 //! ```
 //! * *Phenotypes.* A child may be among the best for latency and among the worst for throughput: then its throughput genes are replaced and
-//! its latency genes are not. The library has a table of the genes of each phenotype. Here a gene belongs to the phenotype whose fitness
-//! has the highest rank correlation with it over the generation, so genes of any scheduler are assigned without a table.
+//!   its latency genes are not. The library has a table of the genes of each phenotype. Here a gene belongs to the phenotype whose fitness
+//!   has the highest rank correlation with it over the generation, so genes of any scheduler are assigned without a table.
 //! * *Mutation.* The rate rises if a generation scores lower than the previous one, and falls if it scores higher; at most 45%.
 //! * *The first child* is always the original setting, the reference for the others, which also shows whether the load has changed. So no
-//! generation is worse than the original setting, at the cost of one child in each.
+//!   generation is worse than the original setting, at the cost of one child in each.
 
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};

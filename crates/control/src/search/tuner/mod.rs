@@ -9,14 +9,14 @@
 //!                                   └─ best of known loads ──────┘
 //! ```
 //! * [`watching`] takes the load's fingerprint and its baseline under the original setting. The setting kept for a similar load of this run
-//! is applied at once; the gene pool of a similar load of this run or of the knowledge base is re-introduced.
+//!   is applied at once; the gene pool of a similar load of this run or of the knowledge base is re-introduced.
 //! * Known settings come first ([`known`]): those with a gain over the original one under known loads of this device are verified before
-//! any trial. Similar loads have a larger weight.
+//!   any trial. Similar loads have a larger weight.
 //! * [`trying`] gives each genome a window on the target, or a simulation in the twin ([`rehearsing`]); both count as one trial. If trials
-//! on the target are few, the twin ranks first and the best of each scheduler is tried first.
+//!   on the target are few, the twin ranks first and the best of each scheduler is tried first.
 //! * [`verifying`] runs an A/B test of the best setting against the original one, because the best of many noisy trials is rarely as good
-//! as its score. If it is not significantly better, the next best is tested; if none is, the original setting stays. [`proving`] is
-//! shorter: the twin's choice is applied and compared with the baseline, and reverted if it is not clearly better.
+//!   as its score. If it is not significantly better, the next best is tested; if none is, the original setting stays. [`proving`] is
+//!   shorter: the twin's choice is applied and compared with the baseline, and reverted if it is not clearly better.
 //! * [`keeping`] checks the windows until the load changes. If they become worse than the baseline, another A/B test decides.
 //!
 //! Without a limit on trials the search never ends and nothing is verified, as in the genetic library.
