@@ -119,29 +119,30 @@ pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<MeasuredR
 fn read_at_most(most: u64, open: impl Read, path: &Path, capacity_sectors: u64) -> Result<Vec<MeasuredRequest>, ValidateError> {
     let file = path.display();
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(open.take(most + 1));
-    let header = reader.headers().map_err(|error| ValidateError(format!("{file}:1: {error}")))?.clone();
-    let column = |name: &str| {
-        let missing = || ValidateError(format!("{file}:1: the column `{name}` is missing"));
-        header.iter().position(|column| column == name).ok_or_else(missing)
-    };
-    let columns =
-        [column("lba")?, column("size_blocks")?, column("is_read")?, column("measured_response_ms")?, column("think_after_ms")?];
-    let mut requests = Vec::new();
-    let mut record = csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(|error| {
-        let line = error.position().map_or(0, csv::Position::line);
-        ValidateError(format!("{file}:{line}: {error}"))
-    })? {
-        let line = record.position().map_or(0, csv::Position::line);
-        let request =
-            measured(&record, columns, capacity_sectors).map_err(|error| ValidateError(format!("{file}:{line}: {error}")))?;
-        requests.push(request);
-    }
+    let requests = requests(&mut reader, capacity_sectors);
     if reader.get_ref().limit() == 0 {
         return Err(ValidateError(format!("{file}: is longer than {} MiB; cut it into parts", most >> 20)));
     }
+    let requests = requests.map_err(|(line, error)| ValidateError(format!("{file}:{line}: {error}")))?;
     if requests.len() < MIN_REQUESTS {
         return Err(ValidateError(format!("{file}: {} requests; at least {MIN_REQUESTS} are needed", requests.len())));
+    }
+    Ok(requests)
+}
+
+/// All requests. An error comes with its line.
+fn requests(reader: &mut csv::Reader<impl Read>, capacity_sectors: u64) -> Result<Vec<MeasuredRequest>, (u64, String)> {
+    let header = reader.headers().map_err(|error| (1, error.to_string()))?.clone();
+    let column = |name: &str| {
+        let place = header.iter().position(|column| column == name);
+        place.ok_or_else(|| (1, format!("the column `{name}` is missing")))
+    };
+    let columns =
+        [column("lba")?, column("size_blocks")?, column("is_read")?, column("measured_response_ms")?, column("think_after_ms")?];
+    let line_of = |position: Option<&csv::Position>| position.map_or(0, csv::Position::line);
+    let (mut requests, mut record) = (Vec::new(), csv::StringRecord::new());
+    while reader.read_record(&mut record).map_err(|error| (line_of(error.position()), error.to_string()))? {
+        requests.push(measured(&record, columns, capacity_sectors).map_err(|error| (line_of(record.position()), error))?);
     }
     Ok(requests)
 }
@@ -286,7 +287,7 @@ mod tests {
         let read = |most: usize| read_at_most(most as u64, text.as_bytes(), Path::new("m.csv"), 1000);
         assert_eq!(read(text.len()).map(|requests| requests.len()), Ok(200));
         // At the end of a line, and within its last number.
-        for fewer in [line.len(), 2, 3] {
+        for fewer in [line.len(), 1, 2] {
             let error = read(text.len() - fewer).expect_err("too long");
             assert!(error.to_string().contains("m.csv: is longer than"), "{error}");
         }
