@@ -1,9 +1,10 @@
 //! Shared outcomes: nothing is lost or duplicated, and roles cannot exceed their rights.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use tempfile::tempdir;
 
 use crate::fixture::{decision, model, request, run, window};
 use crate::helper;
-use crate::postgres::{ROLES, Server};
+use crate::postgres::{ROLES, Server, user};
 
 pub fn device() -> DeviceType {
     DeviceType { kind: "scsi, rotational".into(), model: "ST4000NM".into(), firmware: "0001".into() }
@@ -430,6 +431,63 @@ fn a_server_that_cannot_take_rows_says_why_and_they_wait() {
     local.record_outcome(&new_outcome(2)).unwrap();
     let done = local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap();
     assert_eq!((done.delivered, done.refused, local.waiting_outcomes().unwrap()), (1, 1, 0));
+}
+
+/// A disk of a megabyte that belongs to the server's user.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None`, with a message, if it cannot be mounted.
+    fn mount() -> Option<SmallDisk> {
+        let folder = tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(folder.path()).stderr(Stdio::null());
+        let Some((_, number)) = user().filter(|_| mount.status().is_ok_and(|status| status.success())) else {
+            println!("skipped: a disk can be mounted by root only");
+            return None;
+        };
+        // The server must be able to reach the folder.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::chown(folder.path(), Some(number), None).unwrap();
+        Some(SmallDisk(folder))
+    }
+
+    /// Writes a file that takes all space that is left.
+    fn fill(&self) -> PathBuf {
+        let path = self.0.path().join("full");
+        let mut file = std::fs::File::create(&path).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+        path
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // The server may still have files of it open.
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn outcomes_wait_while_the_disk_of_the_server_is_full() {
+    let Some(server) = Server::shared() else { return };
+    let Some(disk) = SmallDisk::mount() else { return };
+    fleet(server, "crowded");
+    let place = disk.0.path().display();
+    server.sql("postgres", "crowded", &format!("CREATE TABLESPACE small LOCATION '{place}'")).unwrap();
+    server.sql("postgres", "crowded", "ALTER TABLE seekwise.outcomes SET TABLESPACE small").unwrap();
+    let folder = tempdir().unwrap();
+    let mut local = Knowledge::open(&folder.path().join("kb")).unwrap();
+    (0..3).for_each(|number| local.record_outcome(&new_outcome(number)).unwrap());
+    let full = disk.fill();
+    let mut exchange =
+        || Fleet::connect(&server.address("ann", "crowded")).and_then(|mut fleet| local.exchange(&mut fleet, &[device()]));
+    let error = exchange().unwrap_err();
+    assert!(error.to_string().contains("the server's disk is full"), "{error}");
+    std::fs::remove_file(full).unwrap();
+    let exchanged = exchange().unwrap();
+    assert_eq!((exchanged.delivered, exchanged.refused, local.waiting_outcomes().unwrap()), (3, 0, 0));
+    assert_eq!(server.sql("postgres", "crowded", "SELECT count(*) FROM seekwise.outcomes").unwrap(), "3");
 }
 
 fn fleet_again(server: &Server, name: &str) {

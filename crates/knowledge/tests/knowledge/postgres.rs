@@ -39,8 +39,8 @@ pub fn bin() -> Option<PathBuf> {
     found.pop()
 }
 
-/// User that runs the server, by name and number: PostgreSQL refuses to run as root.
-fn user() -> Option<(&'static str, u32)> {
+/// User that runs the server, by name and number: PostgreSQL refuses to run as root. `None` if that is the user of this process.
+pub fn user() -> Option<(&'static str, u32)> {
     let number = |of: &[&str]| {
         let output = Command::new("id").args(of).output().ok().filter(|output| output.status.success())?;
         String::from_utf8(output.stdout).ok()?.trim().parse().ok()
