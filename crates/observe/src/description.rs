@@ -5,6 +5,8 @@
 //! rates multiplied by it, and distances related to the span of the load. No value depends on the length of the
 //! window.
 
+use std::collections::BTreeMap;
+
 use crate::window::{Features, WindowOutcome};
 
 /// Looks up a feature by name; NaN if there is none.
@@ -87,6 +89,17 @@ static ROWS: &[Row] = &[
 /// The names of the values of [`describe`], in order.
 pub fn names() -> Vec<String> {
     ROWS.iter().map(|row| row.name.to_owned()).collect()
+}
+
+/// The means of rows made by [`describe`], by name, without the names that have no finite value.
+pub fn mean_by_name<'a>(rows: impl Iterator<Item = &'a Vec<f64>> + Clone) -> BTreeMap<String, f32> {
+    let mean = |column: usize| {
+        let values = rows.clone().filter_map(|row| row.get(column)).filter(|value| value.is_finite());
+        let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+        (sum / count) as f32
+    };
+    let means = names().into_iter().enumerate().map(|(column, name)| (name, mean(column)));
+    means.filter(|(_, mean)| mean.is_finite()).collect()
 }
 
 /// For each of [`names`], whether it depends on the load alone, not on the active setting.

@@ -65,19 +65,19 @@ impl LoadTracker {
 
     /// The mean of the recent windows.
     pub fn recent_point(&self) -> Point {
-        let mut mean = NOWHERE;
-        self.recent.iter().enumerate().for_each(|(number, (_, point))| approach(&mut mean, point, 1.0, number as f64 + 1.0));
-        mean
+        self.with_recent(NOWHERE, 0.0)
     }
 
     /// The mean of all windows of the load, the recent ones included: less noisy than [`recent_point`](LoadTracker::recent_point) for a load
     /// that comes in bursts.
     pub fn overall_point(&self) -> Point {
-        let (mut mean, mut windows) = (self.point, self.windows);
-        for (_, point) in &self.recent {
-            windows += 1.0;
-            approach(&mut mean, point, 1.0, windows);
-        }
+        self.with_recent(self.point, self.windows)
+    }
+
+    /// The mean of this number of windows, extended by the recent ones.
+    fn with_recent(&self, mut mean: Point, windows: f64) -> Point {
+        let numbered = self.recent.iter().enumerate();
+        numbered.for_each(|(number, (_, point))| approach(&mut mean, point, 1.0, windows + number as f64 + 1.0));
         mean
     }
 

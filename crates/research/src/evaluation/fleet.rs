@@ -19,7 +19,7 @@ use control::experience::WINDOW;
 use control::fleet::{DeviceType, FleetKnowledge, FleetOutcome};
 use control::{Controller, Setting};
 use observe::Preference;
-use observe::description::{describe, names};
+use observe::description::{describe, mean_by_name};
 use observe::merit::{self, TOLERANCE};
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -302,17 +302,7 @@ impl Subject<'_> {
         let windows = steered.steering().windows();
         let described = windows.get(DESCRIBED.start..windows.len().min(DESCRIBED.end)).unwrap_or_default();
         let rows: Vec<Vec<f64>> = described.iter().map(|window| describe(&window.features, &window.outcome)).collect();
-        let mean = |column: usize| {
-            let values = rows.iter().filter_map(|row| row.get(column)).filter(|value| value.is_finite());
-            let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-            (sum / count) as f32
-        };
-        let load: BTreeMap<String, f32> = names()
-            .into_iter()
-            .enumerate()
-            .map(|(column, name)| (name, mean(column)))
-            .filter(|(_, mean)| mean.is_finite())
-            .collect();
+        let load = mean_by_name(rows.iter());
         let Some(of_default) = self.score(&default, &default) else { return Ok(Vec::new()) };
         let mut outcomes = Vec::new();
         for setting in self.brief.candidates.iter().filter(|setting| **setting != found) {

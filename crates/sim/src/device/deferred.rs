@@ -1,7 +1,7 @@
 //! Accounting of device time for writes reported from a write cache.
 //!
 //! A write that is reported from memory uses the media later, after its completion has been reported. It is charged its expected
-//! cost; the difference to its actual cost is added to the writes reported next, whoever issued them. Each write is charged about
+//! cost; the difference to its actual cost is added to the writes reported next, of any stream. Each write is charged about
 //! its expected cost, and all together their actual cost.
 
 /// Balance of actual and charged cost of cached writes.

@@ -7,7 +7,7 @@ use block::Nanos;
 use control::ab_test::{Comparison, Estimate};
 use control::fleet::{DeviceType, FleetKnowledge};
 use control::{Setting, Window};
-use observe::description::{describe, names};
+use observe::description::{describe, mean_by_name};
 
 use super::{DeviceSession, Notice};
 use crate::daemon::device_control::Ownership;
@@ -83,17 +83,7 @@ impl Sharing {
     /// Records a change of the setting together with the load before it.
     pub fn changed(&mut self, from: &Setting, to: &Setting) {
         let rows = std::mem::take(&mut self.rows);
-        let mean = |column: usize| {
-            let values = rows.iter().filter_map(|row| row.get(column)).filter(|value| value.is_finite());
-            let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-            (sum / count) as f32
-        };
-        let load: BTreeMap<String, f32> = names()
-            .into_iter()
-            .enumerate()
-            .map(|(column, name)| (name, mean(column)))
-            .filter(|(_, mean)| mean.is_finite())
-            .collect();
+        let load = mean_by_name(rows.iter());
         // Without features of the load the outcome is useless to other machines.
         self.change = (!load.is_empty() && from != to).then(|| (load, from.to_string(), to.to_string()));
     }
