@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Allowed dependencies of each crate. A new crate needs a line here and in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -98,6 +98,16 @@ const RESEARCH_PROGRAM: &[&str] = &[
     "device-model",
 ];
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The folder of each crate, of the product and of research.
+fn folders() -> Vec<PathBuf> {
+    let inside = |folder: &str| std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+    inside("crates").chain(inside("research")).filter(|folder| folder.join("Cargo.toml").is_file()).collect()
+}
+
 fn dependencies(manifest: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(manifest).unwrap();
     let manifest: toml::Table = text.parse().unwrap();
@@ -110,19 +120,18 @@ fn dependencies(manifest: &Path) -> Vec<String> {
 
 #[test]
 fn crates_depend_on_each_other_along_the_arrows_only() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let allowed: BTreeMap<_, _> = ARROWS.iter().copied().collect();
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(&crates).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let may_know = allowed.get(name.as_str()).unwrap_or_else(|| panic!("crates/{name} has no arrows"));
-        for dependency in dependencies(&crates.join(&name).join("Cargo.toml")) {
+    for folder in folders() {
+        let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
+        let may_know = allowed.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no arrows"));
+        for dependency in dependencies(&folder.join("Cargo.toml")) {
             let ours = allowed.contains_key(dependency.as_str());
-            assert!(!ours || may_know.contains(&dependency.as_str()), "crates/{name} must not depend on {dependency}");
+            assert!(!ours || may_know.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
         }
         found.push(name);
     }
-    for dependency in dependencies(&crates.join("../python/Cargo.toml")) {
+    for dependency in dependencies(&root().join("python/Cargo.toml")) {
         let ours = allowed.contains_key(dependency.as_str());
         assert!(!ours || PACKAGE.contains(&dependency.as_str()), "python must not depend on {dependency}");
     }
@@ -160,14 +169,14 @@ fn the_daemon_and_the_program_link_no_learner_and_no_paper() {
 
 #[test]
 fn every_dependency_has_its_reason_in_the_architecture() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let workspace: toml::Table = std::fs::read_to_string(root.join("Cargo.toml")).unwrap().parse().unwrap();
     let architecture = std::fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let listed = workspace["workspace"]["dependencies"].as_table().unwrap();
     for (name, dependency) in listed {
         let ours = dependency.get("path").is_some();
         assert!(ours || architecture.contains(&format!("| `{name}` |")), "ARCHITECTURE.md: no line for {name}");
-        let mut manifests = ARROWS.iter().map(|(unit, _)| root.join("crates").join(unit)).chain([root.join("python")]);
+        let mut manifests = folders().into_iter().chain([root.join("python")]);
         let used = manifests.any(|folder| dependencies(&folder.join("Cargo.toml")).contains(name));
         assert!(used, "Cargo.toml lists {name}, which no crate uses");
     }
@@ -175,13 +184,14 @@ fn every_dependency_has_its_reason_in_the_architecture() {
 
 #[test]
 fn crates_have_no_circles_between_their_modules() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root();
     let mut found = String::new();
-    for (name, _) in ARROWS {
-        for circle in crate::circles::circles(&crates.join(name)) {
-            found += &format!("crates/{name}: a circle between {}\n", circle.modules.join(", "));
+    for folder in folders() {
+        let name = folder.strip_prefix(&root).unwrap().display().to_string();
+        for circle in crate::circles::circles(&folder) {
+            found += &format!("{name}: a circle between {}\n", circle.modules.join(", "));
             for ((from, to), place) in &circle.references {
-                found += &format!("    {from} -> {to} at crates{}\n", place.trim_start_matches(&*crates.to_string_lossy()));
+                found += &format!("    {from} -> {to} at {}\n", place.trim_start_matches(&*root.to_string_lossy()));
             }
         }
     }

@@ -88,9 +88,9 @@ fn the_same_seed_gives_the_same_bytes_for_any_number_of_threads_and_another_seed
     assert_ne!(one.1, once("2", "8").1);
 }
 
-/// Every figure and table of `papers/NAME/paper.toml` is shown or marked as not reproducible; every statement has a verdict from a run.
+/// Every figure and table of `research/papers/NAME/paper.toml` is shown or marked as not reproducible; every statement has a verdict from a run.
 fn every_part_and_statement(name: &str, replication: &Value) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../papers/{name}/paper.toml"));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../research/papers/{name}/paper.toml"));
     let stated: toml::Table = toml::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let ids = |key: &str| -> Vec<String> {
         let parts = replication[key].as_array().unwrap().iter();

@@ -37,7 +37,7 @@ def blocks_on_a_cluster() -> dict[str, str]:
 @pytest.mark.parametrize("engine", ["concurrent.futures", "distributed", "ray"])
 def test_a_program_on_a_cluster_makes_the_data_set_of_one_machine(engine, tmp_path):
     if engine == "ray" and os.environ.get("SEEKWISE_RAY") != "1":
-        pytest.skip("ray takes too long to install and to start for every run: tests/bars/scale --part sweep sets SEEKWISE_RAY=1")
+        pytest.skip("ray takes too long to install and to start for every run: research/bars/scale --part sweep sets SEEKWISE_RAY=1")
     pytest.importorskip(engine)
     import seekwise as sw
 

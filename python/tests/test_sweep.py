@@ -309,7 +309,7 @@ def test_dask_loses_a_worker_and_the_bytes_are_the_same(folder, long, tmp_path):
 
 def test_ray_loses_a_worker_and_the_bytes_are_the_same(folder, long, tmp_path, monkeypatch):
     if os.environ.get("SEEKWISE_RAY") != "1":
-        pytest.skip("ray takes too long to install and to start for every run: tests/bars/scale --part sweep sets SEEKWISE_RAY=1")
+        pytest.skip("ray takes too long to install and to start for every run: research/bars/scale --part sweep sets SEEKWISE_RAY=1")
     ray = pytest.importorskip("ray")
     # Else Ray makes one in the home directory.
     monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))

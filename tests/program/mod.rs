@@ -15,7 +15,7 @@ pub const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_seekwise"), option_e
 pub fn sibling(name: &str) -> PathBuf {
     let path = Path::new(PROGRAM).with_file_name(name);
     if !path.exists() {
-        let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--locked", "--bin", name]).status();
+        let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--locked", "--workspace", "--bin", name]).status();
         assert!(built.unwrap().success() && path.exists(), "cannot build {name}");
     }
     path

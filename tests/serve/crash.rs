@@ -131,7 +131,7 @@ fn what_was_acknowledged_as_durable_is_there_after_kills_at_random_moments() {
 }
 
 #[test]
-#[ignore = "takes minutes: tests/bars/serve runs it"]
+#[ignore = "takes minutes: research/bars/serve runs it"]
 fn what_was_acknowledged_as_durable_is_there_after_many_kills() {
     kills(times("KILLS", 1000), times("SEED", 1));
 }
@@ -225,7 +225,7 @@ fn a_volume_that_moves_is_whole_after_the_server_was_killed() {
 }
 
 #[test]
-#[ignore = "takes minutes: tests/bars/serve runs it"]
+#[ignore = "takes minutes: research/bars/serve runs it"]
 fn a_volume_that_moves_is_whole_after_many_kills() {
     crashes_of_moves(times("MOVE_KILLS", 125), times("SEED", 1));
 }

@@ -121,7 +121,7 @@ fn what_was_flushed_is_there_after_power_cuts_at_random_moments() {
 }
 
 #[test]
-#[ignore = "takes minutes: tests/bars/serve runs it"]
+#[ignore = "takes minutes: research/bars/serve runs it"]
 fn what_was_flushed_is_there_after_many_power_cuts() {
     cuts(times("CUTS", 200), times("SEED", 1));
 }
@@ -261,7 +261,7 @@ fn a_store_that_stalls_holds_up_only_its_own_volumes() {
 }
 
 #[test]
-#[ignore = "takes 30 seconds: tests/bars/serve runs it"]
+#[ignore = "takes 30 seconds: research/bars/serve runs it"]
 fn a_store_that_stalls_for_30_seconds_holds_up_only_its_own_volumes() {
     stalls(30.0);
 }

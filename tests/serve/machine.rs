@@ -1,4 +1,4 @@
-//! A QEMU virtual machine with a volume as its disk. A boot takes half a minute, so these tests are ignored by default; `tests/bars/doors`
+//! A QEMU virtual machine with a volume as its disk. A boot takes half a minute, so these tests are ignored by default; `research/bars/doors`
 //! runs them.
 
 use std::process::{Command, Stdio};

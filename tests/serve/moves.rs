@@ -106,7 +106,7 @@ fn a_plan_says_that_nothing_is_to_be_moved_or_cannot_be_known() {
 }
 
 #[test]
-#[ignore = "takes seconds of simulation: tests/bars/serve runs it"]
+#[ignore = "takes seconds of simulation: research/bars/serve runs it"]
 fn a_plan_names_the_move_with_which_stores_keep_their_promises_and_makes_it() {
     let served = Served::new(TWO_DISKS);
     two_promises(&served);
@@ -117,7 +117,7 @@ fn a_plan_names_the_move_with_which_stores_keep_their_promises_and_makes_it() {
 }
 
 #[test]
-#[ignore = "takes seconds of simulation: tests/bars/serve runs it"]
+#[ignore = "takes seconds of simulation: research/bars/serve runs it"]
 fn a_plan_is_made_without_being_asked_within_its_limits() {
     let served = Served::new(&format!("{TWO_DISKS}[moves]\nauto = true\nmost_per_day = 1\npace_mib_s = 1\n"));
     two_promises(&served);

@@ -77,7 +77,7 @@ fn where_io_uring_is_forbidden_threads_move_the_same_bytes() {
 
 /// Four sequential readers on an emulated drive, where the controller finds that read-ahead pays.
 #[test]
-#[ignore = "takes two minutes by the wall clock: tests/bars/serve --only tuning measures more"]
+#[ignore = "takes two minutes by the wall clock: research/bars/serve --only tuning measures more"]
 fn a_controller_finds_what_readers_in_order_gain_by() {
     let served = Served::new("[[store]]\nname = 'disk'\nemulated = 'sata7200'\ncontroller = 'seekwise'\n");
     for volume in ["a", "b", "c", "d"] {

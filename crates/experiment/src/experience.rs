@@ -1,7 +1,7 @@
 //! Experience for controllers: shipped with the program, or from a file.
 //!
-//! The shipped experience was gathered only on the training world (`crates/research/worlds.toml`), by
-//! `crates/research/experience.sh`. A test gathers a sample of it again and compares.
+//! The shipped experience was gathered only on the training world (`research/research/worlds.toml`), by
+//! `research/research/experience.sh`. A test gathers a sample of it again and compares.
 
 use std::io::Read as _;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The model of the gains of settings: shipped with the program, or from a file.
 //!
-//! The shipped model was trained only on the training world (`crates/research/worlds.toml`); docs/reference/gain-model.md describes how.
+//! The shipped model was trained only on the training world (`research/research/worlds.toml`); docs/reference/gain-model.md describes how.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};

@@ -323,7 +323,7 @@ fn a_pull_is_bounded_and_no_role_crowds_out_the_others() {
 }
 
 #[test]
-#[ignore = "half a minute; tests/bars/scale runs it"]
+#[ignore = "half a minute; research/bars/scale runs it"]
 fn a_pull_from_three_million_rows_is_fast() {
     let Some(server) = Server::start() else { return };
     let (found, took) = pull_beside_a_flood(&server, "million", 1_000_000);
@@ -596,13 +596,13 @@ fn nothing_is_lost_and_nothing_there_twice_over_kills_of_either_side() {
 }
 
 #[test]
-#[ignore = "two minutes; tests/bars/scale runs it"]
+#[ignore = "two minutes; research/bars/scale runs it"]
 fn nothing_is_lost_and_nothing_there_twice_over_200_kills_of_either_side() {
     survive(200);
 }
 
 #[test]
-#[ignore = "a minute; tests/bars/scale runs it"]
+#[ignore = "a minute; research/bars/scale runs it"]
 fn a_thousand_agents_deliver_to_one_server() {
     const AGENTS: u64 = 1000;
     const OUTCOMES: u64 = 100;
