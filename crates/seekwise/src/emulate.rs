@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use block::Nanos;
-use serve::attach::{AttachRequest, Attached, Plan, Supervisor, recover, supervise};
-use serve::backend::{Backend as _, Serving};
-use serve::backing::{Backing, FileBacking, MemoryBacking};
-use serve::disk::Disk;
-use serve::fuse::{FILE, Fuse, FuseReply};
-use serve::null_device::NullDevice;
+use emulate::attach::{AttachRequest, Attached, Plan, Supervisor, recover, supervise};
+use emulate::backend::{Backend as _, Serving};
+use emulate::backing::{Backing, FileBacking, MemoryBacking};
+use emulate::disk::Disk;
+use emulate::fuse::{FILE, Fuse, FuseReply};
+use emulate::null_device::NullDevice;
 use sim::device::Device;
 use sim::profile::{DeviceOptions, Profile, load};
 
@@ -163,7 +163,7 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::clone(&new_wanted)).context("SIGUSR2")?;
     let supervisor = Supervisor::start(supervising_process()?, &plan)?;
     // Only after the supervisor has started, which must keep its normal priority.
-    let _latency = serve::disk::raise_process_priority();
+    let _latency = emulate::disk::raise_process_priority();
     let disk: Arc<Disk<FuseReply>> = Disk::start(device, model.size, args.scale, backing).context("cannot start a thread")?;
     let serving = match (Fuse { mountpoint: place, source }).start(Arc::clone(&disk)) {
         Ok(serving) => serving,

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, check, compare, controller, disk, emulate, fleet, guarantee, host, kb, learn, moved, offered, place, protect, records,
-    scheduler, schema, serve, simulate, sweep, trace, workload,
+    advise, beside, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, protect, records,
+    scheduler, schema, simulate, sweep, trace, workload,
 };
 use terminal::manual;
 
@@ -53,8 +53,9 @@ enum Command {
     /// stays true to slow devices, such as hard disks, up to some thousand requests a second.
     Emulate(emulate::Args),
     /// Share over a PostgreSQL server what many machines measured, and roll out a setting step by step
-    #[command(subcommand)]
-    Fleet(fleet::Command),
+    ///
+    /// Starts the program seekwise-fleet, which has its own --help.
+    Fleet(beside::ProgramArguments),
     /// Check whether a host can meet guarantees to tenants (admission control)
     ///
     /// Adds up the worst-case demand of each guarantee, then simulates tenants with bad neighbours. The exit code is 0 for either result;
@@ -83,9 +84,10 @@ enum Command {
     Scheduler(scheduler::Command),
     /// Print the JSON Schema of what `simulate`, `compare` and `advise` print with `--json`
     Schema(schema::Args),
-    /// Make, change, delete and list volumes of a running block server, as `seekwise-serve volume` does
-    #[command(subcommand)]
-    Serve(serve::Command),
+    /// Serve volumes over NBD; make, change, delete and list volumes of a running block server
+    ///
+    /// Starts the program seekwise-serve, which has its own --help.
+    Serve(beside::ProgramArguments),
     /// Run a trace or the jobs of an fio job file on one disk under one scheduler
     Simulate(simulate::Args),
     /// Run many loads, disks, settings and seeds on all cores or many machines, into one Parquet data set
@@ -123,7 +125,7 @@ enum Command {
 fn main() -> ExitCode {
     seekwise::begin("seekwise");
     experiment::learned_device::make_devices();
-    fleet::warn_of_password();
+    seekwise::warn_of_password();
     let outcome = match seekwise::parse::<Cli>().command {
         Command::Advise(args) => advise::run(args),
         Command::Check(args) => check::run(&args),
@@ -132,7 +134,7 @@ fn main() -> ExitCode {
         Command::Controller(command) => controller::run(command, "seekwise", &controller::product()),
         Command::Disk(command) => disk::run(command),
         Command::Emulate(args) => emulate::run(&args),
-        Command::Fleet(command) => fleet::run(command),
+        Command::Fleet(arguments) => beside::run("seekwise-fleet", &arguments),
         Command::Guarantee(args) => guarantee::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
@@ -145,7 +147,7 @@ fn main() -> ExitCode {
         Command::Report(args) => records::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Schema(args) => schema::run(&args),
-        Command::Serve(command) => serve::run(&command),
+        Command::Serve(arguments) => beside::run("seekwise-serve", &arguments),
         Command::Simulate(args) => simulate::run(&args, &controller::product()),
         Command::Sweep(args) => sweep::run(&args),
         Command::Trace(command) => trace::run(command),

@@ -140,10 +140,7 @@ fn request(args: &Args) -> anyhow::Result<LimitRequest> {
     // Check the output before minutes of work.
     args.on.as_deref().map_or(Ok(()), expect_path)?;
     for unit in &args.limit {
-        drop_in(
-            &protect::static_limits::Limited { unit: unit.clone(), bytes_per_s: 1, iops: [None; 2] },
-            Path::new("/dev/sda"),
-        )?;
+        drop_in(&protect::static_limits::Limited { unit: unit.clone(), bytes_per_s: 1, iops: [None; 2] }, Path::new("/dev/sda"))?;
     }
     Ok(LimitRequest {
         recording: args.recording.clone(),

@@ -6,9 +6,9 @@ use std::path::Path;
 use applier::policy::Policy;
 
 use super::*;
+use ::protect::Promise;
 use block::Nanos;
 use linux::topology::Kind;
-use ::protect::Promise;
 
 fn device(name: &str, model: &str) -> Device {
     Device {
