@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde::Deserialize;
+use sim::trace;
 
 use crate::commands::{programs, root};
 
@@ -75,7 +76,8 @@ fn find(text: &str, part: &str) -> Option<usize> {
         _ => false,
     };
     // A point or comma between digits belongs to the number.
-    let continues = |before: &str| before.ends_with(['.', ',']) && before[..before.len() - 1].ends_with(|last: char| last.is_ascii_digit());
+    let continues =
+        |before: &str| before.ends_with(['.', ',']) && before[..before.len() - 1].ends_with(|last: char| last.is_ascii_digit());
     text.match_indices(part).find_map(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + part.len()..]);
         let is_cut = extends(before.chars().next_back(), part.chars().next())
@@ -168,7 +170,9 @@ fn a_wrong_unknown_or_cut_figure_is_found() {
     )
     .unwrap();
     let count = |text: &str| faults("page", text, &facts, &mut BTreeSet::new()).len();
-    for right in ["It gains\n5%. <!-- fact: gain -->", "| a | 1 | 2 |\n| b | 3 | 4 |\n<!-- fact: row -->", "| 5% <!-- fact: gain --> |"] {
+    for right in
+        ["It gains\n5%. <!-- fact: gain -->", "| a | 1 | 2 |\n| b | 3 | 4 |\n<!-- fact: row -->", "| 5% <!-- fact: gain --> |"]
+    {
         assert_eq!(count(right), 0, "{right}");
     }
     for wrong in [
@@ -232,7 +236,8 @@ fn old_figures_are_found() {
                      ## [0.1.0] - 2026-01-01\n- y\n";
     let all = releases(changelog);
     let fact = |covers: &str, date: &str| -> Fact {
-        toml::from_str(&format!("value = \"1\"\ncommand = \"x\"\ncommit = \"1234567\"\ndate = {date}\ncovers = [\"{covers}\"]")).unwrap()
+        toml::from_str(&format!("value = \"1\"\ncommand = \"x\"\ncommit = \"1234567\"\ndate = {date}\ncovers = [\"{covers}\"]"))
+            .unwrap()
     };
     assert_eq!(outdated(&fact("crates/sim", "2026-01-31"), &all).as_deref(), Some("0.3.0"));
     assert_eq!(outdated(&fact("crates/sim", "2026-02-01"), &all), None);
@@ -250,11 +255,15 @@ fn is_measured(text: &str) -> bool {
         || words.windows(2).any(|two| is_number(two[0]) && two[0].contains('.') && two[1] == "times")
 }
 
-/// Paragraphs of these pages that state a rule, a choice or another's figure with such a number, by their first words.
+/// Paragraphs of these pages that state a rule, a level of confidence or another's figure with such a number, by their first words.
 const RULES: &[&str] = &[
     "A stream can starve",
     "The paper's 29.63%",
-    "With a fitted device, the twin ranks",
+    "Seeds 1 to 5, with 95% intervals",
+    "The section *Decisions* of the output",
+    "`--memory` runs each workload",
+    "shows the gain of each change for each type",
+    "## Drawn cases in the simulator",
 ];
 
 #[test]
@@ -289,7 +298,10 @@ fn names(text: &str) -> BTreeSet<String> {
 fn counts_on_pages_are_those_of_the_code() {
     let formats = trace::ALL.len();
     for page in ["README.md", "ARCHITECTURE.md"] {
-        assert!(read(page).contains(&format!("{formats} trace formats")) || read(page).contains(&format!("({formats} formats)")), "{page}: {formats}");
+        assert!(
+            read(page).contains(&format!("{formats} trace formats")) || read(page).contains(&format!("({formats} formats)")),
+            "{page}: {formats}"
+        );
     }
     let table = read("docs/reference/traces.md");
     for format in trace::ALL {
@@ -298,6 +310,46 @@ fn counts_on_pages_are_those_of_the_code() {
     let readme = row("README.md", "| schedulers |");
     for spec in block::sched::of_linux() {
         assert!(readme.contains(&format!("`{}`", spec.name)), "README.md lacks {}", spec.name);
+    }
+}
+
+/// Limits in SECURITY.md: its words, the end of the path of the file that sets the limit, and the value there.
+const LIMITS: &[(&str, &str, &str)] = &[
+    ("60 scheduler switches per device and minute", "applier/src/writer.rs", "switches_per_minute: 60"),
+    ("32 connections", "applier/src/server.rs", "usize = 32;"),
+    ("refused by user, four at a time", "applier/src/server.rs", "usize = 4;"),
+    ("Each control connection may send 4 KiB", "control_socket/server.rs", "u64 = 4096;"),
+    ("has to be there within 5 s", "control_socket/server.rs", "from_secs(5);"),
+    ("16 connections of privileged users and 16 of all others", "control_socket/server.rs", "usize = 16;"),
+    ("with 16 connections in all", "endpoint/src/metrics.rs", "usize = 16;"),
+    ("at most 1,024 clients", "src/door.rs", "usize = 1024;"),
+    ("handshake times out after 30 s", "nbd/mod.rs", "from_secs(30);"),
+    ("at most 256 requests or 64 MiB of a client", "nbd/connection.rs", "usize = 256;"),
+    ("256 requests or 64 MiB of a client", "nbd/connection.rs", "u64 = 64 << 20;"),
+    ("an option is at most 64 KiB", "nbd/handshake.rs", "u32 = 64 << 10;"),
+];
+
+/// Files below a folder whose path ends like this.
+fn files(folder: &std::path::Path, ending: &str, into: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, ending, into);
+        } else if path.ends_with(ending) {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+fn limits_in_security_are_those_of_the_code() {
+    let security = plain(&read("SECURITY.md"));
+    for (words, file, value) in LIMITS {
+        assert!(security.contains(words), "SECURITY.md does not say: {words}");
+        let mut found = Vec::new();
+        files(&root().join("crates"), file, &mut found);
+        let has_value = found.iter().any(|file| std::fs::read_to_string(file).unwrap().contains(value));
+        assert!(has_value, "SECURITY.md says: {words}; {file} has no `{value}`");
     }
 }
 

@@ -105,7 +105,8 @@ fn the_certificates_of_the_page_let_a_machine_in() {
         assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
     }
     let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
-    let rules = "local all all trust\nhostssl all ray 127.0.0.0/8 scram-sha-256\nhostssl all +seekwise_agent 127.0.0.0/8 cert\n".to_owned();
+    let rules =
+        "local all all trust\nhostssl all ray 127.0.0.0/8 scram-sha-256\nhostssl all +seekwise_agent 127.0.0.0/8 cert\n".to_owned();
     let files =
         [("server.crt", read("server.crt")), ("server.key", read("server.key")), ("ca.crt", read("ca.crt")), ("hba.conf", rules)];
     let options = [
@@ -138,7 +139,9 @@ fn the_certificates_of_the_page_let_a_machine_in() {
     server.sql("postgres", "fleet", "ALTER ROLE ray PASSWORD 'secret'").unwrap();
     ray(Some("secret")).unwrap();
     if std::env::var_os("PGPASSWORD").is_none() && std::env::var_os("PGPASSFILE").is_none() {
-        assert!(ray(None).is_err_and(|error| error.contains("none was given: set PGPASSWORD") && !error.contains("may not do this")));
+        assert!(
+            ray(None).is_err_and(|error| error.contains("none was given: set PGPASSWORD") && !error.contains("may not do this"))
+        );
     }
 }
 
@@ -307,7 +310,8 @@ fn a_rollout_widens_step_by_step_waits_for_people_and_is_taken_back_where_it_har
             .contains("bad is aborted; only what is running or waiting or paused or done can be aborted")
     );
     assert!(say(&["show", address, "nothing"]).contains("no rollout nothing; known are good, bad"));
-    let refused = |kind: &str, stages: &str| say(&["start", address, "wrong", "--kind", kind, "--setting", "bfq", "--stages", stages]);
+    let refused =
+        |kind: &str, stages: &str| say(&["start", address, "wrong", "--kind", kind, "--setting", "bfq", "--stages", stages]);
     assert!(refused("scsi, rotational", "0").contains("should be a number of devices"));
     assert!(refused("scsi, rotational", "5,1").contains("stages grow, as in 1,5,25%,100%"));
     assert!(refused("harddisk", "1,5").contains("no device is of this kind; name one as `seekwise fleet report` prints it"));

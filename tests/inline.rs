@@ -18,8 +18,21 @@ const FOLDERS: &[&str] =
 
 /// Options of other programs, of scripts, and of earlier versions where a page says so.
 const FOREIGN: &[&str] = &[
-    "--compat", "--full", "--product", "--locked", "--release", "--profile", "--workspace", "--write_iolog", "--features", "--no-run",
+    "--compat",
+    "--full",
+    "--product",
+    "--locked",
+    "--release",
+    "--profile",
+    "--workspace",
+    "--write_iolog",
+    "--features",
+    "--no-run",
+    "--wal-dir",
 ];
+
+/// Names with underscores that belong to other programs.
+const FOREIGN_NAMES: &[&str] = &["io_method", "submit_bio_noacct", "genetic_algorithm", "raw_send_socket"];
 
 /// Pages that name files, options and keys as they were.
 const HISTORY: &[&str] = &["CHANGELOG.md", "docs/papers.md", "docs/development/constants.md"];
@@ -107,7 +120,9 @@ fn fault_of_command(helps: &Helps, span: &str) -> Option<String> {
 /// Whether a span has a placeholder, which stands for any name.
 fn is_pattern(span: &str) -> bool {
     let is_upper = |word: &str| word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase());
-    span.contains(['*', '…', '{', '<', '$']) || span.split(|c: char| !c.is_ascii_alphanumeric()).any(is_upper) || span.contains("raidN")
+    span.contains(['*', '…', '{', '<', '$'])
+        || span.split(|c: char| !c.is_ascii_alphanumeric()).any(is_upper)
+        || span.contains("raidN")
 }
 
 /// The path at the beginning of a span, if it is one of this project.
@@ -130,7 +145,11 @@ fn words_of_code() -> BTreeSet<String> {
             } else if path.is_file() && !["md", "parquet", "zst", "gz", "png", "tsv"].contains(&ending) {
                 // Texts only; what is not UTF-8 has no names.
                 let Ok(text) = std::fs::read_to_string(&path) else { continue };
-                words.extend(text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| word.contains('_')).map(str::to_owned));
+                words.extend(
+                    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                        .filter(|word| word.contains('_'))
+                        .map(str::to_owned),
+                );
             }
         }
     }
@@ -160,7 +179,10 @@ fn faults(page: &str, helps: &Helps, all_options: &BTreeSet<String>, words: &BTr
             let unit = Path::new("packaging/systemd").join(span);
             (!root().join(unit).is_file()).then(|| format!("there is no unit {span}"))
         } else if let Some(key) = key(span) {
-            (!words.contains(key)).then(|| format!("nothing in the code is called {key}"))
+            // The registry of metrics adds the prefix.
+            let bare = key.strip_prefix("seekwise_serve_").or_else(|| key.strip_prefix("seekwise_")).unwrap_or(key);
+            let is_known = [key, bare].iter().any(|name| words.contains(*name) || FOREIGN_NAMES.contains(name));
+            (!is_known).then(|| format!("nothing in the code is called {key}"))
         } else {
             None
         };
@@ -173,11 +195,15 @@ fn faults(page: &str, helps: &Helps, all_options: &BTreeSet<String>, words: &BTr
 fn crates(page: &str, text: &str) -> Vec<String> {
     let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap();
     let after = |mark: &str| -> Vec<String> {
-        let names = text.split(mark).skip(1).map(|rest| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect());
+        let names = text
+            .split(mark)
+            .skip(1)
+            .map(|rest| rest.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect());
         names.filter(|name: &String| !name.is_empty()).collect()
     };
     let exists = |name: &String| {
-        ["crates", "research"].iter().any(|folder| root().join(folder).join(name).is_dir()) || lock.contains(&format!("name = \"{name}\""))
+        ["crates", "research"].iter().any(|folder| root().join(folder).join(name).is_dir())
+            || lock.contains(&format!("name = \"{name}\""))
     };
     let is_missing = |name: &String| !exists(name) && !exists(&format!("seekwise-{name}"));
     let mut missing: Vec<String> = after("crate `").into_iter().filter(is_missing).collect();

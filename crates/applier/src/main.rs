@@ -126,7 +126,9 @@ fn list() -> String {
         };
         let values = attribute.range().map_or_else(
             || "a scheduler that the device offers".to_owned(),
-            |(min, max)| format!("{min} to {max}{}", attribute.scheduler().map_or_else(String::new, |owner| format!(", under {owner}"))),
+            |(min, max)| {
+                format!("{min} to {max}{}", attribute.scheduler().map_or_else(String::new, |owner| format!(", under {owner}")))
+            },
         );
         text += &format!("{path}\t{values}\n");
     }
@@ -229,7 +231,9 @@ mod tests {
     #[test]
     fn help_names_every_option() {
         let Ok(Asked::Text(help)) = parsed("--help") else { panic!("no help") };
-        for option in ["--config", "--socket", "--journal", "--user", "--cgroup", "--ends-with-stdin", "--quiet", "--list", "--version"] {
+        for option in
+            ["--config", "--socket", "--journal", "--user", "--cgroup", "--ends-with-stdin", "--quiet", "--list", "--version"]
+        {
             assert!(help.contains(option), "{option}");
         }
         assert!(number("nobody-is-called-so").unwrap_err().contains("no such user") && number("7") == Ok(7));

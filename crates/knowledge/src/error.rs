@@ -145,7 +145,8 @@ const TLS_ADVICE: [(&str, &str); 5] = [
 const NO_PASSWORD: &str = "the server asks for a password, and none was given: set PGPASSWORD, write it to a file that passfile=FILE in \
      the address or ~/.pgpass names, or for an agent to the file of password_file";
 /// Advice where the server refuses a password. It says the same of a role without a password as of a wrong one.
-const WRONG_PASSWORD: &str = "the password is wrong, or the role has none; an administrator sets one with `\\password ROLE` in psql";
+const WRONG_PASSWORD: &str =
+    "the password is wrong, or the role has none; an administrator sets one with `\\password ROLE` in psql";
 /// Advice where a role may not log in this way.
 const NO_ENTRY: &str = "check the role's name, its certificate, and the line of the server's pg_hba.conf for this role and address";
 

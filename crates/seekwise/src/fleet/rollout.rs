@@ -44,9 +44,9 @@ pub enum Command {
 
 /// A kind of device as agents report it: the attachment and the medium. Another word would match no device, and the rollout would wait for ever.
 fn kind(text: &str) -> Result<String, String> {
-    let is_kind = text.split_once(", ").is_some_and(|(attachment, medium)| {
-        !attachment.is_empty() && matches!(medium, "rotational" | "solid state")
-    });
+    let is_kind = text
+        .split_once(", ")
+        .is_some_and(|(attachment, medium)| !attachment.is_empty() && matches!(medium, "rotational" | "solid state"));
     let right = "as `seekwise fleet report` prints it, such as \"scsi, rotational\" or \"nvme, solid state\"";
     is_kind.then(|| text.to_owned()).ok_or_else(|| format!("no device is of this kind; name one {right}"))
 }
