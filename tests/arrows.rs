@@ -24,11 +24,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("knowledge", &["block", "observe", "control"]),
     ("twin", &["block", "sim", "observe", "control", "device-model"]),
     ("experiment", &["progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"]),
-    ("research", &["experiment", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"]),
+    (
+        "research",
+        &["protect", "experiment", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"],
+    ),
     ("linux", &["applier", "experiment", "terminal", "progress", "report", "twin", "block", "sim", "observe", "control"]),
+    ("protect", &["linux", "applier", "experiment", "progress", "report", "twin", "block", "sim", "observe", "control"]),
     (
         "agent",
         &[
+            "protect",
             "linux",
             "applier",
             "endpoint",
@@ -59,6 +64,7 @@ const PACKAGE: &[&str] =
 /// The program `seekwise` may use everything except research crates; it uses the client of the applier.
 const PROGRAM: &[&str] = &[
     "foreign",
+    "protect",
     "linux",
     "applier",
     "serve",
@@ -81,6 +87,7 @@ const RESEARCH_PROGRAM: &[&str] = &[
     "seekwise",
     "research",
     "agent",
+    "protect",
     "linux",
     "applier",
     "serve",

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use block::Nanos;
-use control::protect::Promise;
-use experiment::static_limits::{Hour, KEPT, LimitRequest, StaticLimits, drop_in, find};
+use protect::Promise;
+use protect::static_limits::{Hour, KEPT, LimitRequest, StaticLimits, drop_in, find};
 use report::number::three_digits;
 use sim::trace::OpenOptions;
 
@@ -141,7 +141,7 @@ fn request(args: &Args) -> anyhow::Result<LimitRequest> {
     args.on.as_deref().map_or(Ok(()), expect_path)?;
     for unit in &args.limit {
         drop_in(
-            &experiment::static_limits::Limited { unit: unit.clone(), bytes_per_s: 1, iops: [None; 2] },
+            &protect::static_limits::Limited { unit: unit.clone(), bytes_per_s: 1, iops: [None; 2] },
             Path::new("/dev/sda"),
         )?;
     }

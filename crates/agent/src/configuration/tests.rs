@@ -7,8 +7,8 @@ use applier::policy::Policy;
 
 use super::*;
 use block::Nanos;
-use control::protect::Promise;
 use linux::topology::Kind;
+use ::protect::Promise;
 
 fn device(name: &str, model: &str) -> Device {
     Device {

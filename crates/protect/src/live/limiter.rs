@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::decision::Limit;
 use applier::{ApplierError, Client, Kind};
-use control::protect::Limit;
 
 /// Sets and restores limits of cgroups.
 pub trait Limiter: Send {

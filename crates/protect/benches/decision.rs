@@ -3,9 +3,9 @@
 #![allow(missing_docs, reason = "the macros of criterion write undocumented items")]
 
 use block::{Nanos, Op, Priority, Request};
-use control::protect::{PERIOD, Promise, Protector, Unit};
 use criterion::{Criterion, criterion_group, criterion_main};
 use observe::Event;
+use protect::{PERIOD, Promise, Protector, Unit};
 
 const UNITS: usize = 50;
 /// Units with a promise.

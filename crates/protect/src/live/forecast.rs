@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
+use crate::alone;
+use crate::decision::{Alone, Promise};
 use block::{Nanos, StreamId};
-use control::protect::{Alone, Promise};
 use observe::Event;
 use twin::Recording;
-use twin::alone::Seen;
+use twin::unit_load::UnitLoad;
 
 /// Memory for recorded requests: about 100,000, half a minute of a busy device.
 const RECORDED_BYTES: usize = 16 << 20;
@@ -81,9 +82,9 @@ impl Forecasts {
         (*at, *after) = (now + *after, Nanos(after.0 * 2).min(LONGEST));
         let promise = promise(member)?;
         let (recording, streams) = (self.recording.as_ref()?, self.streams.get(&member)?);
-        let seen = Seen::new(recording, now, |stream| streams.contains(&stream)).ok()?;
+        let load = UnitLoad::infer(recording, now, |stream| streams.contains(&stream)).ok()?;
         let (sender, receiver) = channel();
-        let forecast = move || drop(sender.send(seen.alone(&promise, capacity_sectors)));
+        let forecast = move || drop(sender.send(alone::forecast(&load, &promise, capacity_sectors)));
         // If no thread can be created, there is no forecast, and the guarantee stays on trial.
         std::thread::Builder::new().name("forecast".to_owned()).spawn(forecast).ok()?;
         self.running = Some((member, receiver));

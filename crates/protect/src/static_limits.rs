@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail, ensure};
 use block::{Nanos, Request, Roster, StreamId, Tenant};
 use control::Setting;
-use control::protect::{Limit, Promise};
+use experiment::recorded::{MOST, Recorded};
 use progress::{Interrupted, Monitor};
 use serde::Serialize;
 use sim::host::{HostSettings, Queue};
@@ -23,8 +23,8 @@ use sim::run::{Finished, Issue, Measure, RunError, Source, Watch, run};
 use sim::trace::OpenOptions;
 use twin::ObservedRequest;
 
-use crate::protect::{CgroupPilot, CgroupRecord, Kind, largest_kept};
-use crate::recorded::{MOST, Recorded};
+use crate::decision::{Limit, Promise};
+use crate::simulated::{CgroupPilot, CgroupRecord, Kind, largest_kept};
 
 /// The guarantee is evaluated in windows of this many seconds.
 const WINDOW_S: usize = 10;
@@ -293,7 +293,7 @@ fn windows(promise: &Promise, record: &CgroupRecord) -> Vec<Option<bool>> {
         for (all, in_time) in kinds.into_iter().filter(|(all, _)| *all > 0) {
             kept.push(in_time as f64 >= (IN_TIME * all as f64).floor());
         }
-        let sum = |of: fn(&crate::protect::Second) -> f64| seconds.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&crate::simulated::Second) -> f64| seconds.iter().map(of).sum::<f64>();
         let length = seconds.len() as f64;
         let is_active = sum(|second| second.wanted.as_secs_f64()) >= ACTIVE * length;
         if let Some(least) = promise.least_iops.filter(|_| is_active) {
@@ -380,7 +380,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
-    use crate::protect::{Response, Second};
+    use crate::simulated::{Response, Second};
 
     fn responses(second: u64, count: usize, ms: u64) -> Vec<Response> {
         let at = Nanos::from_millis(second * 1_000 + 500);

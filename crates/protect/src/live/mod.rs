@@ -15,10 +15,10 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::decision::{Admission, Limit, PERIOD, Promise, Protector, State};
 use applier::sysfs::Sysfs;
 use applier::{ApplierError, Kind};
 use block::{Nanos, StreamId};
-use control::protect::{Admission, Limit, PERIOD, Promise, Protector, State};
 use linux::cgroups::{CgroupError, Cgroups, Processes, Role, Source};
 use linux::events::EventSource;
 use linux::topology::Device;
@@ -32,8 +32,6 @@ use held_back::HeldBack;
 pub use limiter::{ByApplier, Limiter};
 use members::{Members, OTHERS};
 
-use crate::configuration::{Configuration, Promised};
-
 /// Interval at which limits are verified, and applied to neighbours that have come back.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(1_000);
 /// Interval of scans for new units.
@@ -46,21 +44,12 @@ const MAX_UNITS: usize = 1_024;
 /// Guarantees on a device, and the units that may be limited to keep them.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// The guarantees.
-    pub promises: Vec<Promised>,
+    /// The guarantees, each with its unit, container or cgroup as [`linux::cgroups::Cgroups::find`] takes it.
+    pub promises: Vec<(String, Promise)>,
     /// Units, slices and paths of cgroups that may be limited.
     pub neighbours: Vec<String>,
     /// Minimum limit, in bytes per second.
     pub floor_bytes_per_s: u64,
-}
-
-impl Terms {
-    /// The terms of the configuration for a device.
-    pub fn of(configuration: &Configuration, device: &Device) -> Terms {
-        let promises = configuration.promises.iter().filter(|promised| promised.is_about(device)).cloned().collect();
-        let limits = &configuration.limits;
-        Terms { promises, neighbours: limits.neighbours.clone(), floor_bytes_per_s: limits.floor_mb_s.saturating_mul(1_000_000) }
-    }
 }
 
 /// An event to report.
@@ -438,7 +427,7 @@ impl Protection {
         }
     }
 
-    fn status_of(&self, standing: &control::protect::Standing) -> PromiseStatus {
+    fn status_of(&self, standing: &crate::decision::Standing) -> PromiseStatus {
         PromiseStatus {
             unit: self.members.name(standing.unit),
             promise: self.members.promise(standing.unit).map_or_else(String::new, |promise| promise_text(&promise)),

@@ -9,10 +9,11 @@
 
 use block::rates::Rate;
 use block::{Nanos, Op, Roster};
-use control::protect::{Change, Limit, PERIOD, Protector, Standing};
 use observe::Event;
 use sim::run::{Pilot, ServerEvent, Steerable};
 use twin::{Recording, event};
+
+use crate::decision::{Change, Limit, PERIOD, Protector, Standing};
 
 /// The kind of a recorded response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::protect::{Promise, Unit};
+use crate::decision::{Promise, Unit};
 use linux::cgroups::{CgroupError, Cgroups};
 
 use super::Terms;
@@ -45,14 +45,9 @@ impl Members {
         };
         let mut members = Members::default();
         let mut missing = BTreeSet::new();
-        for promised in &terms.promises {
-            match find(&promised.unit) {
-                Ok(path) => members.add(Member {
-                    name: promised.unit.clone(),
-                    path,
-                    promise: Some(promised.promise.clone()),
-                    is_limitable: false,
-                }),
+        for (unit, promise) in &terms.promises {
+            match find(unit) {
+                Ok(path) => members.add(Member { name: unit.clone(), path, promise: Some(promise.clone()), is_limitable: false }),
                 Err(error) => drop(missing.insert(error.to_string())),
             }
         }

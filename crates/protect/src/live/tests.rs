@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use linux::events::ObserveError;
 
 use super::*;
-use crate::configuration::Promised;
 
 const BACKUP: &str = "/system.slice/backup.service";
 const MINE: &str = "/system.slice/postgresql.service";
@@ -109,7 +108,7 @@ impl Machine {
 
 fn terms(unit: &str, neighbours: &[&str]) -> Terms {
     let promise = Promise { read_p99: Some(Nanos::from_millis(15)), least_iops: Some(200.0), ..Promise::default() };
-    let promises = vec![Promised { unit: unit.to_owned(), device: None, promise }];
+    let promises = vec![(unit.to_owned(), promise)];
     Terms { promises, neighbours: neighbours.iter().map(|name| (*name).to_owned()).collect(), floor_bytes_per_s: 2_000_000 }
 }
 
@@ -273,7 +272,8 @@ fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
     fs::remove_dir(machine.place("cgroup", "/system.slice/docker-2.scope")).unwrap();
     machine.take();
     // A guarantee to a unit in a limitable slice: its siblings are limited instead of the slice.
-    protection.terms.promises.push(Promised { unit: "a.scope".to_owned(), ..protection.terms.promises[0].clone() });
+    let promise = protection.terms.promises[0].1.clone();
+    protection.terms.promises.push(("a.scope".to_owned(), promise));
     ["/user.slice/a.scope", "/user.slice/b.scope"].iter().for_each(|path| machine.make(path));
     assert!(protection.step(at(6_000)).is_empty());
     let scopes = ["/system.slice/docker-1.scope", "/system.slice/docker-2.scope", "/user.slice/b.scope"];
@@ -342,7 +342,7 @@ fn what_a_unit_that_is_never_alone_would_get_is_forecast() {
     let machine = Machine::new(&[MINE, BACKUP]);
     [(7, MINE), (8, BACKUP)].iter().for_each(|(process, cgroup)| machine.process(*process, cgroup));
     let mut terms = terms("postgresql", &["backup.service"]);
-    terms.promises[0].promise = Promise { read_p99: Some(at(1)), ..Promise::default() };
+    terms.promises[0].1 = Promise { read_p99: Some(at(1)), ..Promise::default() };
     let sysfs = machine.sysfs();
     let place = (machine.cgroups(), &sysfs, "/".to_owned());
     let mut protection =
