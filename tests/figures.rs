@@ -22,6 +22,7 @@ const MEASURED: &[&str] = &[
     "docs/evaluation.md",
     "docs/fleet.md",
     "docs/limitations.md",
+    "docs/python.md",
     "docs/tenants.md",
 ];
 
