@@ -8,7 +8,7 @@ use ::report::printable;
 use anyhow::{Context as _, bail, ensure};
 use control::Setting;
 use control::ab_test::{Outcome, percent};
-use control::fleet::rollout::{Judgement, Stages, judge};
+use control::fleet::rollout::{Judgement, Stage, Stages, judge};
 use knowledge::{Fleet, Member, NewRollout, Rollout, RolloutState};
 use serde::Serialize;
 use terminal::Interrupted;
@@ -40,6 +40,32 @@ pub enum Command {
     Resume(NamedArgs),
     /// Take it back on every device: what was there before comes back
     Abort(NamedArgs),
+}
+
+/// A kind of device as agents report it: the attachment and the medium. Another word would match no device, and the rollout would wait for ever.
+fn kind(text: &str) -> Result<String, String> {
+    let is_kind = text
+        .split_once(", ")
+        .is_some_and(|(attachment, medium)| !attachment.is_empty() && matches!(medium, "rotational" | "solid state"));
+    let right = "as `seekwise fleet report` prints it, such as \"scsi, rotational\" or \"nvme, solid state\"";
+    is_kind.then(|| text.to_owned()).ok_or_else(|| format!("no device is of this kind; name one {right}"))
+}
+
+/// Stages of which each has more devices than the one before. A number and a percentage are not comparable before the devices are known.
+fn growing(text: &str) -> Result<Stages, String> {
+    let stages: Stages = text.parse()?;
+    let (mut devices, mut percent) = (0, 0);
+    for stage in &stages.0 {
+        let (last, size) = match stage {
+            Stage::Devices(size) => (&mut devices, *size),
+            Stage::Percent(size) => (&mut percent, *size),
+        };
+        if size <= *last {
+            return Err(format!("{stage} should be more than the stage before; stages grow, as in 1,5,25%,100%"));
+        }
+        *last = size;
+    }
+    Ok(stages)
 }
 
 /// A server and a rollout on it.
@@ -90,7 +116,7 @@ pub struct StartArgs {
     #[command(flatten)]
     named: NamedArgs,
     /// The kind of device, as `fleet report` prints it, such as "scsi, rotational"
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = kind)]
     kind: String,
     /// Its model, as `fleet report` prints it; empty for devices without one
     #[arg(long, value_name = "MODEL")]
@@ -98,8 +124,8 @@ pub struct StartArgs {
     /// The setting, such as "bfq:slice_idle=0 read_ahead_kb=512"
     #[arg(long, value_name = "SETTING")]
     setting: String,
-    /// Sizes of the stages: numbers of devices, or percentages of those that take part
-    #[arg(long, value_name = "N[%],...", default_value = "1,5,25%,100%")]
+    /// Sizes of the stages, growing: numbers of devices, or percentages of those that take part
+    #[arg(long, value_name = "N[%],...", default_value = "1,5,25%,100%", value_parser = growing)]
     stages: Stages,
     /// Wait for `approve` before each further stage
     #[arg(long)]
@@ -385,4 +411,30 @@ fn show(args: &ShowArgs) -> anyhow::Result<()> {
         compared_without: others,
     };
     Ok(terminal::print(&(serde_json::to_string_pretty(&json)? + "\n"))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{growing, kind};
+
+    #[test]
+    fn a_rollout_is_for_a_kind_that_devices_have() {
+        for right in ["scsi, rotational", "nvme, solid state", "device mapper, solid state"] {
+            assert_eq!(kind(right).as_deref(), Ok(right));
+        }
+        for wrong in ["harddisk", "scsi", "scsi,rotational", ", rotational", "scsi, tape", ""] {
+            assert!(kind(wrong).is_err_and(|error| error.contains("scsi, rotational")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn stages_grow() {
+        for right in ["1", "1,5,25%,100%", "10,50%,20"] {
+            assert!(growing(right).is_ok(), "{right}");
+        }
+        for wrong in ["5,1", "2,2", "50%,25%", "1,50%,1"] {
+            assert!(growing(wrong).is_err_and(|error| error.contains("stages grow")), "{wrong}");
+        }
+        assert!(growing("0").is_err_and(|error| error.contains("should be a number of devices")));
+    }
 }

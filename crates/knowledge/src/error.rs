@@ -80,6 +80,9 @@ pub enum Problem {
     /// A password or key file is invalid.
     #[error("{0}")]
     Secret(String),
+    /// The server did not accept the role: its password, its certificate or the address that it comes from.
+    #[error("{0}")]
+    Login(String),
     /// The database role lacks the right.
     #[error("{0}: the role may not do this; `seekwise fleet init` makes roles, and an administrator grants them")]
     Denied(String),

@@ -18,7 +18,7 @@ const MEASURED: usize = 8;
 /// Phases in the table of a terminal.
 const PHASES: usize = 12;
 
-/// What is advised, and on what that rests.
+/// The recommendation, and its basis.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Advise")]
 pub struct Advice {
@@ -47,9 +47,9 @@ pub struct Advice {
     pub preference: String,
     /// The recommendation.
     pub verdict: Verdict,
-    /// The aims that were named, and what becomes of them.
+    /// The aims that were named, and their results.
     pub aims: Vec<Aimed>,
-    /// What the recommendation means for each stream and kind of request; empty where nothing was simulated or forecast.
+    /// The effect of the recommendation on each stream and kind of request; empty where nothing was simulated or forecast.
     pub effects: Vec<Effect>,
     /// The prediction for each candidate for the whole load, the best first.
     pub candidates: Vec<PredictionFigures>,

@@ -28,7 +28,7 @@ pub struct Aimed {
     pub is_met: bool,
 }
 
-/// What one stream gets of one kind of request.
+/// The service of one stream for one kind of request.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// The stream's, process's or job's name.

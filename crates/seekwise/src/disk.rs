@@ -112,7 +112,7 @@ fn manual() -> String {
         "\n## {}\n\n\
         The file that `seekwise disk learn --on DEVICE -o MODEL.json` writes, wherever a profile may stand: `--disk MODEL.json`,\n\
         `raid0:disk=MODEL.json,disks=2`. Such a device serves one request after the other, each for as long as the model expects, and\n\
-        takes as many at once as the device did that it was learned from. `seekwise disk show MODEL.json` says what is in it.\n",
+        takes as many at once as the device did that it was learned from. `seekwise disk show MODEL.json` describes it.\n",
         sim::profile::learned::KIND.name
     );
     page

@@ -55,10 +55,10 @@ tunables! {
     /// The tunables. Linux's ranges are wider where an upper limit has no meaning.
     #[derive(Clone, Copy)]
     struct Tunables {
-        /// What is predicted for all requests in batches and at the device together. More means longer batches and longer waits.
+        /// The predicted time of all requests in batches and at the device together. More means longer batches and longer waits.
         /// Linux's default is 22000000 for rotational devices.
         global_latency_window: u64 = Tunable::new(Unit::Nanoseconds, 0..=10_000_000_000, 16_000_000),
-        /// A batch is also filled while the last one is served, when less than this share of the window is predicted for what was sent.
+        /// A batch is also filled while the last one is served, when less than this share of the window is predicted for the requests sent.
         bq_refill_below_ratio: u64 = Tunable::new(Unit::Percent, 0..=100, 20),
         /// Longer latencies teach nothing.
         lat_model_latency_limit: Nanos = Tunable::new(Unit::Nanoseconds, 0..=2_000_000_000, 500_000_000),
@@ -79,7 +79,7 @@ tunables! {
         lat_target_write: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 2_000_000_000),
         /// Time that a discard may take beyond its prediction. A new value makes it learn discards anew.
         lat_target_discard: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 8_000_000_000),
-        /// After this many thousand small requests the model forgets a part of what it has learned.
+        /// After this many thousand small requests the model forgets a part of its data.
         shrink_at_kreqs: u64 = Tunable::new(Unit::Count, 1..=100_000, 5_000).logarithmic(),
         /// The same after this many GiB of larger ones.
         shrink_at_gbytes: u64 = Tunable::new(Unit::Count, 1..=1_000, 50).logarithmic(),

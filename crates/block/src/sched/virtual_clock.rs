@@ -16,7 +16,7 @@ use crate::{Nanos, Request, Tunable, Unit};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "virtual-clock",
-    summary: "each tenant has a rate of requests, and whoever is furthest behind it goes first",
+    summary: "each tenant has a rate of requests, and the one furthest behind it goes first",
     source: "Zhang, VirtualClock: a new traffic control algorithm for packet-switched networks, TOCS 9(2), 1991",
     tunables: Tunables::TUNABLES,
     work_conserving: true,

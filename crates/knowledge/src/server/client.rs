@@ -25,6 +25,15 @@ const TLS_ADVICE: [(&str, &str); 5] = [
     ("tls handshake", "the server and this machine do not agree on TLS"),
 ];
 
+/// Advice where the server asks for a password and there is none: the sources of `address`.
+const NO_PASSWORD: &str = "the server asks for a password, and none was given: set PGPASSWORD, write it to a file that passfile=FILE in \
+     the address or ~/.pgpass names, or for an agent to the file of password_file";
+/// Advice where the server refuses a password. It says the same of a role without a password as of a wrong one.
+const WRONG_PASSWORD: &str =
+    "the password is wrong, or the role has none; an administrator sets one with `\\password ROLE` in psql";
+/// Advice where a role may not log in this way.
+const NO_ENTRY: &str = "check the role's name, its certificate, and the line of the server's pg_hba.conf for this role and address";
+
 /// A connection with its prepared statements.
 pub(crate) struct Client {
     client: postgres::Client,
@@ -130,6 +139,9 @@ impl From<postgres::Error> for Problem {
                 }
                 cause = next.source();
             }
+            if text.contains("password missing") {
+                return Problem::Login(NO_PASSWORD.to_owned());
+            }
             for (sign, advice) in TLS_ADVICE {
                 if text.contains(sign) {
                     return Problem::Tls(format!("{text}: {advice}"));
@@ -143,7 +155,9 @@ impl From<postgres::Error> for Problem {
         };
         let message = answer.message().to_owned();
         match answer.code() {
-            code if code.code().starts_with("28") || *code == SqlState::INSUFFICIENT_PRIVILEGE => Problem::Denied(message),
+            &SqlState::INVALID_PASSWORD => Problem::Login(format!("{message}: {WRONG_PASSWORD}")),
+            code if code.code().starts_with("28") => Problem::Login(format!("{message}: {NO_ENTRY}")),
+            &SqlState::INSUFFICIENT_PRIVILEGE => Problem::Denied(message),
             code if code.code().starts_with("22") || code.code().starts_with("23") => Problem::Value(message),
             code if code.code().starts_with("57P") || code.code().starts_with("08") => Problem::Unreachable(message),
             &SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => {
