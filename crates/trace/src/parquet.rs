@@ -23,8 +23,11 @@
 //! [`CAPACITY_KEY`], [`SCHEDULER_KEY`] and [`READ_AHEAD_KEY`].
 
 mod checksums;
+mod columns;
+mod group;
 mod pages;
 mod read;
+mod row;
 
 use ::parquet::file::metadata::ParquetMetaData;
 use block::PriorityClass;
