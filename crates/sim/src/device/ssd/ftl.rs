@@ -22,7 +22,7 @@
 //! which takes time but does not block it for others. Collection is paced by host writes, as in drives with steady response times:
 //! its time is spread evenly over the programs that use the freed room.
 //!
-//! What differs: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
+//! Differences: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
 //! pages move by copy-back within the plane and occupy no channel. A map that is wholly in memory is never written to the flash.
 //! The paper does not cover discards: entries of discarded pages change like those of moved pages, and a translation page with only
 //! discarded entries is dropped.

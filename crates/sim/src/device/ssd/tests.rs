@@ -618,7 +618,7 @@ fn mean_response(initial_state: InitialState, cached: Option<u32>, hot: u64) -> 
     let mut device = ssd(&SsdSpecification { initial_state, ..one_plane(64, cached) });
     let (mut random, mut sum) = (randoms(17), 0);
     for count in 0..8_000 {
-        let now = Nanos(device.busy_until);
+        let now = Nanos(device.busy.until());
         device.submit(now, &request(count, Op::Write, random(hot), 1));
         let done = finish(&mut device);
         sum += if count < 4_000 { 0 } else { (done[0].at - now).0 };
@@ -846,7 +846,7 @@ fn flush(device: &mut Ssd, now: Nanos) -> Nanos {
 fn a_flush_is_done_when_all_that_was_in_the_buffer_is_on_the_flash() {
     let mut spec = tiny();
     let mut through = ssd(&spec);
-    assert!(!through.flush(Nanos::ZERO, 7), "what writes through has nothing to flush");
+    assert!(!through.flush(Nanos::ZERO, 7), "a device without a write cache has nothing to flush");
     let written = serve(&mut through, &[(Op::Write, 0, 2)])[0];
     spec.write_buffer.pages = 8;
     let mut device = ssd(&spec);
