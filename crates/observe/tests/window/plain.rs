@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::script;
 
-/// A request and what came before it.
+/// A request and its predecessors.
 struct Seen {
     request: Request,
     previous: Option<Request>,
@@ -230,7 +230,7 @@ fn reckoned(events: &[Event], from: usize, duration: Nanos) -> BTreeMap<&'static
     features
 }
 
-/// Whether a feature is what was reckoned, or as near as it promises to be.
+/// Whether a feature equals the reckoned value, or is as near as its documentation says.
 fn is_near(name: &str, value: f64, reckoned: f64) -> bool {
     if reckoned.is_nan() || value.is_nan() {
         // A logarithm of next to nothing may be missed on either side.
