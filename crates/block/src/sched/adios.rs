@@ -55,10 +55,10 @@ tunables! {
     /// The tunables. Linux's ranges are wider where an upper limit has no meaning.
     #[derive(Clone, Copy)]
     struct Tunables {
-        /// What is predicted for all requests in batches and at the device together. More means longer batches and longer waits.
+        /// Sum of the predicted latencies of all requests in batches and at the device. More means longer batches and longer waits.
         /// Linux's default is 22000000 for rotational devices.
         global_latency_window: u64 = Tunable::new(Unit::Nanoseconds, 0..=10_000_000_000, 16_000_000),
-        /// A batch is also filled while the last one is served, when less than this share of the window is predicted for what was sent.
+        /// A batch is also filled while the last one is served, when the predictions of the requests sent take less than this share of the window.
         bq_refill_below_ratio: u64 = Tunable::new(Unit::Percent, 0..=100, 20),
         /// Longer latencies teach nothing.
         lat_model_latency_limit: Nanos = Tunable::new(Unit::Nanoseconds, 0..=2_000_000_000, 500_000_000),
@@ -73,13 +73,13 @@ tunables! {
         batch_limit_write: u32 = Tunable::new(Unit::Count, 1..=1_024, 72).logarithmic(),
         /// The most discards in a batch.
         batch_limit_discard: u32 = Tunable::new(Unit::Count, 1..=1_024, 1).logarithmic(),
-        /// Time that a read may take beyond its prediction. A new value makes it learn reads anew.
+        /// Time that a read may take beyond its prediction. A new value makes it forget reads and learn them again.
         lat_target_read: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 2_000_000),
-        /// Time that an asynchronous write may take beyond its prediction. A new value makes it learn writes anew.
+        /// Time that an asynchronous write may take beyond its prediction. A new value makes it forget writes and learn them again.
         lat_target_write: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 2_000_000_000),
-        /// Time that a discard may take beyond its prediction. A new value makes it learn discards anew.
+        /// Time that a discard may take beyond its prediction. A new value makes it forget discards and learn them again.
         lat_target_discard: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 8_000_000_000),
-        /// After this many thousand small requests the model forgets a part of what it has learned.
+        /// After this many thousand small requests the model forgets a part of its samples.
         shrink_at_kreqs: u64 = Tunable::new(Unit::Count, 1..=100_000, 5_000).logarithmic(),
         /// The same after this many GiB of larger ones.
         shrink_at_gbytes: u64 = Tunable::new(Unit::Count, 1..=1_000, 50).logarithmic(),

@@ -60,7 +60,7 @@ const SETTLE_TIME: Nanos = Nanos::from_millis(500);
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "bfq",
-    summary: "a queue for each process, budgets of sectors by weight, and low latency for what looks interactive",
+    summary: "a queue for each process, budgets of sectors by weight, and low latency for processes that look interactive",
     source: "Linux 6.18 block/bfq-iosched.c",
     tunables: Tunables::TUNABLES,
     work_conserving: false,

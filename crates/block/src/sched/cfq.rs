@@ -487,7 +487,7 @@ impl Cfq {
 
     // Idling.
 
-    /// Does what the kernel's timer does (`cfq_idle_slice_timer`).
+    /// Ends idling that is over, as the kernel's timer does (`cfq_idle_slice_timer`).
     fn end_overdue_idling(&mut self, now: Nanos) {
         let (Some(number), Some(end)) = (self.active, self.idle_until) else { return };
         if now < end {

@@ -88,10 +88,10 @@ tunables! {
         /// A tenant is served in a cycle while the rest of its share is worth at least this number of requests.
         class_threshold: u32 = Tunable::new(Unit::Count, 1..=1_000, 1).logarithmic(),
         /// While fewer requests than this are at the device, tenants that used their share are served as well, although others with share
-        /// left may return. This is the initial limit, which is then adapted to what shares allow. An automatic cycle has room for twice
+        /// left may return. This is the initial limit, which is then adapted to the shares. An automatic cycle has room for twice
         /// this number of requests of each tenant.
         storage_load_threshold: u32 = Tunable::new(Unit::Count, 1..=1_024, 16).logarithmic(),
-        /// What a request is charged: its disk time as the device reports it, known on completion, and inferred from completions where it
+        /// The charge of a request: its disk time as the device reports it, known on completion, and inferred from completions where it
         /// does not; the prediction of the tenant's reference disk, if it has one; or always as inferred, as on most real devices.
         disk_time: Charge = Tunable::one_of(Charge::WORDS, "measured"),
         /// Which tenant with share left is served next: the one with the least disk time; the one with the oldest request, as in the paper;

@@ -89,7 +89,7 @@ impl Ids {
     }
 }
 
-/// Measures what each tenant gets of a disk with a queue. The disk serves the request nearest to its head, and reports its disk time.
+/// Measures each tenant's service by a disk with a queue. The disk serves the request nearest to its head, and reports its disk time.
 pub struct Crowd {
     scheduler: Box<dyn Scheduler>,
     neighbours: Vec<Neighbour>,

@@ -1,4 +1,4 @@
-//! Whatever bytes a trace has: requests or an error, in bounded memory, never a panic. `SEEKWISE_FUZZ_SECONDS=300` runs on.
+//! Traces of arbitrary bytes: requests or an error, in bounded memory, never a panic. `SEEKWISE_FUZZ_SECONDS=300` runs on.
 
 use std::time::{Duration, Instant};
 
@@ -245,7 +245,7 @@ impl Case {
         bytes
     }
 
-    /// Reads it, and checks what every reader promises.
+    /// Reads it, and checks the contract of readers.
     fn check(&self) {
         let bytes = self.file();
         let format = self.named.then(|| self.format.to_owned());
@@ -306,7 +306,7 @@ proptest! {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "how long to run is asked for by the clock; what is read does not depend on it")]
+#[expect(clippy::disallowed_methods, reason = "only the length of the run depends on the clock, not the traces")]
 fn many_more_files_do_too() {
     let seconds = std::env::var("SEEKWISE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     if seconds == 0 {

@@ -243,7 +243,7 @@ impl Bfq {
         self.is_timed_out(now, number) && (self.turn.idle_until.is_none() || entity.budget_left() >= entity.budget / 3)
     }
 
-    /// Does what the kernel's timer does at the end of idling (`bfq_idle_slice_timer_body`).
+    /// Ends idling that is over, as the kernel's timer does (`bfq_idle_slice_timer_body`).
     pub(super) fn end_overdue_idling(&mut self, now: Nanos) {
         let Some(end) = self.turn.take_overdue(now) else { return };
         let Some(number) = self.turn.queue else { return };

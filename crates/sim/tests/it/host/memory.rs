@@ -54,7 +54,7 @@ fn more_swappiness_keeps_more_file_pages_and_costs_more_swapping() {
     let area = SECTORS - 128 * MIB / 512;
     let swap: Vec<_> = seen.iter().filter(|seen| seen.lba >= area).collect();
     assert!(swap.iter().any(|seen| seen.op == Op::Write && seen.stream == streams::KSWAPD && seen.sectors > 8), "in clusters");
-    assert!(swap.iter().any(|seen| seen.op == Op::Read && seen.stream <= streams::BACKGROUND), "by who touches");
+    assert!(swap.iter().any(|seen| seen.op == Op::Read && seen.stream <= streams::BACKGROUND), "by the process that touches");
     assert!(swap.len() < seen.len() && swap.iter().all(|seen| seen.stream > 1000));
 }
 

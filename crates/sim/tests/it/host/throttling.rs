@@ -70,7 +70,7 @@ fn throttling_a_buffered_writer_shortens_read_latency() {
             );
             assert!(on.wait_ms * least < off.wait_ms, "{disk} {scheduler}: {:.1} ms, {:.1} without", on.wait_ms, off.wait_ms);
             assert!(on.mb_s > 0.85 * off.mb_s, "{disk} {scheduler}: {:.1} MB/s, {:.1} without", on.mb_s, off.mb_s);
-            assert_eq!(on, outcome(",wbt_lat_usec=75000"), "{disk} {scheduler}: what disks that turn have");
+            assert_eq!(on, outcome(",wbt_lat_usec=75000"), "{disk} {scheduler}: the default of rotational disks");
             assert_eq!(on, outcome(",wbt_lat_usec=-1"), "{disk} {scheduler}: the same again");
         }
     }
@@ -112,7 +112,7 @@ fn flash_has_a_target_of_its_own() {
     assert_ne!(on, outcome(",wbt_lat_usec=75000"));
 }
 
-/// Calls of fsync after 8 KiB each in the second half of a minute, beside a writer through the page cache whose write-back is limited.
+/// Calls of fsync after 8 KiB each in the second half of a minute, next to a writer through the page cache whose write-back is limited.
 fn syncs_beside_a_limited_writer(are_cgroups: bool) -> usize {
     let mut machine = Machine::with_limited_tenant(files(&[64 * MIB, 1024 * MIB]), are_cgroups, "memory_mib=256");
     let mut writes = (0..).map(|n| write(1, n * MIB % (1024 * MIB), MIB));

@@ -219,7 +219,7 @@ fn a_page_of_a_new_file_is_not_read_before_it_is_written_in_part_unless_it_was_w
     assert!(machine.seen().iter().all(|seen| seen.op == Op::Write), "{:?}", machine.seen());
     assert!(machine.seen().len() >= 100);
     machine.forget();
-    // Elsewhere, before the end of what was written and behind it.
+    // Elsewhere, before the end of the written part and behind it.
     machine.call(1, write(0, 32 * MIB + 100, 200));
     machine.call(1, write(0, 16 * MIB + 100, 200));
     assert!(machine.seen().is_empty());
