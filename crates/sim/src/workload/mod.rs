@@ -24,6 +24,7 @@ mod lines;
 mod options;
 mod pace;
 mod place;
+mod plan;
 mod process;
 mod processes;
 pub mod random;

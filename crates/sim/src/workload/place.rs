@@ -13,6 +13,7 @@ use super::error::WorkloadError;
 use super::job::Job;
 use super::layout::Layout;
 use super::options::{Amount, Engine, Kind as Pattern, Options};
+use super::plan::{Plan, Target};
 use super::requests::Requests;
 use crate::host::{Action, File, FileId, Files};
 
@@ -24,28 +25,6 @@ const MAX_SECTORS: u64 = 1 << 54;
 
 /// Limit on the blocks of all random maps together, which take a bit each.
 const MAX_MAPPED: u64 = 1 << 33;
-
-/// A job's part of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) file: FileId,
-    /// Offset of the job's part, in bytes.
-    pub(super) start: u64,
-    /// Length of the job's part, in bytes.
-    pub(super) bytes: u64,
-}
-
-/// A job's I/O plan.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) targets: Vec<Target>,
-    /// Total number of bytes to transfer, unless only time ends the job.
-    pub(super) limit: u64,
-    /// Seed of its random numbers.
-    pub(super) seed: u64,
-    /// Start delay after the beginning of its phase, in addition to `startdelay`.
-    pub(super) late: Nanos,
-}
 
 /// A workload whose files are placed on a device.
 #[derive(Clone, Debug)]

@@ -18,7 +18,7 @@ use super::in_flight::InFlight;
 use super::job::Job;
 use super::options::{DIRECTIONS, Length, Options};
 use super::pace::{Done, Floor, Rate, Think};
-use super::place::Plan;
+use super::plan::Plan;
 use super::requests::{READ, Requests, TRIM, WRITE};
 use crate::host::Action;
 use crate::run::Finished;

@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::distribution::{Sampler, below};
 use super::options::{BlockSizes, DIRECTIONS, FileService, Kind, Options, Order, Sequencer, SyncMode, Syncs, Zones};
-use super::place::{Plan, Target};
+use super::plan::{Plan, Target};
 use super::random_map::RandomMap;
 use super::verify::{Piece, Written};
 use crate::host::{Access, Action, FileId};

@@ -30,6 +30,7 @@ mod cached_map;
 mod chips;
 mod ftl;
 pub mod model;
+mod parameters;
 pub mod spec;
 mod steady;
 mod table;
@@ -199,7 +200,7 @@ impl Ssd {
         let depth = depth.unwrap_or(model.depth).max(1) as usize;
         Ssd {
             depth,
-            ftl: Ftl::new(&model),
+            ftl: model.ftl(),
             chips: Chips::new(&model),
             buffer: WriteBuffer::new(model.buffer_pages),
             tickets: Slab::with_capacity(depth),
