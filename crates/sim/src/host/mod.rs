@@ -64,4 +64,4 @@ pub use queue::{DeviceTally, Queue, QueueSettings};
 pub use server::Host;
 pub use settings::{HostSettings, MACHINE, TUNABLES};
 pub use summary::RunSummary;
-pub use tally::HostTally;
+pub use tally::{HostTally, SwapTally};
