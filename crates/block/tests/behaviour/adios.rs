@@ -138,7 +138,7 @@ fn by_position_a_batch_is_sorted_from_the_end_that_is_nearer() {
 }
 
 #[test]
-fn a_new_target_makes_it_learn_an_operation_anew() {
+fn a_new_target_makes_it_relearn_an_operation() {
     let (mut adios, now) = taught("adios:lat_target_write=0,global_latency_window=100000000", ms(20));
     assert_eq!(first_batch(&mut *adios, now), 5, "of 20 ms each");
     let (mut adios, now) = taught("adios:lat_target_write=0,global_latency_window=100000000", ms(20));

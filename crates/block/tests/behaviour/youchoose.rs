@@ -286,7 +286,7 @@ fn limits_and_reservations_hold_in_every_second() {
 }
 
 #[test]
-fn a_tenant_whose_limit_lets_it_go_on_soon_is_waited_for() {
+fn a_tenant_that_its_limit_releases_soon_is_waited_for() {
     // It reads 4 KiB in 0.4 ms, and its limit lets the next go 0.1 ms later; a request of another would cost it 16 ms.
     let rates = Rates { reservation: Rate::iops(1_200), limit: Rate::iops(2_000), burst: Some(Nanos::ZERO), ..Rates::default() };
     let reader = Process::sequential_reader(1_000, Nanos::ZERO);
@@ -305,7 +305,7 @@ fn a_large_request_counts_as_several_for_its_limit() {
 }
 
 #[test]
-fn a_bound_of_the_response_time_is_kept_beside_a_flood() {
+fn a_bound_of_the_response_time_is_kept_next_to_a_flood() {
     let bounded = Tenant { latency_p99: Some(ms(30)), ..Tenant::new("bounded") };
     let polite = Process { think: ms(20), ..seeker(0, 1) };
     let report = share(vec![bounded, Tenant::new("flood").with_weight(50)], &[polite, seeker(1, 128)], 30);

@@ -291,7 +291,7 @@ impl Places {
         let requested = megabytes(amounts.transferred()) + megabytes(amounts.discard_sectors);
         UsedRange {
             devices: self.devices.len() as u64,
-            first_lba: if self.devices.len() > 0 { self.first_lba } else { 0 },
+            first_lba: if self.end_lba > 0 { self.first_lba } else { 0 },
             end_lba: self.end_lba,
             // Coarse units overestimate the footprint, at worst beyond the bytes requested.
             footprint_mb: megabytes(self.footprint.sectors()).min(requested),

@@ -113,7 +113,7 @@ fn flash_has_a_target_of_its_own() {
 }
 
 /// Calls of fsync after 8 KiB each in the second half of a minute, next to a writer through the page cache whose write-back is limited.
-fn syncs_beside_a_limited_writer(are_cgroups: bool) -> usize {
+fn syncs_next_to_a_limited_writer(are_cgroups: bool) -> usize {
     let mut machine = Machine::with_limited_tenant(files(&[64 * MIB, 1024 * MIB]), are_cgroups, "memory_mib=256");
     let mut writes = (0..).map(|n| write(1, n * MIB % (1024 * MIB), MIB));
     let log = |n: u64| if n.is_multiple_of(2) { write(0, n / 2 * 8192 % (64 * MIB), 8192) } else { fsync(0) };
@@ -136,7 +136,7 @@ fn syncs_beside_a_limited_writer(are_cgroups: bool) -> usize {
 
 #[test]
 fn a_limited_cgroup_does_not_slow_another_that_has_few_dirty_pages() {
-    let (apart, together) = (syncs_beside_a_limited_writer(true), syncs_beside_a_limited_writer(false));
+    let (apart, together) = (syncs_next_to_a_limited_writer(true), syncs_next_to_a_limited_writer(false));
     println!("{apart} calls of fsync in 30 s, {together} where all dirty pages count together");
     // Once dirty pages are at the limit, each write sleeps for at least a tick.
     assert!(apart > 3_000, "{apart}");

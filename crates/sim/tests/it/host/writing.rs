@@ -73,7 +73,7 @@ fn a_fast_writer_is_slowed_to_the_devices_speed_and_dirty_pages_stay_within_thei
 }
 
 #[test]
-fn a_limit_in_bytes_holds_whatever_the_memory_and_a_ratio_that_is_set_ends_it() {
+fn a_limit_in_bytes_holds_for_any_memory_and_a_ratio_that_is_set_ends_it() {
     for memory in ["memory_mib=256", "memory_mib=1024"] {
         let settings = format!("{memory},dirty_bytes={},dirty_background_bytes={}", 8 * MIB, 4 * MIB);
         let mut machine = Machine::new(files(&[512 * MIB]), &settings);

@@ -34,7 +34,7 @@ fn done(outcome: &Outcome) -> Vec<u64> {
 }
 
 #[test]
-fn mclock_keeps_a_reservation_beside_floods_in_every_second() {
+fn mclock_keeps_a_reservation_next_to_floods_in_every_second() {
     for (disk, iops, depth, floods) in
         [("sata7200", 40, 4, vec![1]), ("sata7200", 30, 1, vec![1]), ("atlas10k", 60, 4, vec![50; 3])]
     {
@@ -57,7 +57,7 @@ fn mclock_starves_no_tenant_for_a_reservation_that_the_disk_cannot_serve() {
 }
 
 #[test]
-fn mclock_keeps_a_reservation_beside_one_that_the_disk_cannot_serve() {
+fn mclock_keeps_a_reservation_next_to_one_that_the_disk_cannot_serve() {
     let outcome = run("sata7200", "mclock", &[reserved(20, 2), reserved(2_000, 16), flood(1)], 1, END);
     let seconds = done(&outcome);
     // The disk needs some seconds to tell them apart.

@@ -288,7 +288,7 @@ fn with_a_depth_a_job_thinks_as_often_as_fios() {
 }
 
 #[test]
-fn a_command_line_is_to_us_what_it_is_to_fio() {
+fn a_command_line_has_the_same_meaning_as_for_fio() {
     let folder = tempfile::tempdir().unwrap();
     let line =
         "fio --ioengine=null --rw=write --bs 8k --output=out --minimal --name=a --size=64k --name=b -bs=16k --size 96k --rw=read";
