@@ -293,7 +293,8 @@ mod tests {
                 let workload = parsed(&draw(family, seed, 0, &SCOPES[3]));
                 for job in workload.jobs() {
                     let options = job.options();
-                    let paced = options.think.span > Nanos::ZERO || options.rate.bytes.iter().chain(&options.rate.ios).any(|&rate| rate > 0);
+                    let paced = options.think.span > Nanos::ZERO
+                        || options.rate.bytes.iter().chain(&options.rate.ios).any(|&rate| rate > 0);
                     assert!(paced, "{}: {}", family.name, job.name());
                 }
             }
