@@ -106,7 +106,7 @@ fn a_sweep_that_is_killed_again_and_again_repeats_nothing_and_ends_with_the_same
             assert!(Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap().success());
             let stopped = process.wait_with_output().unwrap();
             assert_eq!(stopped.status.code(), Some(130));
-            assert!(text(&stopped.stderr).contains("interrupted; what is complete is kept, and the same command continues"));
+            assert!(text(&stopped.stderr).contains("interrupted; complete results are kept, and the same command continues"));
             kills += 1;
             continue;
         }

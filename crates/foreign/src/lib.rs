@@ -36,7 +36,7 @@ pub enum LoadError {
     Declaration {
         /// The library.
         path: PathBuf,
-        /// What is wrong, and what would be right.
+        /// The problem, and a valid alternative.
         problem: String,
     },
 }

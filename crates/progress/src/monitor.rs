@@ -47,7 +47,7 @@ pub struct Suspended;
 
 impl fmt::Display for Suspended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted; what is complete is kept, and the same command continues")
+        f.write_str("interrupted; complete results are kept, and the same command continues")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Disk profiles: TOML files that describe a device, and the built-in ones.
 //!
 //! Each kind of device declares how its profiles are read in a [`DeviceKind`], listed in [`KINDS`]; the result is a
-//! [`DeviceProfile`]. This module does what all kinds share: it finds the text, determines the kind, and reports errors with file
+//! [`DeviceProfile`]. This module is common to all kinds: it finds the text, determines the kind, and reports errors with file
 //! and line.
 
 use std::fmt;

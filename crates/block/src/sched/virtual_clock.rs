@@ -1,7 +1,7 @@
 //! Virtual clocks: each tenant has a rate, and requests are dispatched in the order in which servers of those rates would complete them.
 //!
 //! A request is stamped on arrival with `clock = max(now, clock) + 1 / rate`, and the lowest stamp goes first. It is the baseline of the
-//! `YouChoose` paper (figure 6c): the same number of requests for each tenant, whatever their disk time. The clock of a tenant that used
+//! `YouChoose` paper (figure 6c): the same number of requests for each tenant, regardless of their disk time. The clock of a tenant that used
 //! idle capacity runs ahead of time, so the tenant is served less when the others return, as in Zhang's original.
 
 use alloc::boxed::Box;

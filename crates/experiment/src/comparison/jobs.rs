@@ -66,7 +66,7 @@ impl JobsLoad {
 
     /// Earliest start of each stream, in seconds.
     pub fn starts_s(&self) -> impl Iterator<Item = (StreamId, f64)> {
-        let start = |job: &Job| job.options().start_delay.0.as_secs_f64();
+        let start = |job: &Job| job.options().together.start_delay.0.as_secs_f64();
         self.placed.jobs().iter().map(move |job| (job.stream(), start(job)))
     }
 
@@ -76,7 +76,7 @@ impl JobsLoad {
         let mut previous: Option<&Job> = None;
         for job in self.placed.jobs() {
             // The row of the clones `a.0` and `a.1` is called `a`.
-            let clone = if job.options().clones > 1 && job.clone_number() == 1 { ".0" } else { "" };
+            let clone = if job.options().together.clones > 1 && job.clone_number() == 1 { ".0" } else { "" };
             match rows.last_mut() {
                 Some(row) if previous.is_some_and(|previous| joins(previous, job)) => {
                     row.streams.push(job.stream());
@@ -127,7 +127,7 @@ impl JobsLoad {
 /// Common name of the clones of a job: `a` for `a.0` and `a.1`.
 fn family(job: &Job) -> &str {
     let name = job.name();
-    if job.options().clones == 1 { name } else { name.rsplit_once('.').map_or(name, |(family, _)| family) }
+    if job.options().together.clones == 1 { name } else { name.rsplit_once('.').map_or(name, |(family, _)| family) }
 }
 
 impl Load for JobsLoad {
@@ -155,7 +155,7 @@ impl Load for JobsLoad {
         let mut phases: BTreeMap<u32, Nanos> = BTreeMap::new();
         for job in self.placed.jobs() {
             let options = job.options();
-            let ends = options.start_delay.1 + options.ramp + options.runtime?;
+            let ends = options.together.start_delay.1 + options.length.ramp + options.length.runtime?;
             let phase = phases.entry(job.phase()).or_default();
             *phase = ends.max(*phase);
         }
@@ -191,7 +191,7 @@ impl Load for JobsLoad {
 
     /// As fio does (`__show_run_stats`): with `group_reporting`, a job adds to the row of the job before it in the same group.
     fn reported(&self) -> Vec<Row> {
-        self.rows(|previous, job| job.options().group_reporting && previous.group() == job.group())
+        self.rows(|previous, job| job.options().together.group_reporting && previous.group() == job.group())
     }
 
     fn groups(&self) -> Vec<Row> {
