@@ -26,7 +26,8 @@ pub struct LoadArguments {
     load: Vec<PathBuf>,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// Seed for job files: where their directories are placed, and the requests of jobs with `randrepeat=0`
+    /// Seed for job files: where their directories are placed, and their random numbers, in spite of `randrepeat`. Seed 1 draws those of
+    /// fio
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Number of requests the disk accepts at once [default: the profile's]

@@ -51,6 +51,14 @@ impl JobsLoad {
         })
     }
 
+    /// The jobs as another run of them: places of files and all random numbers depend on the seed, in spite of `randrepeat`. With seed 1
+    /// the random numbers are those of fio.
+    #[must_use]
+    pub fn drawn_by_seed(self) -> JobsLoad {
+        let placed = self.placed.drawn_by(self.seed);
+        JobsLoad { placed, ..self }
+    }
+
     /// Starts the processes one after the other, as fio does on a real machine, and not all at once.
     pub fn with_staggered_starts(self) -> JobsLoad {
         let placed = self.placed.with_staggered_starts(FIO_STARTS, self.seed);

@@ -49,7 +49,7 @@ pub struct Experiment {
     pub load: PathBuf,
     /// Replay of a trace.
     pub replay: ReplayOptions,
-    /// Seed for the random draws of a job file.
+    /// Seed for the random draws of a job file, in spite of `randrepeat`: each seed is another run, and 1 is fio's own.
     pub seed: u64,
     /// Whether the processes of a job file start one after the other, as on a real machine, rather than all at once.
     pub begin_apart: bool,
@@ -259,7 +259,7 @@ impl Experiment {
                 if let Some(argument) = self.replay.given() {
                     anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
                 }
-                let load = JobsLoad::new(&text, &source, self.seed, world)?;
+                let load = JobsLoad::new(&text, &source, self.seed, world)?.drawn_by_seed();
                 Box::new(if self.begin_apart { load.with_staggered_starts() } else { load })
             }
             None => Box::new(TraceLoad::new(&self.load, &self.replay, world, monitor)?),

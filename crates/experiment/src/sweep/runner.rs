@@ -197,7 +197,7 @@ impl Runner {
             if load.is_jobs {
                 let text = shipped::job_text(&load.path)?;
                 let (text, source) = text.with_context(|| format!("{}: is no job file any more", load.name))?;
-                return Ok(Box::new(JobsLoad::new(&text, &source, seed, world)?));
+                return Ok(Box::new(JobsLoad::new(&text, &source, seed, world)?.drawn_by_seed()));
             }
             let trace =
                 self.traces.get(case.load, || SurveyedTrace::read(&load.path, replay, self.trace_bytes, &Silent(monitor)))?;
@@ -206,7 +206,8 @@ impl Runner {
         })
     }
 
-    /// Estimates how long a case runs on one core, in seconds by the wall clock, by running it for at most `limit_s`. `None` if it cannot
+    /// Estimates how long a case runs on one core, in seconds of processor time, by running it for at most `limit_s`
+    /// by the wall clock: on a busy machine the wall clock would tell how busy it is. `None` if it cannot
     /// be run, or if its progress is unknown.
     pub(super) fn estimate_s(&self, number: u64, limit_s: f64, monitor: &dyn Monitor) -> anyhow::Result<Option<f64>> {
         let case = self.plan.case(number);
@@ -214,7 +215,7 @@ impl Runner {
         let Ok(load) = self.load(&case, monitor)? else { return Ok(None) };
         let (is_over, stop) = (AtomicBool::new(false), AtomicBool::new(false));
         let (completed, reached) = (AtomicU64::new(0), AtomicU64::new(0));
-        let begun = Instant::now();
+        let (begun, simulating) = (Instant::now(), Stretch::begin());
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
@@ -230,7 +231,7 @@ impl Runner {
             outcome
         });
         monitor.check()?;
-        let spent = begun.elapsed().as_secs_f64();
+        let spent = simulating.worked().as_secs_f64();
         if outcome.is_ok() {
             return Ok(Some(spent));
         }
