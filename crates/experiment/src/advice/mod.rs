@@ -199,7 +199,7 @@ impl AdviceRequest {
         let world = experiment.world()?;
         let load = experiment.load(&world, workers.monitor)?;
         let active = self.active(None)?;
-        regime::expect_settable("--scheduler", &active, &settable(&*load, &world))?;
+        regime::expect_settable_for("--scheduler", &active, &*load, &world)?;
         workers.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
         let observed = Observed::simulated(&*load, &world, &active, workers.monitor);
         workers.monitor.end();
@@ -211,8 +211,8 @@ impl AdviceRequest {
     fn candidates(&self, observed: &Observed, run: Option<&RunOn>) -> anyhow::Result<Vec<Setting>> {
         let mut candidates = regime::varied(self.experiment.candidates()?, &self.varied)?;
         if let Some((load, world)) = run {
-            let settable = settable(&**load, world);
-            candidates.iter().try_for_each(|setting| regime::expect_settable("--candidates", setting, &settable))?;
+            let given = if self.varied.is_empty() { "--candidates" } else { "--candidates or --vary" };
+            candidates.iter().try_for_each(|setting| regime::expect_settable_for(given, setting, &**load, world))?;
             return Ok(candidates);
         }
         if let Some(varied) = self.varied.first() {
@@ -276,11 +276,6 @@ impl AdviceRequest {
             None => Ok(()),
         }
     }
-}
-
-/// Names of the host tunables that a run can change.
-fn settable(load: &dyn Load, world: &World) -> Vec<String> {
-    load.replay(world).host.into_iter().map(|(name, _)| name).collect()
 }
 
 fn name(Experiment { load: path, replay, .. }: &Experiment) -> String {

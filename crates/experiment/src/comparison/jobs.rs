@@ -17,6 +17,9 @@ use crate::load::{Build, Draws, Load, Row};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
 
+/// Mode of a replay in records that is a run of jobs.
+pub(super) const JOBS: &str = "jobs";
+
 /// Name of the format in records.
 const FORMAT: &str = "fio job file";
 
@@ -146,7 +149,7 @@ impl Load for JobsLoad {
 
     fn replay(&self, world: &World) -> Replay {
         Replay {
-            mode: "jobs".to_owned(),
+            mode: JOBS.to_owned(),
             speed: 1.0,
             fit: "exact".to_owned(),
             seed: Some(self.seed),

@@ -197,10 +197,9 @@ impl Experiment {
         if let Some(contract) = &contract {
             world.roster = Some(contract.roster(&*load, &world, &Reference::model)?);
         }
-        let settable: Vec<String> = load.replay(&world).host.into_iter().map(|(name, _)| name).collect();
         let candidates = brief.candidates.iter().map(|setting| ("--candidates", setting));
-        let compared = regimes.iter().map(|regime| ("--scheduler or --vary:", regime.begins_with()));
-        candidates.chain(compared).try_for_each(|(given, setting)| regime::expect_settable(given, setting, &settable))?;
+        let compared = regimes.iter().map(|regime| ("--scheduler or --vary", regime.begins_with()));
+        candidates.chain(compared).try_for_each(|(given, setting)| regime::expect_settable_for(given, setting, &*load, &world))?;
         let alone: Option<Setting> = if alone { Some(regime::scheduler(ALONE)?) } else { None };
         let (remembers, threads) = (self.knowledge_base.is_some(), workers.threads);
         Ok(Plan {
