@@ -246,6 +246,26 @@ fn a_disk_that_goes_on_writing_after_the_run_was_not_busier_than_all_the_time() 
 }
 
 #[test]
+fn an_interrupt_during_a_controllers_decision_is_answered_within_a_second() {
+    let mixed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet");
+    let mut child = seekwise(&["compare", mixed, "--disk", "raid5-5x-sata7200", "--controller", "seekwise"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Long enough that the controller has begun to simulate candidates.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let start = Instant::now();
+    let status = child.wait().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "it took {:?} to stop", start.elapsed());
+    assert_eq!(status.code(), Some(130));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("seekwise: interrupted; nothing was written"), "{said}");
+}
+
+#[test]
 fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 400_000);
@@ -390,6 +410,13 @@ fn every_combination_of_varied_tunables_of_the_host_is_a_row_and_changes_what_it
         let output = varied(&more);
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
+    }
+    let trace = trace(folder.path(), 10);
+    for more in [&["--vary", "read_ahead_kb=128"][..], &["--scheduler", "bfq read_ahead_kb=128"]] {
+        let output = run(&[&["compare", trace.to_str().unwrap()], more].concat());
+        let said = text(&output.stderr);
+        let reason = "is a block trace, which was recorded below the page cache, so read_ahead_kb has no effect on it";
+        assert!(output.status.code() == Some(2) && said.contains(reason) && said.contains("meets only nr_requests"), "{said}");
     }
 }
 

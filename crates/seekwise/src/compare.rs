@@ -9,6 +9,7 @@ use crate::arguments;
 use crate::controller::parse;
 use crate::library;
 use crate::output::{self, Output};
+use terminal::InterruptDeadline;
 
 /// Arguments of `seekwise compare`.
 #[derive(clap::Args)]
@@ -36,7 +37,9 @@ pub struct Args {
 /// Runs the command; `controllers` are those that `--controller` may name.
 pub fn run(args: Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     args.output.check()?;
+    let interrupted = InterruptDeadline::begin();
     let records = args.experiment.records(regimes(&args, controllers)?, true)?;
+    drop(interrupted);
     library::check()?;
     // The table itself does not name the load.
     let merged = if args.experiment.is_merged()? { records.first().map(|record| record.trace.name.as_str()) } else { None };

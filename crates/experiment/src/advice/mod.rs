@@ -95,6 +95,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     advice.is_simulated = run.is_some();
     advice.requests = observed.requests.len() as u64;
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
+    advice.overload.clone_from(&observed.overload);
     advice.notes.clone_from(&observed.notes);
     // The twin cannot judge host tunables and goals of single streams: with these every candidate is simulated in full.
     let must_run = run.is_some() && (!aims.is_empty() || candidates.iter().any(|setting| !setting.host.is_empty()));

@@ -257,10 +257,6 @@ impl Load for JobsLoad {
         }
     }
 
-    fn sustainable_speed(&self, _outcome: &RunSummary) -> Option<f64> {
-        None
-    }
-
     fn warnings(&self, _outcome: &RunSummary) -> Vec<String> {
         Vec::new()
     }

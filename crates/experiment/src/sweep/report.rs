@@ -34,8 +34,8 @@ pub struct Best {
     /// By how much it is better than the default, mean over the seeds, in percent. Chosen and measured on the same seeds, so it is the
     /// more flattered the more settings were tried.
     pub gain_percent: f64,
-    /// 95% confidence interval of that mean, by Student's t over the seeds; `None` with one seed, or if the gain is the same with every seed:
-    /// identical runs do not show how much the gain varies.
+    /// 95% confidence interval of that mean, by Student's t over the seeds; `None` with one seed, or if the runs of all seeds are identical:
+    /// these do not show how much the gain varies.
     pub interval_percent: Option<(f64, f64)>,
     /// The gain on each seed of the setting that is best on the others, mean, in percent: not flattered. `None` with fewer than three,
     /// or if the runs of all seeds are identical.
@@ -150,7 +150,7 @@ impl Report {
         }
         text += ".\n";
         if has_identical {
-            text += "No interval where the gain is the same with every seed: identical runs do not show how much it varies.\n";
+            text += "No interval where the runs of all seeds are identical: these do not show how much the gain varies.\n";
         }
         text
     }
@@ -196,8 +196,8 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
     };
     let (number, gain) = first(&|gains| mean(gains.iter().map(|(_, gain)| *gain)))?;
     let of_best = &all.iter().find(|(other, _)| *other == number)?.1;
-    let varies = |gains: &Gains| gains.windows(2).any(|pair| pair[0].1 != pair[1].1);
-    let held_out = (base.len() >= 3 && all.iter().any(|(_, gains)| varies(gains))).then(|| {
+    let varies = |merits: &Merits| merits.values().zip(merits.values().skip(1)).any(|(one, next)| one != next);
+    let held_out = (base.len() >= 3 && group.settings.iter().any(|(_, merits, _)| varies(merits))).then(|| {
         let left_out = base.keys().filter_map(|left_out| {
             let others = |gains: &Gains| mean(gains.iter().filter(|(seed, _)| seed != left_out).map(|(_, gain)| *gain));
             let (chosen, _) = first(&others)?;
@@ -206,7 +206,7 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         });
         percent(mean(left_out))
     });
-    let (setting, _, values) = &group.settings[number];
+    let (setting, merits, values) = &group.settings[number];
     let average = |values: &[f64]| (!values.is_empty()).then(|| mean(values.iter().copied()));
     Some(Best {
         load,
@@ -216,7 +216,7 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         value: average(values),
         gain_percent: percent(gain),
         interval_percent: half_width(&of_best.iter().map(|(_, gain)| *gain).collect::<Vec<f64>>())
-            .filter(|_| varies(of_best))
+            .filter(|_| varies(base) || varies(merits))
             .map(|half| (percent(gain - half), percent(gain + half))),
         held_out_percent: held_out,
         seeds: of_best.len(),

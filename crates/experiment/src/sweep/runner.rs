@@ -185,7 +185,7 @@ impl Runner {
         let queue = world.queue(world.scheduler(setting));
         let outcome = load.run(queue, world.host, watch, None)?;
         let mut figures = figures_of(load, &outcome, &world);
-        figures.sustainable_speed = load.sustainable_speed(&outcome);
+        figures.sustainable_speed = load.overload(&outcome).map(|overload| overload.sustainable_speed);
         Ok(columns::values(&figures, &self.plan.preference))
     }
 
