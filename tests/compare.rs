@@ -466,3 +466,24 @@ fn the_commands_of_the_page_about_schedulers_in_c_work_and_a_library_that_breaks
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("./absent.so"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn the_page_about_own_schedulers_compares_rows_that_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/guide/own-scheduler.md")).unwrap();
+    let compile = page.lines().find_map(|line| line.strip_prefix("cc ")).unwrap();
+    let library = folder.path().join("elevator.so");
+    let compile = compile.replace("elevator.so", library.to_str().unwrap());
+    let Ok(compiled) = Command::new("cc").args(compile.split(' ')).current_dir(&root).output() else {
+        println!("skipped: there is no C compiler");
+        return;
+    };
+    assert!(compiled.status.success(), "{}", text(&compiled.stderr));
+    let compare = page.lines().find_map(|line| line.strip_prefix("seekwise compare ")).unwrap();
+    let arguments: Vec<&str> = ["compare", "--json"].into_iter().chain(compare.split(' ')).collect();
+    let output = seekwise(&arguments).current_dir(folder.path()).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figures: Vec<&serde_json::Value> = json["schedulers"].as_array().unwrap().iter().map(|row| &row["figures"]).collect();
+    assert!(figures.len() == 3 && figures[0] != figures[1] && figures[1] != figures[2], "{figures:#?}");
+}

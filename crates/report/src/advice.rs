@@ -97,7 +97,7 @@ pub struct Overload {
 impl Overload {
     /// The warning about recommendations for such a replay.
     pub(crate) fn warning(&self) -> String {
-        format!("Overloaded: {} Its queue grows all the time, so the gains hold for an overloaded disk only.", self.text)
+        format!("Overloaded: {} Its queue grows throughout, so the gains hold for an overloaded disk only.", self.text)
     }
 }
 

@@ -12,7 +12,7 @@ use terminal::{self, Terminal};
 
 /// Arguments of `seekwise guarantee`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct GuaranteeArguments {
     /// A TOML file of tenants and their guarantees, as for `--tenants`
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &GuaranteeArguments) -> anyhow::Result<()> {
     let request = GuaranteeRequest {
         contract: Contract::read(&args.file)?,
         host: sim::profile::load(&args.disk)?,

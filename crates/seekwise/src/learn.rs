@@ -25,7 +25,7 @@ pub enum Command {
     /// lowest rate, in time of the model per second, at which the device served mixed and larger random requests, errors included: so far the
     /// kernel may slow the model down where latencies are missed. max is 100: faster than the device is, weights would have no effect. Loads of
     /// the table with over 100% are slowed down to that.
-    Iocost(Box<iocost::Args>),
+    Iocost(Box<iocost::IocostArguments>),
     /// Commands that have moved.
     #[command(external_subcommand)]
     Moved(Vec<String>),

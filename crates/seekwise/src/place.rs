@@ -10,7 +10,7 @@ use terminal::{self, Terminal};
 
 /// Arguments of `seekwise place`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct PlaceArguments {
     /// A TOML file of arrays (`[[array]]`: name, disk, capacity_percent) and volumes (`[[volume]]`: name, on, reference, mib, load), as
     /// described in docs/reference/placement.md
     #[arg(value_name = "FILE.toml")]
@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &PlaceArguments) -> anyhow::Result<()> {
     let terminal = Terminal::default();
     let workers = Workers::new(&terminal, args.threads.map(usize::from));
     let specification = Specification::read(&args.file, args.seed, workers)?;

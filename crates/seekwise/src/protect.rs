@@ -33,12 +33,12 @@ pub enum Command {
     ///
     /// Limits that stay are wrong for most of the day: `seekwise-agent protect` sets them only while they are needed. Nothing is set: copy the
     /// files to /etc/systemd/system and run `systemctl daemon-reload`.
-    Export(Args),
+    Export(ExportArguments),
 }
 
 /// Arguments of `seekwise protect export`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ExportArguments {
     /// A trace with response times, with streams named by unit
     #[arg(value_name = "TRACE")]
     recording: PathBuf,
@@ -126,7 +126,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-fn request(args: &Args) -> anyhow::Result<LimitRequest> {
+fn request(args: &ExportArguments) -> anyhow::Result<LimitRequest> {
     let mut promise = Promise { read_p99: args.read_p99, write_p99: args.write_p99, ..Promise::default() };
     for rate in &args.at_least {
         match rate {
@@ -155,7 +155,7 @@ fn request(args: &Args) -> anyhow::Result<LimitRequest> {
     })
 }
 
-fn device(args: &Args, found: &StaticLimits) -> anyhow::Result<PathBuf> {
+fn device(args: &ExportArguments, found: &StaticLimits) -> anyhow::Result<PathBuf> {
     let recorded = found.device.as_deref().map(|name| Path::new("/dev").join(name.trim_start_matches("/dev/")));
     let device =
         args.on.clone().or(recorded).context("the recording does not name its device: give it with --on, as in /dev/sda")?;
@@ -169,7 +169,7 @@ fn expect_path(device: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn table(args: &Args, found: &StaticLimits) -> String {
+fn table(args: &ExportArguments, found: &StaticLimits) -> String {
     let mut text = match found.limits.first() {
         None => format!("{}: the promise is kept in every hour without limits.\n", args.unit),
         Some(limited) => format!(

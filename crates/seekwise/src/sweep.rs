@@ -14,7 +14,7 @@ use terminal::{self, Failed, Terminal, eprint_line};
 /// Arguments of `seekwise sweep`.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct Args {
+pub struct SweepArguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -88,7 +88,7 @@ struct ReportArguments {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &SweepArguments) -> anyhow::Result<()> {
     match &args.command {
         Some(Command::Report(args)) => report(args),
         Some(Command::Volumes(args)) => volumes(args),

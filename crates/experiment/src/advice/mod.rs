@@ -20,6 +20,7 @@ mod observed;
 mod phases;
 mod requests;
 mod text;
+pub mod udev;
 
 use std::path::Path;
 
