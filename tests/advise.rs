@@ -438,7 +438,7 @@ fn slow_flash_stays_flash_and_disks_stay_disks() {
     assert_eq!(kinds, ["hard disk"; 3]);
     // Parameters that these requests do not determine are not reported.
     let text = succeeds(&["advise", &copy, "--disk", "sata7200", "--candidates", "none"]);
-    assert!(text.contains("Not told by these requests, so that what is usual was assumed: "), "{text}");
+    assert!(text.contains("Not told by these requests, so that usual values were assumed: "), "{text}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl<'py> Keys<'_, 'py> {
     }
 }
 
-/// What runs and on what.
+/// The load and the devices.
 pub fn experiment(load: &Bound<'_, PyAny>, disk: &str, keys: &Bound<'_, PyDict>) -> PyResult<Experiment> {
     let keys = Keys(keys);
     let (load, replay) = match load.cast::<Trace>() {

@@ -1,4 +1,4 @@
-//! Advice for a load: the setting to use, what it would bring, at whose cost, and how sure that is.
+//! Advice for a load: the setting to use, its gain with the error, and the streams that slow down.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::record::{Kind, PredictionFigures};
 use crate::text::{paragraph, printable};
 
 /// The basis of a device parameter that cannot be inferred from the requests.
-pub const NOT_TOLD: &str = "not told by these requests: what is usual";
+pub const NOT_TOLD: &str = "not told by these requests: usual value";
 /// Candidates in the table of a terminal.
 const CANDIDATES: usize = 8;
 /// Full simulations in the text of a terminal.
@@ -18,7 +18,7 @@ const MEASURED: usize = 8;
 /// Phases in the table of a terminal.
 const PHASES: usize = 12;
 
-/// What is advised, and on what that rests.
+/// The recommendation, and its basis.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Advise")]
 pub struct Advice {
@@ -52,7 +52,7 @@ pub struct Advice {
     pub overload: Option<Overload>,
     /// The aims that were named, and whether each is met.
     pub aims: Vec<Aimed>,
-    /// What the recommendation means for each stream and kind of request; empty where nothing was simulated or forecast.
+    /// The recommendation's effect on each stream and kind of request; empty where nothing was simulated or forecast.
     pub effects: Vec<Effect>,
     /// The prediction for each candidate for the whole load, the best first.
     pub candidates: Vec<PredictionFigures>,
@@ -195,7 +195,7 @@ impl Advice {
             }
             if !assumed.is_empty() {
                 let named: Vec<&str> = assumed.into_iter().map(|(name, ..)| name.as_str()).collect();
-                say(&mut text, &format!("Not told by these requests, so that what is usual was assumed: {}.", named.join(", ")));
+                say(&mut text, &format!("Not told by these requests, so that usual values were assumed: {}.", named.join(", ")));
             }
         }
         if !self.sure.is_empty() {

@@ -56,7 +56,7 @@ pub struct AdviseArguments {
     candidates: Vec<String>,
     /// Try every candidate with each value of a tunable of the host; may be given several times
     ///
-    /// Given several times, with every combination (`seekwise host list` shows the tunables). For what is run in the simulator; then the
+    /// Given several times, with every combination (`seekwise host list` shows the tunables). For runs in the simulator; then the
     /// candidates are those of today's Linux unless --candidates names others.
     #[arg(long, value_name = "KEY=VALUE,...", help_heading = CHOICE)]
     vary: Vec<String>,
@@ -148,7 +148,7 @@ fn by_counters(args: &AdviseArguments, name: &str, device: &Device, why: String,
         (!args.vary.is_empty(), "--vary"),
     ];
     for (given, option) in given {
-        ensure!(!given, "{option}: a device is judged from its counters as it is, under what it has, and as a whole");
+        ensure!(!given, "{option}: counters are judged as a whole, on this device and under its active setting");
     }
     let lasts = capture::seconds(args.seconds.unwrap_or(WATCHED_SECONDS));
     let (candidates, preference) = chosen_from(args)?;

@@ -58,7 +58,7 @@ pub struct LoadArguments {
 /// Default disk.
 pub(crate) const DISK: &str = "sata7200";
 
-/// The load, the disk, the host and what is recorded.
+/// The load, the disk, the host and the records.
 #[derive(clap::Args)]
 pub struct ExperimentArguments {
     #[command(flatten)]
@@ -67,7 +67,7 @@ pub struct ExperimentArguments {
     /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
     #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = DISK)]
     disk: String,
-    /// What controllers choose among: `kernel` (today's Linux), `kernel-tuned`, `linux`, `classic`, `paper` (the paper's five and per-request), `all`
+    /// The settings that controllers choose from: `kernel` (today's Linux), `kernel-tuned`, `linux`, `classic`, `paper` (the paper's five and per-request), `all`
     /// (every scheduler but those for tenants, with its defaults and in tuned variants), or settings such as
     /// `mq-deadline:fifo_batch=4,read_expire=100`, optionally followed by a space and host tunables; separated by semicolons, or given
     /// several times [default: kernel]
@@ -243,7 +243,7 @@ pub struct ColumnsArgument {
     /// Roles and units of the columns of a CSV trace, by name or number from 1 [default: by its heading]
     ///
     /// For example time=timestamp,offset=2,size=3,op=kind,time-unit=s,offset-unit=bytes,size-unit=bytes. Optional are device, stream,
-    /// latency, latency-unit (default: time-unit), read=VALUE and write=VALUE (what op says of them) and separator (comma, semicolon,
+    /// latency, latency-unit (default: time-unit), read=VALUE and write=VALUE (their values of op) and separator (comma, semicolon,
     /// tab, space, pipe or a sign). Units of time are s, ms, us and ns; of the offset and the size bytes and sectors.
     #[arg(long, value_name = "KEY=COLUMN,...", help_heading = REPLAY)]
     columns: Option<Columns>,

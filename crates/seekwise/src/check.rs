@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! kernel.rs, sysctl.rs, udev.rs, tmpfiles.rs, tuned.rs, tlp.rs ──▶ setting::Found ──▶ verdict ──▶ output
-//!                 read through root.rs                                     ▲ state.rs: what the kernel has now
+//!                 read through root.rs                                     ▲ state.rs: the kernel's values now
 //! ```
 
 mod kernel;
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// What the files are made of, in any order.
+    /// The parts of the files, in any order.
     const PIECES: &[&str] = &[
         "KERNEL",
         "==",

@@ -60,8 +60,8 @@ pub enum Command {
     Calibrate(calibrate::CalibrateArguments),
     /// Fit a device to a trace with completion times, without any profile to begin with
     ///
-    /// Finds speed, seek times, rates, cache and queue in the times of the requests alone, and says how sure each is and what is only
-    /// usual. Judged on the second half of the trace by what the first half gives; the profile comes from all of it.
+    /// Finds speed, seek times, rates, cache and queue in the times of the requests alone, with the error of each, and marks assumed
+    /// values. Fitted to the first half of the trace and judged on the second; the profile comes from all of it.
     Fit(Box<fit::FitArguments>),
     /// Learn how long requests take on a device: mechanics found by probing, and a regression tree for the rest
     Learn(learn::LearnArguments),

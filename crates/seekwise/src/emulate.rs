@@ -57,7 +57,7 @@ pub struct EmulateArguments {
     /// disk itself does, if their times are set to a tenth; judge bfq at 1
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
-    /// Keep what is written in this sparse file, created if there is none, so that it is there the next time; a flush reaches the
+    /// Keep the data in this sparse file, created if there is none, for the next time; a flush reaches the
     /// machine's own disk [default: in memory, of which it takes as much as was written; gone at the end]
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,

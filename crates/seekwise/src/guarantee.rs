@@ -23,10 +23,10 @@ pub struct GuaranteeArguments {
     /// How long each scenario is simulated
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: u32,
-    /// Only add up what the promises need, and simulate nothing
+    /// Only add up the needs of the guarantees, and simulate nothing
     #[arg(long)]
     capacity_only: bool,
-    /// Seed for what the scenarios draw
+    /// Seed for the random draws of the scenarios
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Number of runs at once [default: one per core]

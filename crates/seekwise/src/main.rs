@@ -26,15 +26,15 @@ enum Command {
     /// A block device (/dev/sda or sda) is watched for --for seconds, as root, and then judged as a trace of that would be. Nothing is changed.
     #[command(mut_arg("load", |load| load.value_name("TRACE|JOB.fio|WORKLOAD|DEVICE")))]
     Advise(advise::AdviseArguments),
-    /// Check what sets I/O schedulers and settings on this machine or an image of one, and what becomes of each
+    /// Check the files that set I/O schedulers and settings on this machine or an image of one, and the effect of each
     ///
     /// Reads udev's rules, tuned's active profile, sysctl.d, tmpfiles.d, TLP and the kernel's command line. Shows for each setting where it is
-    /// written, what the kernel has now, and a verdict: in force, overridden, in a fight with another file, or without effect and why. Nothing
+    /// written, the kernel's value now, and a verdict: in force, overridden, in a fight with another file, or without effect and why. Nothing
     /// is changed. The exit code is 1 if a setting does not do what it says.
     Check(check::CheckArguments),
     /// Run a trace or an fio job file under all or some schedulers and show which serves it best
     Compare(compare::CompareArguments),
-    /// Print what a shell reads to complete commands and options
+    /// Print a script that lets a shell complete commands and options
     Completions(manual::Completions),
     /// List controllers, which choose scheduler and settings while a load runs, and their tunables
     #[command(subcommand)]
@@ -44,7 +44,7 @@ enum Command {
     Disk(disk::Command),
     /// Emulate a disk in real time: a file, or a block device, that is as fast as the disk's model
     ///
-    /// What is written is read, at the model's pace by the wall clock, so that programs, file systems and the kernel's I/O schedulers
+    /// It holds data, at the model's pace by the wall clock, so that programs, file systems and the kernel's I/O schedulers
     /// meet that disk. Runs until Ctrl-C or SIGTERM, then takes everything down and prints statistics (also on SIGUSR1): utilisation,
     /// drive queue, service time, and by how much replies were later than the model wanted. SIGUSR2 makes it a new disk that holds the
     /// same data, as soon as nothing is under way; then its path is printed again.
@@ -63,10 +63,10 @@ enum Command {
     /// List the tunables of the simulated host
     #[command(subcommand)]
     Host(host::Command),
-    /// Inspect, exchange, merge and prune knowledge bases: what was observed, decided and learned
+    /// Inspect, exchange, merge and prune knowledge bases: observations, decisions and models
     #[command(subcommand)]
     Kb(kb::Command),
-    /// Measure what the kernel wants to know about a device
+    /// Measure a device for settings of the kernel
     #[command(subcommand)]
     Learn(learn::Command),
     /// Print a command's manual page, or write the pages of all commands

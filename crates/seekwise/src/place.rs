@@ -21,7 +21,7 @@ pub struct PlaceArguments {
     /// How long they run before and after the moves
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: u32,
-    /// Seed for what loads draw from
+    /// Seed for the random draws of loads
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Number of runs at once [default: one per core]

@@ -23,13 +23,13 @@ const MOST_RATE: f64 = 1e9;
 /// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Find the limits that keep a promise in a recording, say what they cost at which hours, and write them as drop-ins for systemd
+    /// Find the limits that keep a promise in a recording, print their cost by the hour, and write them as drop-ins for systemd
     ///
     /// For hosts on which no daemon shall run. The recording is a trace of a whole day or week with streams named by unit (`seekwise trace
     /// capture --by unit`). A device is fitted to it, and the recording is replayed on it under ever other limits on the neighbours, the same for
     /// each: the largest with which the promise is kept in 95% of the windows of 10 s of each hour. Neighbours whose requests are smaller than
     /// 128 KiB on average are limited in requests, too. The table has for each hour in how many windows the promise is kept, without limits and
-    /// with them, what each neighbour transfers, and what part of that is held back at the end of the hour.
+    /// with them, the transfers of each neighbour, and the part that is held back at the end of the hour.
     ///
     /// Limits that stay are wrong for most of the day: `seekwise-agent protect` sets them only while they are needed. Nothing is set: copy the
     /// files to /etc/systemd/system and run `systemctl daemon-reload`.

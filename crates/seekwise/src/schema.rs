@@ -1,4 +1,4 @@
-//! `seekwise schema`: the JSON Schemas of what commands print with `--json`.
+//! `seekwise schema`: the JSON Schemas of commands' output with `--json`.
 
 use report::record::Kind;
 use report::schema::{KINDS, page, schema};

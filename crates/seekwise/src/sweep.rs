@@ -43,7 +43,7 @@ struct RunArguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Show the best setting of every load and disk, and what it gains over the default
+    /// Show the best setting of every load and disk, and its gain over the default
     Report(ReportArguments),
     /// Characterise and advise every volume of a cloud's trace, or of a folder of traces: which gain by which setting, and how much in all
     ///
@@ -63,7 +63,7 @@ struct VolumesArguments {
     /// The folder of the table (volumes.parquet), made if it does not exist
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
-    /// What there is to choose from, as for `advise`
+    /// The settings to choose from, as for `advise`
     #[arg(long, value_name = "SET|SETTING[;...]", default_value = "kernel")]
     candidates: Vec<String>,
     /// Number of volumes to list

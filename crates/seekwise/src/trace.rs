@@ -20,13 +20,13 @@ use terminal::eprint_line;
 pub enum Command {
     /// Characterise a trace: read/write mix, sizes, sequentiality, rate, footprint and busiest streams
     Info(info::InfoArguments),
-    /// Record what a block device is asked, and how it answers: as root
+    /// Record the requests of a block device with their response times: as root
     ///
-    /// Ends after --seconds or --requests, or at Ctrl-C, and keeps what was captured until then.
+    /// Ends after --seconds or --requests, or at Ctrl-C, and keeps the requests captured until then.
     Capture(capture::CaptureArguments),
     /// Check a trace: order, units, gaps, duplicates, completions, flushes, places
     ///
-    /// Says of each finding what it is, how many requests it concerns, where the first is, and what mends it. The exit code is 1 if there are
+    /// Prints each finding with the number of requests concerned, the first of them, and a remedy. The exit code is 1 if there are
     /// findings.
     Lint(lint::LintArguments),
     /// Convert a trace to another format

@@ -47,7 +47,7 @@ pub fn rule(use_it: &Setting, active: &Setting, instead: Option<&Setting>) -> Ve
             text.extend(lines(setting));
         }
         None if is_out_of_tree(use_it) => {}
-        None => text.push(format!("# Of what it has, nothing is sure to be better than {active}.")),
+        None => text.push(format!("# Of these, nothing is sure to be better than {active}.")),
     }
     text
 }

@@ -151,7 +151,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     Ok(advice)
 }
 
-/// Forecasts every candidate with the twin, and adds what was found of the device and the replay error to the advice. The inner `Err` is
+/// Forecasts every candidate with the twin, and adds the inferred device and the replay error to the advice. The inner `Err` is
 /// the reason why no forecast is possible.
 fn judged(
     advice: &mut Advice,
@@ -253,7 +253,7 @@ impl AdviceRequest {
     /// The active setting: as given, else as recorded, else Linux's default.
     fn active(&self, recorded: Option<&str>) -> anyhow::Result<Setting> {
         let said = |text: &str| {
-            let of = || format!("{}: {SCHEDULER_KEY} {text:?}; --scheduler says what it was", self.experiment.load.display());
+            let of = || format!("{}: {SCHEDULER_KEY} {text:?}; name the scheduler with --scheduler", self.experiment.load.display());
             Setting::parse(text).with_context(of)
         };
         match (&self.active, recorded) {

@@ -120,7 +120,7 @@ impl Observed {
         }
         if timed.is_empty() {
             bail!(
-                "{name}: none of its {all} requests says when it was done (format {}), so it does not tell what served them; name a disk to run them on, as in --disk sata7200",
+                "{name}: none of its {all} requests says when it was done (format {}), so the device cannot be inferred; name a disk to run them on, as in --disk sata7200",
                 opened.format.name
             );
         }

@@ -65,7 +65,7 @@ pub struct Experiment {
     pub candidates: Vec<String>,
     /// Preference for controllers; `None` for the default.
     pub preference: Option<Preference>,
-    /// Experience for controllers; `None` takes what is shipped.
+    /// Experience for controllers; `None` takes the shipped one.
     pub experience: Option<PathBuf>,
     /// Knowledge base to learn from and to add the runs to.
     pub knowledge_base: Option<PathBuf>,

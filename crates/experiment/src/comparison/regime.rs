@@ -13,7 +13,7 @@ use crate::world::World;
 /// Setting with which a controller starts by default: Linux's for a disk.
 pub const FOUND: &str = "mq-deadline";
 
-/// What chooses the setting of a run.
+/// The source of a run's setting.
 pub enum Regime {
     /// A fixed setting.
     Scheduler(Setting),

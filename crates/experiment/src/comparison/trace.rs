@@ -38,7 +38,7 @@ pub struct ReplayOptions {
     pub closed: bool,
     /// Speed-up: the times of the trace are divided by this, a value in [`SPEEDS`].
     pub speed: f64,
-    /// What to do if the trace exceeds the disk.
+    /// Treatment of a trace that exceeds the disk.
     pub fit: Fit,
 }
 
@@ -165,7 +165,7 @@ impl TraceLoad {
         let survey = &trace.survey;
         world.expect_defaults_but(OF_THE_QUEUE).with_context(|| {
             format!(
-                "{name}: a block trace is what is left below the page cache; of the host's tunables it meets only {}",
+                "{name}: a block trace was recorded below the page cache; of the host's tunables it meets only {}",
                 OF_THE_QUEUE.join(", ")
             )
         })?;

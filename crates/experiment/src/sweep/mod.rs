@@ -126,7 +126,7 @@ pub fn run(plan: &Arc<Plan>, folder: &Path, shard: Shard, workers: Workers) -> a
     Ok(Outcome { cases, run, failed, first_error, is_whole, seconds, simulating_share })
 }
 
-/// Says of interrupted work what is kept of it; other errors stay as they are.
+/// Adds the completed parts of interrupted work to its error; other errors stay as they are.
 fn suspended(error: anyhow::Error, kept: impl FnOnce() -> String) -> anyhow::Error {
     let is_interrupted = error.chain().any(|cause| cause.is::<Interrupted>());
     if is_interrupted { Suspended { kept: kept() }.into() } else { error }

@@ -19,7 +19,7 @@ use progress::monitor::{Interrupted, Monitor};
 
 /// Memory for cached traces in bytes, shared out among `threads + 1` traces. A larger trace is read from its file in each run.
 const TRACE_BYTES: usize = 256 << 20;
-/// Minimum share of memory for a trace in bytes, whatever the number of threads.
+/// Minimum share of memory for a trace in bytes, for any number of threads.
 const LEAST_TRACE_BYTES: usize = 10 << 20;
 
 /// Runs the cases of a plan, on any number of threads.

@@ -10,7 +10,7 @@ pub fn html(records: &[Record]) -> String {
     report::page::html(&Comparison::new(records).unwrap())
 }
 
-/// Parses the page as XML, which is stricter than a browser, and checks what must hold for every page.
+/// Parses the page as XML, which is stricter than a browser, and checks the rules for every page.
 pub fn checked(html: &str) -> Document<'_> {
     let xml = html.strip_prefix("<!doctype html>").unwrap();
     let page = Document::parse(xml).unwrap_or_else(|error| {

@@ -11,7 +11,7 @@ use sim::validate::{ResponseComparison, Validation, read_measured};
 
 use terminal::{self, Terminal};
 
-/// What to fit, and to what.
+/// The profile to fit, and the measurements.
 #[derive(clap::Args)]
 pub struct CalibrateArguments {
     /// Name of a built-in hard disk, or path of a profile

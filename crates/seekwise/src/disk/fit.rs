@@ -17,12 +17,12 @@ use terminal::{self, Interrupted};
 /// Sectors per GB.
 const SECTORS_A_GB: f64 = 1e9 / 512.0;
 
-/// What to fit to.
+/// The trace to fit to.
 #[derive(clap::Args)]
 pub struct FitArguments {
     /// A trace whose requests have response times, in any format that has them (`seekwise trace formats`)
     trace: PathBuf,
-    /// Where to write the profile [default: nowhere; only say what was found]
+    /// Where to write the profile [default: nowhere; only print the findings]
     #[arg(short, long, value_name = "PROFILE.toml")]
     output: Option<PathBuf>,
     /// Print JSON
@@ -96,7 +96,7 @@ fn seen(arguments: &FitArguments) -> anyhow::Result<Vec<ObservedRequest>> {
 }
 
 fn as_table(name: &str, fitted: &Fitted, judged_by: &Residual, other: Option<&(String, Residual)>) -> anyhow::Result<String> {
-    let mut text = format!("{}: what the times of its requests tell of the device\n", report::printable(name));
+    let mut text = format!("{}: the device, inferred from the times of its requests\n", report::printable(name));
     for finding in &fitted.findings {
         writeln!(text, "{:34} {:>24}   {}", finding.name, finding.text(), finding.rests_on())?;
     }

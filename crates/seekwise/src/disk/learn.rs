@@ -16,7 +16,7 @@ use terminal::{self, Terminal};
 /// Arguments of `seekwise disk learn`.
 #[derive(clap::Args)]
 pub struct LearnArguments {
-    /// What to learn: name of a built-in disk, path of a profile, an array as in raid0:disk=barracuda,disks=3, a trace of a device whose
+    /// The device to learn: name of a built-in disk, path of a profile, an array as in raid0:disk=barracuda,disks=3, a trace of a device whose
     /// requests have response times, or the file of a model, which is only printed
     #[arg(long, value_name = "DISK|TRACE|MODEL.json")]
     on: String,

@@ -33,7 +33,7 @@ const MOST_ERROR_PERCENT: f64 = 25.0;
 /// Sectors per GB.
 const SECTORS_A_GB: f64 = 1e9 / 512.0;
 
-/// What is printed.
+/// The printed lines.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Lines {
     /// The line for io.cost.model
@@ -135,7 +135,7 @@ fn of_device(args: &IocostArguments, name: &str, terminal: &Terminal) -> anyhow:
     let foreign = real.foreign_percent();
     if foreign > MOST_FOREIGN_PERCENT {
         terminal::eprint_line(&format!(
-            "{}: {foreign:.0}% of what it transferred meanwhile others had asked for: figures are too low; repeat it while it is idle",
+            "{}: {foreign:.0}% of its transfers meanwhile were for other processes: figures are too low; repeat it while it is idle",
             device.name
         ));
     }

@@ -119,7 +119,7 @@ fn captured(device: &Device, capture: Capture, until: Until, by: Named, monitor:
 pub fn warn(recorded: &Recorded, device: &Device) {
     let name = &device.name;
     if recorded.is_gone {
-        eprint_line(&format!("{name} is gone: this is what it was asked until then"));
+        eprint_line(&format!("{name} is gone: these are its requests until then"));
     }
     if recorded.lost > 0 {
         eprint_line(&format!(

@@ -122,7 +122,7 @@ fn mend(finding: &Finding, path: &Path, device_size: Option<u64>) -> Option<Stri
         Kind::Damaged => command("convert", " --skip-bad"),
         Kind::ResponseUnit => Some("correct the unit in the heading, or give --columns with latency-unit".into()),
         Kind::TimesTooShort | Kind::CompletionsAlone | Kind::ServiceBeforeArrival | Kind::NoFlushes => {
-            Some("record it again; nothing in the file says what is missing".into())
+            Some("record it again; the missing requests cannot be restored from the file".into())
         }
     }
 }
