@@ -83,7 +83,10 @@ fn as_udev_there_is_only_a_rule() {
     let lines: Vec<&str> = rule.lines().collect();
     assert!(
         lines[0].starts_with('#')
-            && lines[1..] == ["ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{DEVTYPE}==\"disk\", KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\""],
+            && lines[1..]
+                == [
+                    "ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{DEVTYPE}==\"disk\", KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\""
+                ],
         "{rule}"
     );
     assert!(refused(&["advise", jobs, "--as", "udev", "--json"]).contains("--json"));

@@ -305,7 +305,8 @@ pub fn compare(
     disks.iter().try_for_each(|disk| known_disk(disk))?;
     let settings = schedulers.iter().map(|one| setting("schedulers", one)).collect::<PyResult<Vec<Setting>>>()?;
     let known = self::controllers();
-    let of_key = |text: &String, problem: &anyhow::Error| Invalid::of_key("controllers", format!("{text}: {}", problem.root_cause()));
+    let of_key =
+        |text: &String, problem: &anyhow::Error| Invalid::of_key("controllers", format!("{text}: {}", problem.root_cause()));
     let chosen = |text: &String| regime::controller(text, &known).map_err(|problem| of_key(text, &problem));
     let chosen = controllers.iter().map(chosen).collect::<PyResult<Vec<_>>>()?;
     let done = work::run(py, progress.as_ref(), |watcher| {

@@ -92,7 +92,10 @@ fn judge(advice: &mut Advice, judgement: &Judgement, active: &Setting) {
         None => leave_alone(active, "by counters every other candidate may let a stream starve.".to_owned()),
         Some(best) => {
             let promised = text_with_error(best);
-            leave_alone(active, format!("loads with these counters disagree on a better setting. The best other is {}: {promised}.", best.setting))
+            leave_alone(
+                active,
+                format!("loads with these counters disagree on a better setting. The best other is {}: {promised}.", best.setting),
+            )
         }
     };
 }

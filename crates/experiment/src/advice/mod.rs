@@ -253,7 +253,8 @@ impl AdviceRequest {
     /// The active setting: as given, else as recorded, else Linux's default.
     fn active(&self, recorded: Option<&str>) -> anyhow::Result<Setting> {
         let said = |text: &str| {
-            let of = || format!("{}: {SCHEDULER_KEY} {text:?}; name the scheduler with --scheduler", self.experiment.load.display());
+            let of =
+                || format!("{}: {SCHEDULER_KEY} {text:?}; name the scheduler with --scheduler", self.experiment.load.display());
             Setting::parse(text).with_context(of)
         };
         match (&self.active, recorded) {

@@ -174,10 +174,7 @@ impl Page {
             warnings: verdict::not_settable(comparison).into_iter().chain(comparison.warnings().iter().cloned()).collect(),
             headings: figures.iter().map(|figure| Heading { lines: figure.heading, meaning: figure.meaning }).collect(),
             rows: rows(comparison),
-            tenants: TenantsSection {
-                parts: records.iter().filter_map(tenants_part).collect(),
-                plots: plot::tenants(comparison),
-            },
+            tenants: TenantsSection { parts: records.iter().filter_map(tenants_part).collect(), plots: plot::tenants(comparison) },
             control: ControlSection {
                 settings: plot::in_force(comparison),
                 gains: plot::kept_promises(comparison),
