@@ -3,7 +3,7 @@
 //! ```text
 //! workload (trace, fio job file, shipped) ─▶ comparison ─▶ records     every scheduler, every controller
 //!                                         ─▶ advice ─────▶ advice      the setting to use and its predicted effect
-//! contract ─▶ tenants ─▶ comparison, guarantee, placement              what each tenant is promised and what it gets
+//! contract ─▶ tenants ─▶ comparison, guarantee, placement              guarantees of tenants, and their service
 //! ```
 //! The program parses the command line, calls this crate and prints. Long work reports to a [`Monitor`](progress::Monitor).
 

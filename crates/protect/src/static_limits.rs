@@ -1,7 +1,7 @@
 //! Static limits, for hosts without the daemon: the largest that keep a guarantee in a recording, and their cost by hour.
 //!
 //! ```text
-//! recording ─▶ device fitted to it ─┬─ replay without limits ─▶ kept? what neighbours transfer
+//! recording ─▶ device fitted to it ─┬─ replay without limits ─▶ kept? transfers of neighbours
 //!                                   └─ replays with one limit for each neighbour, by bisection ─▶ largest that keeps it, by the hour
 //! ```
 //! Requests arrive at the times of the recording (open loop): a limited neighbour does not slow down its requests, so later ones queue

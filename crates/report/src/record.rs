@@ -211,12 +211,11 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// Facts with their names: the load, the device, how well both reproduce the measurements.
+    /// Facts with their names: the load, the device, how well both reproduce the observations.
     pub seen: Vec<(String, String)>,
     /// The prediction for each candidate, the best first; empty if there was none.
     pub candidates: Vec<PredictionFigures>,
-    /// The contribution of each source of knowledge: its name (`memory`, `twin`, `model`, `trials`), and its statement. Empty if the
-    /// controller has no such
+    /// The contribution of each source of knowledge: its name (`memory`, `twin`, `model`, `trials`), and a sentence. Empty if the controller has no such
     /// sources, and in records from before this field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<(String, String)>,

@@ -35,7 +35,7 @@ const WARNS: Duration = Duration::from_secs(60);
 
 /// Arguments of `seekwise emulate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct EmulateArguments {
     /// An empty folder, where the file `disk` appears
     #[arg(value_name = "MOUNTPOINT", required_unless_present_any = ["recover", "supervise"])]
     mountpoint: Option<PathBuf>,
@@ -57,7 +57,7 @@ pub struct Args {
     /// disk itself does, if their times are set to a tenth; judge bfq at 1
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
-    /// Keep what is written in this sparse file, created if there is none, so that it is there the next time; a flush reaches the
+    /// Keep the data in this sparse file, created if there is none, for the next time; a flush reaches the
     /// machine's own disk [default: in memory, of which it takes as much as was written; gone at the end]
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
@@ -91,7 +91,7 @@ pub fn scale(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &EmulateArguments) -> anyhow::Result<()> {
     if args.supervise {
         terminal::outlive_interrupts();
         supervise();
@@ -114,7 +114,7 @@ struct Model {
 
 impl Model {
     /// Builds the model; also returns the storage of its data.
-    fn new(args: &Args) -> anyhow::Result<(Model, Arc<dyn Backing>)> {
+    fn new(args: &EmulateArguments) -> anyhow::Result<(Model, Arc<dyn Backing>)> {
         let profile = if args.disk == NONE { None } else { Some(load(&args.disk)?) };
         let capacity = profile.as_ref().map_or(args.size.unwrap_or(0), |profile| profile.capacity_sectors() * 512);
         let (backing, size): (Arc<dyn Backing>, u64) = match &args.backing {
@@ -146,7 +146,7 @@ impl Model {
     }
 }
 
-fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
+fn emulate(args: &EmulateArguments, mountpoint: &Path) -> anyhow::Result<()> {
     let place = mountpoint.canonicalize().with_context(|| format!("{}: create this folder first", mountpoint.display()))?;
     let mut entries = place.read_dir().with_context(|| mountpoint.display().to_string())?;
     ensure!(entries.next().is_none(), "{}: is not empty; name an empty folder", mountpoint.display());
@@ -192,7 +192,7 @@ fn supervising_process() -> anyhow::Result<Command> {
 
 /// A running emulation.
 struct Run<'a> {
-    args: &'a Args,
+    args: &'a EmulateArguments,
     disk: Arc<Disk<FuseReply>>,
     model: Model,
     serving: Box<dyn Serving>,

@@ -194,7 +194,10 @@ impl<'a> Choice<'a> {
         }
         if let Some(run) = self.runs.iter().find(|run| run.is_better()) {
             let gain = text_of(run.gain);
-            return leave_alone(active, format!("{}, simulated in full {gain}, does not meet {}.", run.setting, self.named_aims()));
+            return leave_alone(
+                active,
+                format!("{} gains {gain} when simulated in full, but does not meet {}.", run.setting, self.named_aims()),
+            );
         }
         let Some(best) = self.judgement.others(active).next() else {
             return match self.judgement.reason() {

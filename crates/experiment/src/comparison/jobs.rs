@@ -17,6 +17,9 @@ use crate::load::{Build, Draws, Load, Row};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
 
+/// Mode of a replay in records that is a run of jobs.
+pub(super) const JOBS: &str = "jobs";
+
 /// Name of the format in records.
 const FORMAT: &str = "fio job file";
 
@@ -49,6 +52,14 @@ impl JobsLoad {
             host: world.host,
             seed,
         })
+    }
+
+    /// The jobs as another run of them: places of files and all random numbers depend on the seed, in spite of `randrepeat`. With seed 1
+    /// the random numbers are those of fio.
+    #[must_use]
+    pub fn drawn_by_seed(self) -> JobsLoad {
+        let placed = self.placed.drawn_by(self.seed);
+        JobsLoad { placed, ..self }
     }
 
     /// Starts the processes one after the other, as fio does on a real machine, and not all at once.
@@ -138,7 +149,7 @@ impl Load for JobsLoad {
 
     fn replay(&self, world: &World) -> Replay {
         Replay {
-            mode: "jobs".to_owned(),
+            mode: JOBS.to_owned(),
             speed: 1.0,
             fit: "exact".to_owned(),
             seed: Some(self.seed),
@@ -244,10 +255,6 @@ impl Load for JobsLoad {
             Draws::OfTheRun => self.run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
             Draws::Others => self.redrawn(1).run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
         }
-    }
-
-    fn sustainable_speed(&self, _outcome: &RunSummary) -> Option<f64> {
-        None
     }
 
     fn warnings(&self, _outcome: &RunSummary) -> Vec<String> {

@@ -69,6 +69,16 @@ impl PlacedWorkload {
         self
     }
 
+    /// The same jobs on the same files with random numbers that depend on the run's `seed`, also where `randrepeat` or `randseed` make every
+    /// run of fio the same: runs that are identical cannot show how much a result varies. Seed 1 changes nothing.
+    #[must_use]
+    pub fn drawn_by(mut self, seed: u64) -> PlacedWorkload {
+        let draw = mixed(mixed(seed.wrapping_sub(1).wrapping_mul(INCREMENT)));
+        let repeats = |job: &Job| job.options().repeatable || job.options().seed.is_some();
+        self.jobs.iter().zip(&mut self.plans).filter(|(job, _)| repeats(job)).for_each(|(_, plan)| plan.seed ^= draw);
+        self
+    }
+
     /// A job's actions in order of issue, ignoring time: they end as in fio by `size`, `io_size`, `number_ios` or `loops`, and
     /// never if only time ends the job. Separate rate limits of reads and writes, which affect their order, are ignored as well.
     ///
