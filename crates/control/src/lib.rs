@@ -20,10 +20,12 @@ pub mod search;
 pub mod setting;
 pub mod target;
 pub mod trials;
+pub mod verdict;
 pub mod window;
 
 pub use control_loop::{ControlLoop, DecisionRecord};
 pub use controller::{Controller, Decision};
 pub use setting::Setting;
 pub use target::{Target, TargetError};
+pub use verdict::{Ruling, Test, Verdict};
 pub use window::{Window, WindowLength};

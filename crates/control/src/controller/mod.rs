@@ -19,6 +19,7 @@ use crate::gain_model::GainModel;
 use crate::setting;
 use crate::setting::Setting;
 use crate::target::Target;
+use crate::verdict::Verdict;
 use crate::{Window, WindowLength};
 use device_model::sched;
 use observe::counters::Sample;
@@ -254,8 +255,8 @@ pub struct Decision {
     pub why: String,
     /// Expected improvement, as a difference of [`WindowOutcome::score`](observe::WindowOutcome::score)s.
     pub expected_gain: Option<f64>,
-    /// Measured gain of the active setting over the previous one; `None` until it is known.
-    pub measured_gain: Option<f64>,
+    /// The comparison that decided; `None` unless this decision rests on one.
+    pub verdict: Option<Arc<Verdict>>,
     /// The evidence; `None` if there is none to show.
     pub evidence: Option<Arc<Evidence>>,
 }
@@ -263,12 +264,17 @@ pub struct Decision {
 impl Decision {
     /// Keeps the current setting.
     pub fn keep(why: impl Into<String>) -> Decision {
-        Decision { setting: None, why: why.into(), expected_gain: None, measured_gain: None, evidence: None }
+        Decision { setting: None, why: why.into(), expected_gain: None, verdict: None, evidence: None }
     }
 
     /// Applies this setting.
     pub fn set(setting: Setting, why: impl Into<String>) -> Decision {
         Decision { setting: Some(setting), ..Decision::keep(why) }
+    }
+
+    /// Adds the comparison that decided.
+    pub fn with_verdict(self, verdict: Verdict) -> Decision {
+        Decision { verdict: Some(Arc::new(verdict)), ..self }
     }
 
     /// Adds the evidence.
