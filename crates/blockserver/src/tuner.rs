@@ -152,9 +152,8 @@ impl Tuner {
             if !settings.contains(&active) {
                 settings.insert(0, active);
             }
-            let gains = experiment::gain_model::load(None).unwrap_or_default();
             let mut control_loop =
-                ControlLoop::new(choice.build(&ControllerInput { candidates: settings, gains, ..ControllerInput::default() }));
+                ControlLoop::new(choice.build(&ControllerInput { candidates: settings, ..ControllerInput::default() }));
             control_loop.begin(now, &mut StoreTarget(store));
             control_loop
         });

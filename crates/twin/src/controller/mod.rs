@@ -18,7 +18,6 @@
 //! * *Beliefs* ([`control::trials`]). The gain of a setting is estimated from the forecast, which may be wrong, and from windows under it
 //!   next to windows of the active setting. Noise and drift are learned from the windows, so a bursty load needs more trials, or is left
 //!   alone.
-//! * *Model* ([`learned`]). Where the twin has no forecast, the expected gain is that of the setting under random loads on random devices.
 //! * *Fleet* ([`fleet`]). Measurements of other machines, under like loads on like devices, also count, weighted by how accurate they were
 //!   before. They need no forecast, so such an arm is tried from a load's first seconds.
 //! * *Trials* ([`trying`]). The trial with the highest positive value is started: the expected gain, over a remaining time equal to the
@@ -42,7 +41,6 @@ mod consult;
 mod decide;
 mod fleet;
 mod known_loads;
-mod learned;
 mod phase;
 mod pool;
 mod read_ahead;
@@ -76,7 +74,6 @@ pub use self::catalogue::{SPEC, all, parse};
 use self::consult::FittedDevice;
 use self::fleet::Fleet;
 use self::known_loads::KnownLoad;
-use self::learned::Learned;
 use self::phase::Phase;
 use self::pool::Pool;
 use self::read_ahead::SpeculativeChoice;
@@ -166,7 +163,6 @@ pub struct TwinController {
     /// How long the present load lasted before it was interrupted, in seconds.
     lasted_before_s: f64,
     experience: Arc<Experience>,
-    learned: Learned,
     fleet: Fleet,
     known_loads: Vec<KnownLoad>,
     /// Summary of the experience with loads like this one, for display.
@@ -215,7 +211,6 @@ impl TwinController {
             past: Vec::new(),
             lasted_before_s: 0.0,
             experience: brief.experience.clone(),
-            learned: Learned::new(brief.gains.clone()),
             fleet: Fleet::new(brief.fleet.clone()),
             known_loads: Vec::new(),
             memory_says: "the load was not seen yet".to_owned(),
@@ -319,7 +314,6 @@ impl TwinController {
         let asked = self.tags.filter(|(arm, _)| *arm == self.active);
         let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
         self.observe_score(window, tags);
-        self.observe_for_model(window);
         if self.trying.trial.is_none() {
             self.ask_fleet();
         }

@@ -31,7 +31,7 @@ use super::statistics::weighted_mean;
 use crate::worlds::Which;
 use experiment::comparison::regime;
 use experiment::pool::Workers;
-use experiment::{experience, gain_model};
+use experiment::experience;
 
 /// Number of machines that have measured the load before.
 const MACHINES: u64 = 5;
@@ -162,7 +162,6 @@ impl FleetEvaluation {
         let brief = ControllerInput {
             candidates: regime::with_found(regime::candidates(&[])?)?,
             experience: experience::load(None)?,
-            gains: gain_model::load(None)?,
             ..ControllerInput::default()
         };
         let chosen = regime::controller("seekwise", &crate::controller::all().collect::<Vec<_>>())?;
