@@ -8,7 +8,7 @@ pub enum Command {
     /// Make, change, delete and list volumes of a running server
     #[command(subcommand)]
     Volume(volume::Command),
-    /// Reload the [[allow]] tables of a running server
+    /// Reload the `[[allow]]` tables of a running server
     Reload(reload::Reload),
 }
 

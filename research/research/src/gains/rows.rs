@@ -59,7 +59,7 @@ pub fn header(settings: &[String]) -> Vec<String> {
 }
 
 impl Row {
-    /// The fields of its line, in the order of [`header`].
+    /// The fields of its line, in the order of `header`.
     pub fn cells(&self) -> Vec<String> {
         let first = [
             self.seed.to_string(),
