@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use applier::{ApplierError, Client, Kind};
+use applier::{ApplierError, Client, Kind, Scope};
 use control::protect::Limit;
 
 /// Sets and restores limits of cgroups.
@@ -74,7 +74,7 @@ impl Limiter for ByApplier {
 
     fn limit(&mut self, cgroup: &str, device: &str, limit: &Limit, why: &str) -> Result<(), ApplierError> {
         let values = [(format!("io.max {device}"), line(limit))];
-        self.ask(|client| client.set(cgroup, &values, why)).map(drop)
+        self.ask(|client| client.set(Scope::Cgroup(cgroup.to_owned()), &values, why)).map(drop)
     }
 
     fn release(&mut self, cgroup: &str) -> Result<(), ApplierError> {
