@@ -65,7 +65,7 @@ fn pages_in(folder: &str) -> Vec<String> {
 }
 
 /// All pages for readers.
-fn pages() -> Vec<String> {
+pub fn pages() -> Vec<String> {
     let others = [
         "README.md",
         "ARCHITECTURE.md",

@@ -61,6 +61,7 @@ fn the_package_installs_all_programs_and_enables_nothing() {
         "usr/lib/systemd/system/seekwise-serve.service",
         "usr/share/man/man1/seekwise-serve-volume-create.1.gz",
         "usr/share/doc/seekwise/serve.md",
+        "usr/share/doc/seekwise/reference/block-server.md",
         "usr/lib/seekwise/agent.toml",
         "usr/lib/systemd/system/seekwise-agent.service",
         "usr/lib/systemd/system/seekwise-applier.service",

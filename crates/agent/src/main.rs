@@ -49,7 +49,7 @@ enum Command {
     /// restores all settings. The daemon runs learning mode automatically if `[learning]` in the configuration names a scratch file.
     Learn(program::learn::Args),
     /// Print a command's manual page, or write the pages of all commands
-    Man(manual::Arguments),
+    Man(manual::ManualArguments),
     /// Keep a promise to a service, container or cgroup by limiting its neighbours
     ///
     /// Requires root. Watches the requests of each cgroup, and limits only the units that --limit or the configuration names, only while that

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use applier::attribute::{self, State};
 use applier::sysfs::{RealFiles, Sysfs};
-use applier::{self, Client, Kind, Listen, Options};
+use applier::{self, Client, Kind, Listen, Options, Scope};
 use linux::events::{EventSource, Tracepoints};
 use linux::topology::HotPlug;
 use observe::Event;

@@ -16,7 +16,6 @@ pub mod controller;
 pub mod experience;
 pub mod fleet;
 pub mod gain_model;
-pub mod protect;
 pub mod search;
 pub mod setting;
 pub mod target;

@@ -41,7 +41,7 @@ const APART: u64 = 1 << 15;
 const TRACK: (f64, f64) = (64.0, 8_000.0);
 /// Revolutions per sector in the middle of the range of angles searched.
 const MIDDLE: f64 = 0.5 / TRACK.0;
-/// Distance of grid points in sectors: half of what angles up to `MIDDLE` from the middle require.
+/// Distance of grid points in sectors: half the distance required by angles up to `MIDDLE` from the middle.
 const GRID: f64 = TRACK.0 / 2.0;
 /// Number of grid points.
 const LENGTH: usize = 2 * APART as usize / GRID as usize;

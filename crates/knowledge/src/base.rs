@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::database::{Begin, Database, Reader, Transaction};
 use crate::error::{KnowledgeError, Problem};
 use crate::open::{self, Access};
-use crate::{address, schema, server};
+use crate::schema;
+use crate::server::{self, address};
 
 /// An open knowledge base. Several programs may open the same one.
 #[derive(Debug)]

@@ -232,7 +232,7 @@ impl LinuxTarget {
         if attribute.owner == Owner::Machine { &self.machine_before } else { &self.before }
     }
 
-    /// Checks what the applier cannot know: whether the administrator permits the values.
+    /// Checks whether the administrator permits the values, which the applier cannot know.
     fn check(&self, setting: &Setting, now: &State) -> Result<(), String> {
         let spec = setting.spec;
         if !self.schedulers().iter().any(|offered| offered.name == spec.name) {

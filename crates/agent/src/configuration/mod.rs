@@ -31,13 +31,13 @@ use control::experience::Experience;
 use endpoint::metrics::Listen;
 use observe::Preference;
 
+pub use self::protect::{Limits, Promised, reference};
 pub use applier::policy::Sources;
 pub use fleet::FleetSettings;
 pub use hours::{Hours, WallTime};
 pub use keys::vendor_file;
 pub use learning::{Learning, searching};
 pub use pattern::Pattern;
-pub use protect::{Limits, Promised, reference};
 
 use linux::topology::Device;
 

@@ -4,10 +4,10 @@
 mod client;
 mod server;
 
+use protect::live::{LimitStatus, PromiseStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::history::Entry;
-use crate::protect::{LimitStatus, PromiseStatus};
 use crate::units::UnitTable;
 
 pub use client::ask;

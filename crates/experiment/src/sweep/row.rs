@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The result of a case, without what the plan defines.
+/// The result of a case, without its part of the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Case number.

@@ -1,8 +1,10 @@
 //! Growing a forest whose trees predict all settings jointly.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use control::gain_model::{GainNode, GainTree, UNITS};
+use device_model::grow::{self, Bins, Boundary, Criterion, Draft, Split};
 use experiment::chance;
 use experiment::pool::Workers;
 use rand::Rng as _;
@@ -14,7 +16,7 @@ use super::Rows;
 /// Number of bins per feature.
 const BINS: usize = 64;
 /// Maximum depth of a tree.
-const MAX_DEPTH: u32 = 24;
+const MAX_DEPTH: usize = 24;
 /// Minimum reduction of the squared error by a split, as a share of the whole sample's.
 const LEAST_GAIN: f64 = 1e-5;
 
@@ -46,12 +48,11 @@ pub struct Forest {
     pub cases: Vec<Vec<u32>>,
 }
 
-/// Rows in bins.
-struct Binned<'a> {
-    /// By feature: the upper bound of each bin except the last.
-    edges: Vec<Vec<f32>>,
-    /// By feature, the bin of each row. Missing values are in the last bin.
-    bins: Vec<Vec<u8>>,
+/// Rows and their gains.
+struct Sample<'a> {
+    /// By feature, the values of the rows.
+    columns: Vec<Vec<f64>>,
+    bins: Vec<Bins>,
     gains: &'a [Vec<f32>],
     settings: usize,
 }
@@ -64,7 +65,7 @@ impl Growth {
     /// The work was interrupted.
     pub fn grow(&self, rows: &Rows, of: &[usize], workers: Workers) -> anyhow::Result<Forest> {
         let gains: Vec<Vec<f32>> = of.iter().map(|&row| rows.rows[row].gains.clone()).collect();
-        let binned = Binned::new(rows, of, &gains);
+        let all = Sample::new(rows, of, &gains);
         let mut by_case: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         of.iter().enumerate().for_each(|(index, &row)| by_case.entry(rows.rows[row].case).or_default().push(index as u32));
         let cases: Vec<(u32, Vec<u32>)> = by_case.into_iter().collect();
@@ -73,132 +74,172 @@ impl Growth {
             let mut random = chance::source("gain tree", self.seed, number);
             let mut drawn: Vec<usize> = (0..cases.len()).map(|_| random.random_range(0..cases.len())).collect();
             drawn.sort_unstable();
-            let mut sample: Vec<u32> = drawn.iter().flat_map(|&case| cases[case].1.iter().copied()).collect();
-            let mut grower = Grower { binned: &binned, growth: self, random, tree: GainTree::default(), least: 0.0 };
-            grower.least = LEAST_GAIN * grower.squares(&sample);
-            grower.split(&mut sample, 0);
+            let sample: Vec<u32> = drawn.iter().flat_map(|&case| cases[case].1.iter().copied()).collect();
+            let least = LEAST_GAIN * all.squares(&sample);
+            let draft = grow::grow(&mut JointError { all: &all, growth: self, random, least }, &sample, 0);
+            let mut tree = GainTree::default();
+            all.lay_out(&mut tree, &draft, &sample);
             drawn.dedup();
-            Ok((grower.tree, drawn.into_iter().map(|case| cases[case].0).collect()))
+            Ok((tree, drawn.into_iter().map(|case| cases[case].0).collect()))
         })?;
         let (trees, cases) = grown.into_iter().unzip();
         Ok(Forest { trees, cases })
     }
 }
 
-impl<'a> Binned<'a> {
-    fn new(rows: &Rows, of: &[usize], gains: &'a [Vec<f32>]) -> Binned<'a> {
+impl<'a> Sample<'a> {
+    fn new(rows: &Rows, of: &[usize], gains: &'a [Vec<f32>]) -> Sample<'a> {
         let features = of.first().map_or(0, |&row| rows.rows[row].features.len());
-        let column = |feature: usize| of.iter().map(move |&row| rows.rows[row].features[feature]);
-        let edges: Vec<Vec<f32>> = (0..features)
-            .map(|feature| {
-                let mut sorted: Vec<f32> = column(feature).filter(|value| !value.is_nan()).collect();
-                sorted.sort_by(f32::total_cmp);
-                let mut edges: Vec<f32> = (1..BINS).filter_map(|bin| sorted.get(bin * sorted.len() / BINS).copied()).collect();
-                edges.dedup();
-                edges
-            })
-            .collect();
-        let bin = |edges: &[f32], value: f32| edges.partition_point(|edge| value.is_nan() || value > *edge) as u8;
-        let bins = edges.iter().enumerate().map(|(feature, edges)| column(feature).map(|value| bin(edges, value)).collect());
-        Binned { bins: bins.collect(), edges, gains, settings: rows.settings.len() }
+        let column = |feature: usize| of.iter().map(|&row| f64::from(rows.rows[row].features[feature])).collect();
+        let columns: Vec<Vec<f64>> = (0..features).map(column).collect();
+        let bins = columns.iter().map(|column| Bins::new(column, BINS)).collect();
+        Sample { columns, bins, gains, settings: rows.settings.len() }
     }
-}
 
-struct Grower<'a> {
-    binned: &'a Binned<'a>,
-    growth: &'a Growth,
-    random: Xoshiro256PlusPlus,
-    tree: GainTree,
-    /// Minimum reduction of the squared error by a split.
-    least: f64,
-}
-
-impl Grower<'_> {
     fn sums(&self, sample: &[u32]) -> Vec<f64> {
-        let mut sums = vec![0.0; self.binned.settings];
-        for &row in sample {
-            sums.iter_mut().zip(&self.binned.gains[row as usize]).for_each(|(sum, gain)| *sum += f64::from(*gain));
-        }
+        let mut sums = vec![0.0; self.settings];
+        sample.iter().for_each(|&row| self.add(&mut sums, row));
         sums
+    }
+
+    fn add(&self, sums: &mut [f64], row: u32) {
+        sums.iter_mut().zip(&self.gains[row as usize]).for_each(|(sum, gain)| *sum += f64::from(*gain));
     }
 
     /// Sum of squared deviations of all gains from their means.
     fn squares(&self, sample: &[u32]) -> f64 {
         let rows = sample.len().max(1) as f64;
-        let all: f64 = sample.iter().flat_map(|&row| &self.binned.gains[row as usize]).map(|gain| f64::from(*gain).powi(2)).sum();
+        let all: f64 = sample.iter().flat_map(|&row| &self.gains[row as usize]).map(|gain| f64::from(*gain).powi(2)).sum();
         all - self.sums(sample).iter().map(|sum| sum * sum / rows).sum::<f64>()
     }
 
-    /// Adds the subtree of this sample, and returns the reference to its root.
-    fn split(&mut self, sample: &mut [u32], depth: u32) -> i32 {
-        let best = if depth < MAX_DEPTH { self.best(sample) } else { None };
-        let Some((feature, bin)) = best else { return self.leaf(sample) };
-        let number = self.tree.nodes.len();
-        let threshold = self.binned.edges[feature][bin];
-        self.tree.nodes.push(GainNode { feature: feature as u8, threshold, branches: [0; 2] });
-        let bins = &self.binned.bins[feature];
-        let (below, above): (Vec<u32>, Vec<u32>) = sample.iter().partition(|&&row| usize::from(bins[row as usize]) <= bin);
-        sample[..below.len()].copy_from_slice(&below);
-        sample[below.len()..].copy_from_slice(&above);
-        let (below, above) = sample.split_at_mut(below.len());
-        self.tree.nodes[number].branches = [self.split(below, depth + 1), self.split(above, depth + 1)];
+    /// Adds the subtree of these rows, and returns the reference to its root.
+    fn lay_out(&self, tree: &mut GainTree, draft: &Draft, sample: &[u32]) -> i32 {
+        let Draft::Split(split, branches) = draft else { return self.leaf(tree, sample) };
+        let number = tree.nodes.len();
+        tree.nodes.push(GainNode { feature: split.feature as u8, threshold: split.threshold as f32, branches: [0; 2] });
+        let is_below = |row: &&u32| self.columns[split.feature][**row as usize] <= split.threshold;
+        let (below, above): (Vec<u32>, Vec<u32>) = sample.iter().partition(is_below);
+        tree.nodes[number].branches = [self.lay_out(tree, &branches[0], &below), self.lay_out(tree, &branches[1], &above)];
         number as i32
     }
 
-    fn leaf(&mut self, sample: &[u32]) -> i32 {
+    fn leaf(&self, tree: &mut GainTree, sample: &[u32]) -> i32 {
         let rows = sample.len().max(1) as f64;
         let means: Vec<f64> = self.sums(sample).iter().map(|sum| sum / rows).collect();
-        let number = self.tree.means.len() / self.binned.settings;
+        let number = tree.means.len() / self.settings;
         for (setting, mean) in means.into_iter().enumerate() {
-            let gain = |row: &u32| f64::from(self.binned.gains[*row as usize][setting]) - mean;
+            let gain = |row: &u32| f64::from(self.gains[*row as usize][setting]) - mean;
             let variance = sample.iter().map(|row| gain(row).powi(2)).sum::<f64>() / rows;
-            self.tree.means.push((mean * UNITS).round() as i16);
-            self.tree.deviations.push((variance.sqrt() * UNITS).round() as u16);
+            tree.means.push((mean * UNITS).round() as i16);
+            tree.deviations.push((variance.sqrt() * UNITS).round() as u16);
         }
         !(number as i32)
     }
+}
 
-    /// The split with the largest reduction of the squared error over all settings: feature and bin.
-    fn best(&mut self, sample: &[u32]) -> Option<(usize, usize)> {
-        let least_rows = self.growth.min_rows as f64;
-        if (sample.len() as f64) < 2.0 * least_rows {
+/// The squared error over all settings. Each node tries a random part of the features.
+struct JointError<'a> {
+    all: &'a Sample<'a>,
+    growth: &'a Growth,
+    random: Xoshiro256PlusPlus,
+    /// Minimum reduction of the squared error by a split.
+    least: f64,
+}
+
+/// Number of rows, and the sum of their gains by setting.
+#[derive(Clone)]
+struct Sums {
+    count: f64,
+    gains: Vec<f64>,
+}
+
+/// The rows of a node.
+struct Whole {
+    sums: Sums,
+    /// Sum over settings of the squared sum of the gains, by row.
+    squares: f64,
+}
+
+/// A split and its reduction of the squared error.
+struct Candidate {
+    split: Split,
+    gain: f64,
+}
+
+impl Criterion for JointError<'_> {
+    type Row = u32;
+    type Node = Whole;
+    type Sums = Sums;
+    type Candidate = Candidate;
+
+    const MISSING_IS_LARGEST: bool = true;
+
+    fn node(&mut self, rows: &[u32], depth: usize) -> Option<Whole> {
+        let count = rows.len() as f64;
+        if depth >= MAX_DEPTH || count < 2.0 * f64::from(self.growth.min_rows) {
             return None;
         }
-        let settings = self.binned.settings;
-        let mut features: Vec<usize> = (0..self.binned.edges.len()).collect();
+        let gains = self.all.sums(rows);
+        let squares = gains.iter().map(|sum| sum * sum / count).sum();
+        Some(Whole { sums: Sums { count, gains }, squares })
+    }
+
+    fn features(&mut self) -> Vec<usize> {
+        let mut features: Vec<usize> = (0..self.all.columns.len()).collect();
         features.shuffle(&mut self.random);
         features.truncate(((features.len() as f64 * self.growth.features).ceil() as usize).max(1));
-        let all = self.sums(sample);
-        let rows = sample.len() as f64;
-        let whole: f64 = all.iter().map(|sum| sum * sum / rows).sum();
-        let mut best: Option<(f64, usize, usize)> = None;
-        let mut sums = vec![0.0; BINS * settings];
-        for feature in features {
-            let (bins, edges) = (&self.binned.bins[feature], &self.binned.edges[feature]);
-            let mut counts = [0.0; BINS];
-            sums.fill(0.0);
-            for &row in sample {
-                let bin = usize::from(bins[row as usize]);
-                counts[bin] += 1.0;
-                let of_bin = &mut sums[bin * settings..(bin + 1) * settings];
-                of_bin.iter_mut().zip(&self.binned.gains[row as usize]).for_each(|(sum, gain)| *sum += f64::from(*gain));
-            }
-            let mut count = 0.0;
-            let mut below = vec![0.0; settings];
-            for bin in 0..edges.len() {
-                count += counts[bin];
-                below.iter_mut().zip(&sums[bin * settings..]).for_each(|(below, sum)| *below += sum);
-                if counts[bin] == 0.0 || count < least_rows || rows - count < least_rows {
-                    continue;
-                }
-                let parts =
-                    below.iter().zip(&all).map(|(below, all)| below * below / count + (all - below).powi(2) / (rows - count));
-                let gain = parts.sum::<f64>() - whole;
-                if gain > self.least && best.is_none_or(|(most, ..)| gain > most) {
-                    best = Some((gain, feature, bin));
-                }
+        features
+    }
+
+    fn value(&self, row: u32, feature: usize) -> f64 {
+        self.all.columns[feature][row as usize]
+    }
+
+    fn bins(&self, _node: &Whole, feature: usize) -> Option<&Bins> {
+        Some(&self.all.bins[feature])
+    }
+
+    fn index(&self, row: u32) -> usize {
+        row as usize
+    }
+
+    fn begin(&self, _node: &Whole, _sorted: &[(f64, u32)]) -> Option<Sums> {
+        Some(Sums { count: 0.0, gains: vec![0.0; self.all.settings] })
+    }
+
+    fn add(&self, sums: &mut Sums, row: u32) {
+        sums.count += 1.0;
+        self.all.add(&mut sums.gains, row);
+    }
+
+    fn join(&self, sums: &mut Sums, others: &Sums) {
+        sums.count += others.count;
+        sums.gains.iter_mut().zip(&others.gains).for_each(|(sum, other)| *sum += other);
+    }
+
+    fn judge(&self, node: &Whole, at: Boundary, below: &mut Sums, best: &mut Option<Candidate>) -> ControlFlow<()> {
+        let (count, others) = (below.count, node.sums.count - below.count);
+        let least_rows = f64::from(self.growth.min_rows);
+        if count < least_rows || others < least_rows {
+            return ControlFlow::Continue(());
+        }
+        let sums = below.gains.iter().zip(&node.sums.gains);
+        let parts = sums.map(|(below, all)| below * below / count + (all - below).powi(2) / others);
+        let gain = parts.sum::<f64>() - node.squares;
+        if gain > self.least && best.as_ref().is_none_or(|best| gain > best.gain) {
+            *best = Some(Candidate { split: Split { feature: at.feature, threshold: at.below }, gain });
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn choose(&mut self, _node: &Whole, candidates: Vec<Candidate>) -> Option<Split> {
+        let mut best: Option<Candidate> = None;
+        for candidate in candidates {
+            if best.as_ref().is_none_or(|best| candidate.gain > best.gain) {
+                best = Some(candidate);
             }
         }
-        best.map(|(_, feature, bin)| (feature, bin))
+        best.map(|best| best.split)
     }
 }

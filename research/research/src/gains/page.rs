@@ -10,8 +10,9 @@ pub fn page(model: &GainModel) -> String {
     let leaves: usize = trees.iter().map(|tree| tree.nodes.len() + 1).sum();
     let mut text = format!(
         "# The model of gains\n\n\
-         Printed by `seekwise-lab learn gains manual`. Where the twin forecasts nothing, the controller `seekwise` goes by what a model expects of each setting \
-         under a load that it has seen for a few seconds, if settings that the model chose for drives that were held out gained in the mean. {}\n\n\
+         Printed by `seekwise-lab learn gains manual`. Where the twin forecasts nothing, the controller `seekwise` goes by the \
+         expectation of a model for each setting under a load that it has seen for a few seconds, if settings that the model chose \
+         for drives that were held out gained in the mean. {}\n\n\
          *Model.* A random forest: {} regression trees with {leaves} leaves, shared by all settings. It sees [features](features.md) of the load \
          that carry over from device to device, pooled over the windows so far, how fast the device serves, and the active scheduler; and expects \
          the gain of each setting over `{}` in log merit, weighted {preference}: 0.01 is one percent. The error is the root of {:.4} + {:.2} \
@@ -38,8 +39,9 @@ pub fn page(model: &GainModel) -> String {
     text += "\n## How far it carries\n\n\
              Settings are chosen for cases that were held out: the one with the largest expected gain, if that is above 2%. Gains are means over \
              the default, in percent; a setting that starves a stream gains nothing and loses 0.5 of log merit, which the model does not foresee: a \
-             trial on the target is short, and the controller ends it when a stream waits too long. *Regret* is what is missing to the best of all \
-             settings in hindsight. *Constant* is the one setting that is best if it stays everywhere, which is known in hindsight only. *Error* \
+             trial on the target is short, and the controller ends it when a stream waits too long. *Regret* is the distance to \
+             the best of all settings in hindsight. *Constant* is the one setting that is best if it stays everywhere, which is \
+             known in hindsight only. *Error* \
              is that of expected gains (root mean square, in hundredths of log merit), beside that of expecting each setting's mean gain. \
              *Within 90%* is the share of gains that lie within the stated 90% interval.\n\n\
              | held out | loads trained on | chosen, % | best, % | regret, % | regret of the default, % | regret of the constant, % | error | error of means | within 90%, % |\n\

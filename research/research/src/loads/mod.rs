@@ -274,8 +274,8 @@ mod tests {
                     let workload = parsed(&drawn);
                     let ends = workload.jobs().iter().map(|job| {
                         let options = job.options();
-                        assert!(options.time_based && options.start_delay.0 == options.start_delay.1);
-                        (options.start_delay.0 + options.runtime.unwrap()).as_secs_f64()
+                        assert!(options.length.time_based && options.together.start_delay.0 == options.together.start_delay.1);
+                        (options.together.start_delay.0 + options.length.runtime.unwrap()).as_secs_f64()
                     });
                     let ends: Vec<f64> = ends.collect();
                     assert!(ends.iter().all(|end| drawn.phase_ends_s.contains(end)), "{ends:?} {:?}", drawn.phase_ends_s);
@@ -293,7 +293,8 @@ mod tests {
                 let workload = parsed(&draw(family, seed, 0, &SCOPES[3]));
                 for job in workload.jobs() {
                     let options = job.options();
-                    let paced = options.think > Nanos::ZERO || options.rate.iter().chain(&options.rate_iops).any(|&rate| rate > 0);
+                    let paced = options.think.span > Nanos::ZERO
+                        || options.rate.bytes.iter().chain(&options.rate.ios).any(|&rate| rate > 0);
                     assert!(paced, "{}: {}", family.name, job.name());
                 }
             }
