@@ -156,7 +156,7 @@ pub static ALL: &[&ControllerSpec] = &[&fixed::SPEC, &rotate::SPEC];
 pub struct ControllerInput {
     /// The user's preference.
     pub preference: Preference,
-    /// The settings to choose among, at least one; see [`candidates`](crate::candidates) for named sets.
+    /// The settings to choose among, at least one; see [`candidates`] for named sets.
     pub candidates: Vec<Setting>,
     /// Seed of its random numbers.
     pub seed: u64,

@@ -6,7 +6,7 @@
 //!           └─▶ every controller ──────────▶ scores against the key
 //! scores of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
 //! ```
-//! Optionally, every question is repeated with a knowledge base: see [`memory`].
+//! Optionally, every question is repeated with a knowledge base: see `memory`.
 
 pub(crate) mod case;
 pub mod ceiling;
