@@ -30,8 +30,8 @@ use super::run::Run;
 use super::statistics::weighted_mean;
 use crate::worlds::Which;
 use experiment::comparison::regime;
-use experiment::pool::Workers;
 use experiment::experience;
+use experiment::pool::Workers;
 
 /// Number of machines that have measured the load before.
 const MACHINES: u64 = 5;
