@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use control::gain_model::{GainModel, TrainingScore};
+use statistics::percent;
 
 /// The page (docs/reference/gain-model.md), in Markdown.
 pub fn page(model: &GainModel) -> String {
@@ -33,7 +34,7 @@ pub fn page(model: &GainModel) -> String {
     training.programs.iter().for_each(|(name, cases)| text += &format!("| {name} | {cases} |\n"));
     text += "\n| setting | mean gain over the default, starvation apart, % |\n|---|---|\n";
     for (setting, gain) in settings.iter().zip(&training.mean_gains) {
-        let _ = writeln!(text, "| `{setting}` | {:+.1} |", percent(*gain));
+        let _ = writeln!(text, "| `{setting}` | {:+.1} |", percent(f64::from(*gain)));
     }
     text += "\n## How far it carries\n\n\
              Settings are chosen for cases that were held out: the one with the largest expected gain, if that is above 2%. Gains are means over \
@@ -47,12 +48,12 @@ pub fn page(model: &GainModel) -> String {
     for TrainingScore { held_out, cases, chosen, best, constant, constant_gain, error, error_of_mean, within_90 } in
         &training.scores
     {
-        let regret = |gain: f32| -percent(gain - best);
+        let regret = |gain: f32| -percent(f64::from(gain - best));
         let _ = writeln!(
             text,
             "| {held_out} | {cases} | {:+.1} | {:+.1} | {:.1} | {:.1} | {:.1} by `{constant}` | {:.1} | {:.1} | {:.0} |",
-            percent(*chosen),
-            percent(*best),
+            percent(f64::from(*chosen)),
+            percent(f64::from(*best)),
             regret(*chosen),
             regret(0.0),
             regret(*constant_gain),
@@ -62,8 +63,4 @@ pub fn page(model: &GainModel) -> String {
         );
     }
     text
-}
-
-fn percent(logarithm: f32) -> f64 {
-    100.0 * f64::from(logarithm).exp_m1()
 }

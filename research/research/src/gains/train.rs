@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::ensure;
-use control::ab_test::NORMAL_95;
 use control::gain_model::{GainModel, Training, TrainingScore, mixture, stated_error};
 use experiment::pool::Workers;
 use observe::Preference;
+use statistics::Rank;
+use statistics::normal::ONE_SIDED_95;
 
 use super::Rows;
 use super::grow::{Forest, Growth};
@@ -175,17 +176,15 @@ fn fit_error(held: &[Held]) -> [f64; 2] {
         .chunks(step)
         .map(|chunk| {
             let mut errors: Vec<f64> = chunk.iter().map(|(_, error)| *error).collect();
-            errors.sort_by(f64::total_cmp);
-            let most = errors[(errors.len() * 9 / 10).min(errors.len() - 1)];
-            (chunk.iter().map(|(variance, _)| variance).sum::<f64>() / chunk.len() as f64, (most / NORMAL_95).powi(2))
+            let most = Rank::Above.of(&mut errors, 0.9).unwrap_or(0.0);
+            (statistics::mean(chunk.iter().map(|(variance, _)| *variance)).unwrap_or(0.0), (most / ONE_SIDED_95).powi(2))
         })
         .collect();
     // The slope from the minimum error: by median ratio, so that small variances matter as much as large ones.
     let least = MIN_ERROR * MIN_ERROR;
     let ratios = points.iter().filter(|(variance, _)| *variance > least);
     let mut ratios: Vec<f64> = ratios.map(|(variance, squared)| ((squared - least) / variance).max(0.0)).collect();
-    ratios.sort_by(f64::total_cmp);
-    let slope = ratios.get(ratios.len() / 2).copied().unwrap_or(1.0);
+    let slope = Rank::Above.of(&mut ratios, 0.5).unwrap_or(1.0);
     [least, (slope * 1e3).round() / 1e3]
 }
 
@@ -210,7 +209,7 @@ fn score(held_out: &str, held: &[Held], rows: &Rows, error: [f64; 2], cases: u32
     };
     let is_within = |held: &Held, setting: usize| {
         let (expected, variance) = held.expected[setting];
-        f64::from(u8::from((gain(held, setting) - expected).abs() <= NORMAL_95 * stated_error(error, variance)))
+        f64::from(u8::from((gain(held, setting) - expected).abs() <= ONE_SIDED_95 * stated_error(error, variance)))
     };
     TrainingScore {
         held_out: held_out.to_owned(),

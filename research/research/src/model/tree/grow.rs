@@ -1,7 +1,7 @@
 //! Grows a tree: chooses the next split.
 
 use super::super::Examples;
-use super::statistics::entropy;
+use super::leaf_error::entropy;
 use super::{MAX_DEPTH, Node, Split};
 
 /// Training rows, each with the fraction that reaches this node.
