@@ -180,9 +180,9 @@ impl ByCounters {
         self.state = State::Decided(after);
         let change = Estimate { mean: gain, error: by_chance };
         if gain.is_finite() && !change.is_significant_loss(TOLERANCE) {
-            return Decision::keep(format!("the change stays: {:+.1}% by the counters", 100.0 * gain.exp_m1()));
+            return Decision::keep(format!("the change stays: {:+.1}% by the counters", statistics::percent(gain)));
         }
-        let why = format!("{:+.1}% by the counters, less than predicted: back to {}", 100.0 * gain.exp_m1(), trial.before);
+        let why = format!("{:+.1}% by the counters, less than predicted: back to {}", statistics::percent(gain), trial.before);
         self.refuted.extend(self.active.replace(trial.before.clone()));
         self.restart();
         Decision::set(trial.before, why)
