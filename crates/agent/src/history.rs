@@ -158,7 +158,7 @@ impl Measured {
     /// From the comparison of the windows around the change.
     pub fn of(comparison: &Comparison) -> Measured {
         let error_percent = Some(100.0 * comparison.gain.error).filter(|error| error.is_finite());
-        Measured { gain_percent: 100.0 * comparison.gain.mean.exp_m1(), error_percent }
+        Measured { gain_percent: statistics::percent(comparison.gain.mean), error_percent }
     }
 
     /// Formats as `+12.3% ± 3.0%`.

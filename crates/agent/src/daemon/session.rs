@@ -23,7 +23,7 @@ use control::{ControlLoop, DecisionRecord, Setting};
 use observe::Event;
 use observe::window::depth;
 
-use self::advice_log::{AdviceLog, entry_of, percent};
+use self::advice_log::{AdviceLog, entry_of};
 use self::controller::build_controller;
 use self::external_changes::describe;
 use self::learning::LearningState;

@@ -7,6 +7,7 @@ use knowledge::{Fleet, Knowledge};
 use report::printable;
 use report::promises::signed;
 use serde::Serialize;
+use statistics::percent;
 
 use crate::number;
 
@@ -45,10 +46,6 @@ struct Effect {
     high_percent: Option<f64>,
     machines: usize,
     outcomes: usize,
-}
-
-fn percent(gain: f64) -> f64 {
-    100.0 * gain.exp_m1()
 }
 
 impl From<FleetEffect> for Effect {

@@ -8,9 +8,10 @@ use block::{Nanos, StreamId};
 use control::Setting;
 use control::experience::Experience;
 use observe::Event;
+use statistics::percent;
 
 use super::external_changes::unreleased;
-use super::{DeviceSession, EXTERNAL_CHECK_INTERVAL, Notice, percent};
+use super::{DeviceSession, EXTERNAL_CHECK_INTERVAL, Notice};
 use crate::configuration::{Exit, Settings};
 use crate::daemon::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Vetoes};
 use crate::daemon::guard::Guard;
