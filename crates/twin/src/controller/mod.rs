@@ -386,7 +386,7 @@ impl TwinController {
 
 /// A gain, a difference of log scores, as text.
 fn percent(gain: f64) -> String {
-    let percent = gain.exp_m1() * 100.0;
+    let percent = statistics::percent(gain);
     if percent >= 0.0 { format!("{percent:.0}% better") } else { format!("{:.0}% worse", -percent) }
 }
 

@@ -12,7 +12,7 @@ use super::trying::counted;
 /// A gain with its standard error, in percent.
 pub(super) fn gain(estimate: &Estimate) -> String {
     // Avoids -0.
-    let percent = (100.0 * estimate.mean.exp_m1()).round() + 0.0;
+    let percent = statistics::percent(estimate.mean).round() + 0.0;
     format!("{percent:+.0} ± {:.0}%", 100.0 * estimate.error)
 }
 

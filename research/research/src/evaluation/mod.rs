@@ -18,7 +18,7 @@ mod memory;
 pub mod processor_time;
 pub(crate) mod run;
 pub(crate) mod scores;
-mod statistics;
+mod weighted_mean;
 pub mod worth;
 
 use std::collections::BTreeMap;
@@ -42,7 +42,8 @@ use experiment::experience;
 use experiment::pool::Workers;
 use run::Run;
 use scores::{Key, Scores};
-use statistics::{median, weighted_mean};
+use statistics::median;
+use weighted_mean::weighted_mean;
 
 /// The default controllers: the paper's schemes and ours.
 const CONTROLLERS: &[&str] = &["round-robin", "feedback", "two-layer", "seekwise"];
@@ -232,7 +233,7 @@ impl ControllerEvaluation {
             below_default: over.iter().filter(|over| **over < -100.0 * TOLERANCE).count() as u64,
             questions: all.len() as u64,
             starves: count(|scores| scores.starves) as u64,
-            changes_mean: all.iter().map(|scores| scores.changes as f64).sum::<f64>() / all.len().max(1) as f64,
+            changes_mean: statistics::mean(all.iter().map(|scores| scores.changes as f64)).unwrap_or(0.0),
             decided_median_s: median(decided.iter().copied().flatten()),
             never_decided: decided.iter().filter(|decided| decided.is_none()).count() as u64,
             phases_worth_deciding: decided.len() as u64,
