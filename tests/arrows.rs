@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("applier", &["block"]),
     ("uring", &[]),
     ("foreign", &["block", "sim"]),
-    ("emulate", &["block", "sim", "statistics"]),
+    ("emulate", &["block", "sim"]),
     ("terminal", &["progress", "report"]),
     ("control", &["block", "observe", "device-model"]),
     ("knowledge", &["block", "observe", "control"]),
