@@ -208,9 +208,9 @@ impl Ssd {
             to_chips: VecDeque::with_capacity(depth),
             to_buffer: VecDeque::with_capacity(depth),
             leaving: Leaving::default(),
-            packing: vec![Packing::default(); if model.packed_bits > 0 { model.planes as usize } else { 0 }],
+            packing: vec![Packing::default(); if model.shape.packed_bits > 0 { model.shape.planes as usize } else { 0 }],
             flushes: 0,
-            page_costs: PageCosts { deferred: Deferred::default(), mean: model.program },
+            page_costs: PageCosts { deferred: Deferred::default(), mean: model.times.program },
             link_free: [0; 2],
             busy: BusyTime::default(),
             model,
@@ -220,7 +220,7 @@ impl Ssd {
     /// Counts of flash operations so far.
     pub fn tally(&self) -> FlashTally {
         let (least_erases, most_erases) = self.ftl.wear();
-        FlashTally { page_sectors: self.model.page_sectors, least_erases, most_erases, ..self.ftl.tally }
+        FlashTally { page_sectors: self.model.shape.page_sectors, least_erases, most_erases, ..self.ftl.tally }
     }
 
     /// Counts the time since the last call as busy if there was work. Call it before processing the events of `now`.
@@ -243,7 +243,7 @@ impl Ssd {
                 Event::Arrived(slot) => self.arrived(slot),
                 Event::Done(slot) => {
                     let ticket = self.tickets.remove(slot as usize);
-                    let work = if ticket.work > 0 { ticket.work } else { self.model.overhead + self.link_time(&ticket) };
+                    let work = if ticket.work > 0 { ticket.work } else { self.model.link.overhead + self.link_time(&ticket) };
                     done.push(Completion { work: Some(Nanos(work)), ..completion(ticket.id, now, !ticket.flash) });
                 }
                 Event::FlushArrived(id) => self.buffer.flush(id),
@@ -301,10 +301,10 @@ impl Ssd {
             self.finish_if_complete(now, slot);
         }
         // One page per unit keeps all units busy; more would only delay reads. Packed pages wait by plane.
-        while self.model.packed_bits > 0 || self.leaving.all < self.model.units as usize {
+        while self.model.shape.packed_bits > 0 || self.leaving.all < self.model.shape.units as usize {
             let Some((slot, page)) = self.buffer.leave(self.page_mask()) else { break };
             let whole = page.sectors == self.page_mask();
-            if self.model.packed_bits == 0 {
+            if self.model.shape.packed_bits == 0 {
                 let steps = self.ftl.write(page.page, whole);
                 self.charge_pages(&steps, page.expected, 1);
                 self.leaving.all += usize::from(self.chips.start(now, Owner::Buffered(slot), steps));
@@ -356,7 +356,7 @@ impl Ssd {
 
     /// Programs the flash pages of a plane that can be filled. Up to two are in progress, so that the second is ready in time.
     fn program_packed(&mut self, now: u64, plane: u32) {
-        let all = 1 << self.model.packed_bits;
+        let all = 1 << self.model.shape.packed_bits;
         while self.packing[plane as usize].waiting >= all && self.packing[plane as usize].under_way < 2 {
             self.program_first(now, plane, all);
         }
@@ -451,7 +451,10 @@ impl Ssd {
         let (first, mut all) = (ticket.next, sectors.count_ones());
         loop {
             ticket.next += 1;
-            if self.model.packed_bits == 0 || ticket.next == ticket.pages_end || !self.ftl.share_flash_page(first, ticket.next) {
+            if self.model.shape.packed_bits == 0
+                || ticket.next == ticket.pages_end
+                || !self.ftl.share_flash_page(first, ticket.next)
+            {
                 return (ticket.next - first, all);
             }
             let sectors = self.sectors_of_next(&ticket);
@@ -464,7 +467,7 @@ impl Ssd {
 
     /// Logical pages that a discard covers completely: the first, and the end (exclusive).
     fn whole_pages(&self, ticket: &Ticket) -> (u32, u32) {
-        let width = u64::from(self.model.page_sectors);
+        let width = u64::from(self.model.shape.page_sectors);
         (ticket.lba.div_ceil(width) as u32, (ticket.end / width) as u32)
     }
 
@@ -493,7 +496,7 @@ impl Ssd {
 
     /// One bit for each requested sector of the ticket's next page.
     fn sectors_of_next(&self, ticket: &Ticket) -> u64 {
-        let width = u64::from(self.model.page_sectors);
+        let width = u64::from(self.model.shape.page_sectors);
         let start = u64::from(ticket.next) * width;
         let first = ticket.lba.saturating_sub(start);
         let last = (ticket.end - start).min(width);
@@ -501,7 +504,7 @@ impl Ssd {
     }
 
     fn page_mask(&self) -> u64 {
-        u64::MAX >> (64 - self.model.page_sectors)
+        u64::MAX >> (64 - self.model.shape.page_sectors)
     }
 
     /// Reports a request whose pages are all done; data that were read cross the link first.
@@ -510,7 +513,7 @@ impl Ssd {
         if ticket.open > 0 || ticket.next < ticket.pages_end {
             return;
         }
-        let at = if ticket.op != Op::Read { now } else { self.cross_link(self.model.link_out, now, &ticket) };
+        let at = if ticket.op != Op::Read { now } else { self.cross_link(self.model.link.way_out, now, &ticket) };
         self.events.schedule(at, Event::Done(slot));
     }
 
@@ -522,7 +525,7 @@ impl Ssd {
     }
 
     fn link_time(&self, ticket: &Ticket) -> u64 {
-        (ticket.end - ticket.lba).saturating_mul(self.model.link_sector_ps) / 1000
+        (ticket.end - ticket.lba).saturating_mul(self.model.link.sector_ps) / 1000
     }
 }
 
@@ -549,7 +552,7 @@ impl Device for Ssd {
         // Sectors beyond the end are a caller's error, and are cut off.
         let lba = request.lba.min(self.model.capacity_sectors - 1);
         let end = request.end().clamp(lba + 1, self.model.capacity_sectors);
-        let width = u64::from(self.model.page_sectors);
+        let width = u64::from(self.model.shape.page_sectors);
         let ticket = Ticket {
             id: request.id,
             op: request.op,
@@ -562,7 +565,7 @@ impl Device for Ssd {
             work: 0,
         };
         let slot = self.tickets.insert(ticket) as u32;
-        let mut at = now.0.saturating_add(self.model.overhead);
+        let mut at = now.0.saturating_add(self.model.link.overhead);
         if ticket.op == Op::Write {
             at = self.cross_link(0, at, &ticket);
         }
@@ -575,7 +578,7 @@ impl Device for Ssd {
         }
         self.account(now.0);
         self.flushes += 1;
-        self.events.schedule(now.0.saturating_add(self.model.overhead), Event::FlushArrived(id));
+        self.events.schedule(now.0.saturating_add(self.model.link.overhead), Event::FlushArrived(id));
         true
     }
 

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use super::ftl::Ftl;
-use super::parameters::Parameters;
+use super::parameters::{Collection, Link, MapShape, Parameters, Shape, Times};
 use super::spec::SsdSpecification;
 use crate::device::reciprocal::Reciprocal32;
 
@@ -61,31 +61,41 @@ impl SsdModel {
         let parameters = Parameters {
             capacity_sectors: spec.capacity_sectors,
             initial_state: spec.initial_state,
-            channels: flash.channels,
-            units,
-            planes,
-            blocks: flash.blocks_per_plane,
-            pages,
-            page_sectors,
-            packed_bits: packed.ilog2(),
-            logical,
-            translation,
-            entries_bits: entries_per_page.ilog2(),
-            fetch_bits: entries_per_fetch.ilog2(),
-            by_planes: Reciprocal32::new(planes),
-            by_units: Reciprocal32::new(units),
-            by_pages: Reciprocal32::new(pages),
-            cached_groups,
-            read: micros(flash.read_us),
-            program: micros(flash.program_us),
-            erase: micros(flash.erase_us),
-            channel_sector_ps: sector_ps(flash.channel_mb_s),
-            link_out: usize::from(spec.interface.full_duplex),
-            link_sector_ps: sector_ps(spec.interface.transfer_mb_s),
-            overhead: micros(spec.interface.overhead_us),
-            low_free: spec.garbage_collection.low_free_blocks,
-            high_free: spec.garbage_collection.high_free_blocks,
-            wear_spread: spec.garbage_collection.wear_spread,
+            shape: Shape {
+                channels: flash.channels,
+                units: units,
+                planes: planes,
+                blocks: flash.blocks_per_plane,
+                pages: pages,
+                page_sectors: page_sectors,
+                packed_bits: packed.ilog2(),
+                by_planes: Reciprocal32::new(planes),
+                by_units: Reciprocal32::new(units),
+                by_pages: Reciprocal32::new(pages),
+            },
+            map: MapShape {
+                logical: logical,
+                translation: translation,
+                entries_bits: entries_per_page.ilog2(),
+                fetch_bits: entries_per_fetch.ilog2(),
+                cached_groups: cached_groups,
+            },
+            times: Times {
+                read: micros(flash.read_us),
+                program: micros(flash.program_us),
+                erase: micros(flash.erase_us),
+                channel_sector_ps: sector_ps(flash.channel_mb_s),
+            },
+            link: Link {
+                sector_ps: sector_ps(spec.interface.transfer_mb_s),
+                way_out: usize::from(spec.interface.full_duplex),
+                overhead: micros(spec.interface.overhead_us),
+            },
+            collection: Collection {
+                low_free: spec.garbage_collection.low_free_blocks,
+                high_free: spec.garbage_collection.high_free_blocks,
+                wear_spread: spec.garbage_collection.wear_spread,
+            },
             buffer_pages: spec.write_buffer.pages * packed,
             depth: spec.queue.depth,
         };

@@ -11,6 +11,25 @@ pub struct Parameters {
     pub capacity_sectors: u64,
     /// Initial content of the flash.
     pub initial_state: InitialState,
+    /// Chips and pages.
+    pub shape: Shape,
+    /// The logical pages and their map.
+    pub map: MapShape,
+    /// Durations, in nanoseconds unless stated otherwise.
+    pub times: Times,
+    /// The link to the host and its controller.
+    pub link: Link,
+    /// Garbage collection.
+    pub collection: Collection,
+    /// Pages of the write buffer.
+    pub buffer_pages: u32,
+    /// Maximum number of requests in the device.
+    pub depth: u32,
+}
+
+/// Chips and pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
     /// Channels.
     pub channels: u32,
     /// Units that work in parallel: planes or dies.
@@ -25,6 +44,25 @@ pub struct Parameters {
     pub page_sectors: u32,
     /// Binary logarithm of the number of pages in a flash page.
     pub packed_bits: u32,
+    /// Divides by [`Shape::planes`].
+    pub by_planes: Reciprocal32,
+    /// Divides by [`Shape::units`].
+    pub by_units: Reciprocal32,
+    /// Divides by [`Shape::pages`].
+    pub by_pages: Reciprocal32,
+}
+
+impl Shape {
+    /// The unit of a plane: channels change fastest, then dies, then planes, so it is the remainder.
+    #[inline]
+    pub fn unit_of(&self, plane: u32) -> u32 {
+        plane - self.by_units.quotient(plane) * self.units
+    }
+}
+
+/// The logical pages and their map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapShape {
     /// Logical pages that live on a plane.
     pub logical: u32,
     /// Translation pages that live on a plane; none if the whole map is in memory.
@@ -33,14 +71,13 @@ pub struct Parameters {
     pub entries_bits: u32,
     /// Binary logarithm of the number of entries that are loaded and evicted together.
     pub fetch_bits: u32,
-    /// Divides by [`Parameters::planes`].
-    pub by_planes: Reciprocal32,
-    /// Divides by [`Parameters::units`].
-    pub by_units: Reciprocal32,
-    /// Divides by [`Parameters::pages`].
-    pub by_pages: Reciprocal32,
     /// Number of groups of entries that fit in memory; `None`: all do.
     pub cached_groups: Option<u32>,
+}
+
+/// Durations, in nanoseconds unless stated otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Times {
     /// Time from the cells to the register.
     pub read: u64,
     /// Time from the register to the cells.
@@ -49,28 +86,26 @@ pub struct Parameters {
     pub erase: u64,
     /// Time of a sector on a channel, in picoseconds.
     pub channel_sector_ps: u64,
+}
+
+/// The link to the host and its controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
     /// Time of a sector on the link to the host, in picoseconds.
-    pub link_sector_ps: u64,
+    pub sector_ps: u64,
     /// The direction of the link that reads use: other than writes, or the same.
-    pub link_out: usize,
+    pub way_out: usize,
     /// Controller overhead of a request.
     pub overhead: u64,
+}
+
+/// Garbage collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collection {
     /// Number of free blocks below which a plane collects.
     pub low_free: u32,
     /// Number of free blocks at which collection stops.
     pub high_free: u32,
     /// See [`super::spec::GarbageCollection::wear_spread`].
     pub wear_spread: Option<u32>,
-    /// Pages of the write buffer.
-    pub buffer_pages: u32,
-    /// Maximum number of requests in the device.
-    pub depth: u32,
-}
-
-impl Parameters {
-    /// The unit of a plane: channels change fastest, then dies, then planes, so it is the remainder.
-    #[inline]
-    pub fn unit_of(&self, plane: u32) -> u32 {
-        plane - self.by_units.quotient(plane) * self.units
-    }
 }

@@ -778,7 +778,7 @@ proptest! {
                     let end = (u64::from(page) + 1 + random(if count % 100 == 0 { pages } else { 5 })).min(pages) as u32;
                     (0..ftl.pieces(page, end)).for_each(|piece| { ftl.discard(page, end, piece); });
                 }
-                _ if ftl.model.packed_bits > 0 => {
+                _ if ftl.model.shape.packed_bits > 0 => {
                     ftl.complete(page, random(2) == 0);
                     ftl.place(page);
                 }
