@@ -35,7 +35,7 @@ fn the_package_installs_all_programs_and_enables_nothing() {
     if !has("dpkg-deb") {
         return;
     }
-    for program in ["seekwise", "seekwise-applier", "seekwise-serve"] {
+    for program in ["seekwise", "seekwise-applier", "seekwise-serve", "seekwise-fleet"] {
         if !programs.join(program).exists() {
             eprintln!("skipped: needs the program {program} next to seekwise-agent (cargo build -p {program})");
             return;
@@ -58,6 +58,7 @@ fn the_package_installs_all_programs_and_enables_nothing() {
         "usr/bin/seekwise-agent",
         "usr/bin/seekwise-applier",
         "usr/bin/seekwise-serve",
+        "usr/bin/seekwise-fleet",
         "usr/lib/systemd/system/seekwise-serve.service",
         "usr/share/man/man1/seekwise-serve-volume-create.1.gz",
         "usr/share/doc/seekwise/serve.md",
@@ -112,6 +113,8 @@ fn arguments<'a>(page: &'a str, command: &str) -> Vec<&'a str> {
 #[test]
 fn the_install_page_installs_and_removes_every_program_that_the_readme_names() {
     let (readme, page) = ["README.md", "docs/install.md"].map(|page| fs::read_to_string(root().join(page)).unwrap()).into();
+    // These commands start programs of their own.
+    let readme = readme.replace("`seekwise fleet`", "`seekwise-fleet`").replace("`seekwise serve`", "`seekwise-serve`");
     let table = section(&readme, "\n## What it does\n");
     let programs: BTreeSet<&str> = table
         .lines()
@@ -162,7 +165,7 @@ fn the_container_image_has_static_programs_only_and_digests_that_are_right() {
         (bytes[18], bytes[32], bytes[54], bytes[56], bytes[64]) = (0x3e, 64, 56, 1, kind);
         bytes
     };
-    for name in ["seekwise", "seekwise-agent", "seekwise-applier", "seekwise-serve", "seekwise-lab"] {
+    for name in ["seekwise", "seekwise-agent", "seekwise-applier", "seekwise-serve", "seekwise-fleet", "seekwise-lab"] {
         fs::write(folder.path().join(name), program(1)).unwrap();
     }
     let image = folder.path().join("image.tar");

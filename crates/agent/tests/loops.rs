@@ -278,8 +278,9 @@ fn killed_many_times_on_a_real_kernel_every_original_comes_back() {
         assert_eq!(device.state(), before, "after {number} kills");
         let mut client = device.client();
         let name = device.name.clone();
-        let setting =
-            std::thread::spawn(move || SETTINGS.iter().cycle().find_map(|text| client.set(Scope::Device(name.clone()), &pairs(text), "a test").err()));
+        let setting = std::thread::spawn(move || {
+            SETTINGS.iter().cycle().find_map(|text| client.set(Scope::Device(name.clone()), &pairs(text), "a test").err())
+        });
         // Spread over the duration of several settings, so that each kind of write is interrupted.
         std::thread::sleep(Duration::from_micros(number * 7919 % 150_000));
         applier.kill();
