@@ -1,7 +1,8 @@
-//! Finds cyclic dependencies between the modules of a crate.
+//! Finds cyclic dependencies between the modules of a crate, and between the files of a module.
 //!
-//! Modules are the files and folders of `src`, without `lib.rs` and `main.rs`. A module refers to another by `crate::other`, by
-//! `super::other` from its own top level, or by a name that `lib.rs` re-exports from it. Tests, comments and doc comments do not count.
+//! The modules of a crate are the files and folders of `src`, without `lib.rs` and `main.rs`; those of a folder are its files and folders,
+//! without `mod.rs`. A module refers to another of its folder by `crate::path::other`, by as many `super::` as lead to the folder, or by a
+//! name that the folder's own file re-exports from it. Tests, comments and doc comments do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,9 +16,16 @@ pub struct Circle {
     pub references: References,
 }
 
-/// All cycles between the modules of the crate in this folder, in alphabetical order.
+/// All cycles between the modules of the crate in this folder, and between the files of each of its modules, in alphabetical order.
 pub fn circles(package: &Path) -> Vec<Circle> {
-    let references = references(&package.join("src"));
+    let src = package.join("src");
+    let files = sources(&src);
+    let folders: BTreeSet<&[String]> = files.iter().flat_map(|file| (0..file.path.len()).map(|depth| &file.path[..depth])).collect();
+    folders.into_iter().flat_map(|folder| circles_in(folder, &files, &src)).collect()
+}
+
+fn circles_in(folder: &[String], files: &[Source], src: &Path) -> Vec<Circle> {
+    let references = references(folder, files, src);
     let reach: BTreeMap<&str, BTreeSet<&str>> =
         references.keys().map(|(from, _)| (from.as_str(), reachable(from, &references))).collect();
     let meets = |a: &str, b: &str| reach.get(a).is_some_and(|seen| seen.contains(b));
@@ -48,28 +56,45 @@ fn reachable<'a>(module: &str, references: &'a References) -> BTreeSet<&'a str> 
     seen
 }
 
-fn references(src: &Path) -> References {
-    let files = sources(src);
-    let modules: BTreeSet<&str> = files.iter().map(|(module, _)| module[0].as_str()).collect();
-    let root = std::fs::read_to_string(src.join("lib.rs")).unwrap_or_default();
-    let root = product_code(&root);
+/// A source file with the path of its module.
+struct Source {
+    path: Vec<String>,
+    file: PathBuf,
+    code: String,
+}
+
+impl Source {
+    fn read(path: Vec<String>, file: PathBuf) -> Source {
+        let code = product_code(&std::fs::read_to_string(&file).unwrap());
+        Source { path, file, code }
+    }
+}
+
+/// References between the modules of a folder.
+fn references(folder: &[String], files: &[Source], src: &Path) -> References {
+    let inside = || files.iter().filter(|source| source.path.len() > folder.len() && source.path.starts_with(folder));
+    let modules: BTreeSet<&str> = inside().map(|source| source.path[folder.len()].as_str()).collect();
+    let root = match folder {
+        [] => product_code(&std::fs::read_to_string(src.join("lib.rs")).unwrap_or_default()),
+        _ => files.iter().find(|source| source.path == folder).map(|source| source.code.clone()).unwrap_or_default(),
+    };
     let exported = exported(&root);
     let mut found = References::new();
-    for (module, file) in &files {
-        let code = product_code(&std::fs::read_to_string(file).unwrap());
-        for (at, name) in named_at_top(&code, module.len()) {
-            let to = exported.get(name).map_or(name, String::as_str);
-            if modules.contains(to) && to != module[0] {
-                let line = code[..at].matches('\n').count() + 1;
-                found.entry((module[0].clone(), to.to_owned())).or_insert_with(|| format!("{}:{line}", file.display()));
+    for source in inside() {
+        let module = &source.path[folder.len()];
+        for (at, name) in named_in(folder, &source.code, source.path.len() - folder.len()) {
+            let to = if modules.contains(name) { name } else { exported.get(name).map_or(name, String::as_str) };
+            if modules.contains(to) && to != module {
+                let line = source.code[..at].matches('\n').count() + 1;
+                found.entry((module.clone(), to.to_owned())).or_insert_with(|| format!("{}:{line}", source.file.display()));
             }
         }
     }
     found
 }
 
-/// Source files under `src` except tests, with their module paths.
-fn sources(src: &Path) -> Vec<(Vec<String>, PathBuf)> {
+/// Source files under `src` except tests.
+fn sources(src: &Path) -> Vec<Source> {
     let mut files = Vec::new();
     let mut open = vec![(Vec::new(), src.to_owned())];
     while let Some((module, folder)) = open.pop() {
@@ -82,8 +107,8 @@ fn sources(src: &Path) -> Vec<(Vec<String>, PathBuf)> {
                 (_, "tests" | "fixtures") => {}
                 (true, _) => open.push((inner(), path)),
                 (false, "lib" | "main") if module.is_empty() => {}
-                (false, "mod") => files.push((module.clone(), path)),
-                (false, _) if path.extension().is_some_and(|kind| kind == "rs") => files.push((inner(), path)),
+                (false, "mod") => files.push(Source::read(module.clone(), path)),
+                (false, _) if path.extension().is_some_and(|kind| kind == "rs") => files.push(Source::read(inner(), path)),
                 _ => {}
             }
         }
@@ -110,7 +135,7 @@ fn product_code(text: &str) -> String {
     code
 }
 
-/// Re-exports of `lib.rs`: the module of each name.
+/// Re-exports of a folder's own file: the module of each name.
 fn exported(root: &str) -> BTreeMap<&str, String> {
     let mut names = BTreeMap::new();
     for statement in root.split(';').filter_map(|text| text.trim_start().strip_prefix("pub use ")) {
@@ -122,13 +147,13 @@ fn exported(root: &str) -> BTreeMap<&str, String> {
     names
 }
 
-/// Names referenced at the crate's root, with their locations: `a` in `crate::a::b`, `a` and `c` in `crate::{a::b, c}`; likewise after
-/// as many `super::` as the module is deep.
-fn named_at_top(code: &str, depth: usize) -> Vec<(usize, &str)> {
-    let up = "super::".repeat(depth);
+/// Names referenced in a folder, with their locations: `a` in `crate::folder::a::b`, `a` and `c` in `crate::folder::{a::b, c}`; likewise
+/// after as many `super::` as the module is deep in the folder.
+fn named_in<'a>(folder: &[String], code: &'a str, depth: usize) -> Vec<(usize, &'a str)> {
+    let down: String = folder.iter().map(|name| format!("{name}::")).collect();
     let mut found = Vec::new();
-    for prefix in ["crate::", up.as_str()] {
-        for (at, _) in code.match_indices(prefix) {
+    for prefix in [format!("crate::{down}"), "super::".repeat(depth)] {
+        for (at, _) in code.match_indices(&prefix) {
             let begins =
                 !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') && !code[..at].ends_with("pub(in ");
             if begins {

@@ -12,7 +12,6 @@ use std::fmt;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::error::Problem;
-use crate::server::Client;
 
 /// Advisory lock that serialises writers of runs, so that the rows of a transaction are numbered contiguously: "SkWs".
 const WRITER_LOCK: i64 = i32::from_be_bytes(*b"SkWs") as i64;
@@ -201,7 +200,19 @@ pub(crate) struct Reader(Kind);
 
 enum Kind {
     Sqlite(rusqlite::Connection),
-    Server(Box<RefCell<Client>>),
+    Server(RefCell<Box<dyn Remote>>),
+}
+
+/// A connection to a server.
+pub(crate) trait Remote {
+    /// Runs a query in SQLite's dialect and returns all rows.
+    fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Problem>;
+
+    /// Executes a statement in SQLite's dialect and returns the number of rows changed.
+    fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, Problem>;
+
+    /// Executes statements without parameters, untranslated.
+    fn execute_batch(&mut self, sql: &str) -> Result<(), Problem>;
 }
 
 impl fmt::Debug for Reader {
@@ -216,9 +227,10 @@ impl From<rusqlite::Connection> for Database {
     }
 }
 
-impl From<Client> for Database {
-    fn from(client: Client) -> Database {
-        Database(Reader(Kind::Server(Box::new(RefCell::new(client)))))
+#[cfg(feature = "postgres")]
+impl From<Box<dyn Remote>> for Database {
+    fn from(server: Box<dyn Remote>) -> Database {
+        Database(Reader(Kind::Server(RefCell::new(server))))
     }
 }
 

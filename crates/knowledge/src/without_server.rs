@@ -2,33 +2,13 @@
 
 use std::path::Path;
 
-use crate::database::{Database, Row, Value};
+use crate::database::Database;
 use crate::error::Problem;
 use crate::open::Access;
 use crate::schema::STEPS;
 
 /// Schema version of this program.
 pub const VERSION: u32 = STEPS.len() as u32;
-
-/// A connection, of which there is none.
-pub(crate) enum Client {}
-
-impl Client {
-    /// Runs a query and returns all rows.
-    pub fn query(&mut self, _: &str, _: &[Value]) -> Result<Vec<Row>, Problem> {
-        match *self {}
-    }
-
-    /// Executes a statement and returns the number of rows changed.
-    pub fn execute(&mut self, _: &str, _: &[Value]) -> Result<u64, Problem> {
-        match *self {}
-    }
-
-    /// Executes statements without parameters.
-    pub fn execute_batch(&mut self, _: &str) -> Result<(), Problem> {
-        match *self {}
-    }
-}
 
 /// Refuses a server's knowledge base.
 pub(super) fn open(_: &Path, _: Access) -> Result<Database, Problem> {

@@ -7,7 +7,7 @@ use std::io;
 use bytes::BytesMut;
 use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use crate::database::{Row, Value, translated};
+use crate::database::{Remote, Row, Value, translated};
 use crate::error::Problem;
 
 /// Advice on failed TLS connections, by text in the libraries' messages.
@@ -40,26 +40,25 @@ pub(crate) struct Client {
     prepared: BTreeMap<String, postgres::Statement>,
 }
 
-impl Client {
-    /// Runs a query and returns all rows.
-    pub fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Problem> {
+impl Remote for Client {
+    fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Problem> {
         let statement = self.prepare(sql)?;
         let found = self.client.query(&statement, &parameters(values))?;
         let cells = |row: &postgres::Row| (0..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>();
         Ok(found.iter().map(|row| cells(row).map(Row)).collect::<Result<_, _>>()?)
     }
 
-    /// Executes a statement and returns the number of rows changed.
-    pub fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
+    fn execute(&mut self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
         let statement = self.prepare(sql)?;
         Ok(self.client.execute(&statement, &parameters(values))?)
     }
 
-    /// Executes statements without parameters, untranslated.
-    pub fn execute_batch(&mut self, sql: &str) -> Result<(), Problem> {
+    fn execute_batch(&mut self, sql: &str) -> Result<(), Problem> {
         Ok(self.client.batch_execute(sql)?)
     }
+}
 
+impl Client {
     fn prepare(&mut self, sql: &str) -> Result<postgres::Statement, postgres::Error> {
         if let Some(known) = self.prepared.get(sql) {
             return Ok(known.clone());

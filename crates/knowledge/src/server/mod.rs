@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use postgres::NoTls;
 
-use crate::database::Database;
+use crate::database::{Database, Remote};
 use crate::error::Problem;
 use crate::open::Access;
 use crate::schema::{self, STEPS};
 
 use self::address::Address;
-pub(crate) use self::client::Client;
+use self::client::Client;
 
 /// Schema version of this program.
 pub const VERSION: u32 = STEPS.len() as u32;
@@ -32,7 +32,7 @@ const MIGRATION_LOCK: i32 = i32::from_be_bytes(*b"SkWm");
 
 /// Opens a server's knowledge base. Writers migrate tables of an earlier version; readers require the current one.
 pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
-    let mut database = Database::from(Client::from(connect(path, None)?));
+    let mut database = Database::from(open_client(path, None)?);
     match access {
         Access::Create | Access::Write => migrate(&mut database, access == Access::Create)?,
         Access::Read => {
@@ -53,13 +53,17 @@ pub(super) fn open(path: &Path, access: Access) -> Result<Database, Problem> {
 /// # Errors
 /// The server does not answer or refuses the role; its version is too early, or accepts rows of later programs only.
 pub(super) fn open_to_exchange(path: &Path, password: Option<&str>) -> Result<(Database, u32), Problem> {
-    let database = Database::from(Client::from(connect(path, password)?));
+    let database = Database::from(open_client(path, password)?);
     let (found, oldest) = version(&database)?.ok_or(Problem::NotInitialised)?;
     match found {
         _ if found < OLDEST_SERVER => Err(Problem::ServerOlder { found, known: VERSION }),
         _ if oldest > VERSION => Err(Problem::ProgramTooOld { oldest, known: VERSION }),
         _ => Ok((database, found)),
     }
+}
+
+fn open_client(path: &Path, password: Option<&str>) -> Result<Box<dyn Remote>, Problem> {
+    Ok(Box::new(Client::from(connect(path, password)?)))
 }
 
 fn connect(path: &Path, password: Option<&str>) -> Result<postgres::Client, Problem> {
