@@ -85,7 +85,7 @@ pub trait Opens {
     }
 }
 
-/// The devices to monitor, and what to do with them.
+/// The devices to monitor, and their modes.
 pub struct Scope {
     /// The configuration files.
     pub configuration: Configuration,
@@ -197,7 +197,7 @@ impl Daemon {
         match memory.experience() {
             Ok(known) if known.cases.is_empty() && known.pools.is_empty() => {}
             Ok(known) => self.experience = Arc::new(self.shipped.and(&known)),
-            Err(error) => warn!("what was learned is not known: {error}"),
+            Err(error) => warn!("the knowledge base cannot be read: {error}"),
         }
     }
 
@@ -300,7 +300,7 @@ impl Daemon {
         let pools: Vec<_> =
             self.devices.values().filter(|session| session.lesson().is_none()).flat_map(DeviceSession::gene_pools).collect();
         if let Err(error) = memory.keep_pools(&pools) {
-            warn!("what was found under real work is not kept: {error}");
+            warn!("results of the search under the normal workload are not stored: {error}");
         }
     }
 
@@ -344,7 +344,7 @@ impl Daemon {
             let is_asked_for = self.wants.named.contains(&device.name) && device.has_queue;
             let reason = match stack {
                 Some(stack) if !stack.queues.contains(&device.name) && stack.left_alone.is_none() => {
-                    Some(format!("has no queue of its own; what is below it is tuned: {}", stack.queues.join(", ")))
+                    Some(format!("has no queue of its own; the devices below it are tuned: {}", stack.queues.join(", ")))
                 }
                 Some(stack) => stack.left_alone.clone().filter(|_| !is_asked_for),
                 None => None,
@@ -454,7 +454,7 @@ impl Daemon {
         let day = control::fleet::day(now.unix_seconds);
         let new = NewOutcome { day, device: session.device_type().clone(), load, preference, from, to, gain };
         if let Err(error) = memory.record_outcome(&new) {
-            warn!("what the change gained is not shared: {error}");
+            warn!("the outcome of the change is not shared: {error}");
         }
     }
 
@@ -560,7 +560,7 @@ impl Daemon {
             };
             match notices {
                 Ok(notices) => came.extend(notices.into_iter().map(|one| (identity.name.clone(), one))),
-                Err(reason) => warn!(device = identity.name, "cannot put back what was there before: {reason}"),
+                Err(reason) => warn!(device = identity.name, "cannot restore the original settings: {reason}"),
             }
         }
         came.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));

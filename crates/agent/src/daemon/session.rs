@@ -54,7 +54,7 @@ pub struct Budget {
     pub memory_mib: i64,
 }
 
-/// What a session reports to the daemon.
+/// A report of a session to the daemon.
 #[derive(Debug)]
 pub enum Notice {
     /// An entry for the history and the log.

@@ -100,7 +100,7 @@ fn student_t(degrees: usize) -> f64 {
     STUDENT_T_975.iter().rev().find(|(known, _)| *known <= degrees).map_or(f64::INFINITY, |(_, quantile)| *quantile)
 }
 
-/// The class of a described load, in words: what dominates, how it is placed, how large requests are, and how many streams there are.
+/// The class of a described load, in words: the dominating operation, how it is placed, how large requests are, and how many streams there are.
 pub fn class(load: &BTreeMap<String, f32>) -> String {
     let value = |name: &str| load.get(name).copied().unwrap_or(f32::NAN);
     let among = |value: f32, bounds: [f32; 2], words: [&'static str; 3]| match value {

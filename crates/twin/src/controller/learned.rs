@@ -50,34 +50,34 @@ impl TwinController {
         let from = self.observed_from();
         let is_forecast = self.trying.evidence.is_some();
         if is_forecast
-            || !self.learned.model.is_trusted()
-            || self.learned.model.preference != self.preference
+            || !self.priors.learned.model.is_trusted()
+            || self.priors.learned.model.preference != self.preference
             || window.from < from
             || self.trying.trial.is_some()
         {
             return;
         }
-        if (self.learned.under, self.learned.from) != (self.active, from) {
-            (self.learned.under, self.learned.from) = (self.active, from);
-            self.learned.summary = LoadSummary::default();
+        if (self.priors.learned.under, self.priors.learned.from) != (self.active, from) {
+            (self.priors.learned.under, self.priors.learned.from) = (self.active, from);
+            self.priors.learned.summary = LoadSummary::default();
         }
-        self.learned.summary.add(&window.features, &window.outcome);
-        let Some(row) = self.learned.summary.row(self.setting()) else { return };
-        let gains = self.learned.model.expect(&row);
-        let of = |arm: usize| gains.get(self.learned.model.index_of(&self.arms[arm].setting)?).copied();
+        self.priors.learned.summary.add(&window.features, &window.outcome);
+        let Some(row) = self.priors.learned.summary.row(self.setting()) else { return };
+        let gains = self.priors.learned.model.expect(&row);
+        let of = |arm: usize| gains.get(self.priors.learned.model.index_of(&self.arms[arm].setting)?).copied();
         let Some(of_original) = of(self.original) else { return };
         let over_original =
             |gain: Estimate| Estimate { mean: gain.mean - of_original.mean, error: gain.error.max(of_original.error) };
         let gains: Vec<(usize, Estimate)> = (0..self.arms.len()).filter_map(|arm| Some((arm, over_original(of(arm)?)))).collect();
         let others = gains.iter().filter(|(arm, _)| *arm != self.original);
-        self.learned.best = others.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).copied();
+        self.priors.learned.best = others.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean)).copied();
         let gains = self.with_fleet(gains);
         self.trying.trials.expect(gains);
     }
 
     /// The model's estimate for the setting with the largest expected gain, for display.
     pub(super) fn model_says(&self) -> String {
-        let Some((arm, gain)) = &self.learned.best else { return "not asked".to_owned() };
+        let Some((arm, gain)) = &self.priors.learned.best else { return "not asked".to_owned() };
         format!("{} {}", self.arms[*arm].setting, sources::gain(gain))
     }
 }

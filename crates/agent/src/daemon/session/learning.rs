@@ -277,14 +277,14 @@ impl DeviceSession {
         let finished = session.lesson.finish(&*self.device_control);
         let policy = if self.settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
         if let Err(error) = self.device_control.restore().and_then(|_| self.device_control.at_exit(policy)) {
-            notices.push(self.notice(Kind::Trouble, format!("cannot put back what was there before learning: {error}")));
+            notices.push(self.notice(Kind::Trouble, format!("cannot restore the settings from before learning: {error}")));
         }
         self.device_control.because(&decided_by(&self.settings));
         self.active = self.device_control.setting();
         self.original = self.active.clone();
         match finished {
             Ok(learned) => notices.extend(learned.map(|learned| self.learned(&learned))),
-            Err(error) => notices.push(self.notice(Kind::Trouble, format!("what was learned is not kept: {error}"))),
+            Err(error) => notices.push(self.notice(Kind::Trouble, format!("the results are not stored: {error}"))),
         }
         self.learning.has_ended = true;
         let count = session.lesson.learned();
