@@ -158,7 +158,7 @@ impl Measured {
     /// The gain of a verdict; `None` if nothing was measured.
     pub fn of(verdict: &Verdict) -> Option<Measured> {
         let error_percent = Some(100.0 * verdict.gain.error).filter(|error| error.is_finite());
-        verdict.is_measured().then_some(Measured { gain_percent: 100.0 * verdict.gain.mean.exp_m1(), error_percent })
+        verdict.is_measured().then_some(Measured { gain_percent: statistics::percent(verdict.gain.mean), error_percent })
     }
 
     /// Formats as `+12.3% ± 3.0%`.

@@ -15,8 +15,6 @@ pub mod control_loop;
 pub mod controller;
 pub mod experience;
 pub mod fleet;
-pub mod gain_model;
-pub mod protect;
 pub mod search;
 pub mod setting;
 pub mod target;

@@ -4,12 +4,11 @@
 mod client;
 mod server;
 
+use control::{Ruling, Verdict};
+use protect::live::{LimitStatus, PromiseStatus};
 use serde::{Deserialize, Serialize};
 
-use control::{Ruling, Verdict};
-
 use crate::history::{Entry, Measured};
-use crate::protect::{LimitStatus, PromiseStatus};
 use crate::units::UnitTable;
 
 pub use client::ask;

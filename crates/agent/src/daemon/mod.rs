@@ -41,12 +41,12 @@ use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status, VerdictS
 use crate::fleet::{FleetLink, Job, Reply, device_type};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
-use crate::protect::{Protection, Terms};
 use crate::units::UnitMonitor;
 use applier::sysfs::Sysfs;
 use linux::clock::Moment;
 use linux::events::EventSource;
 use linux::topology::{self, Device, wwid};
+use protect::live::{Protection, Terms};
 
 /// Interval of scans for devices that were added or removed without an event.
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
@@ -398,7 +398,7 @@ impl Daemon {
 
     /// Starts keeping the guarantees on a device, unless the daemon only monitors.
     fn protect(&mut self, now: Moment, device: &Device, session: &mut DeviceSession, notices: &mut Vec<Notice>) {
-        let terms = Terms::of(&self.wants.configuration, device);
+        let terms = self.wants.configuration.terms(device);
         if terms.promises.is_empty() || self.wants.mode == Some(Mode::Watch) {
             return;
         }

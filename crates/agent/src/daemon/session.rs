@@ -33,13 +33,13 @@ use super::guard::Guard;
 use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
 use crate::history::{Entry, Kind};
-use crate::protect::{Protection, Told};
 use crate::units::{UnitMonitor, UnitTable};
 use applier::Foreign;
 use control::Window;
 use control::experience::MIN_REQUESTS;
 use linux::events::counter_source::CANNOT_KNOW;
 use linux::events::{EventSource, ObserveError};
+use protect::live::{Protection, Told};
 use tracing::debug;
 
 /// How often to check for external changes.

@@ -6,7 +6,9 @@
 //! ```
 //! The order alternates from pair to pair, so that drift favours neither.
 
-use super::{Comparison, Estimate, MIN_GAIN, MIN_PAIRS, NORMAL_95, Outcome};
+use statistics::normal;
+
+use super::{Comparison, Estimate, MIN_GAIN, MIN_PAIRS, Outcome};
 use crate::setting::Setting;
 
 /// Maximum number of pairs of turns.
@@ -151,7 +153,7 @@ impl AbTest {
             // The prediction holds unless the turns show a loss, or no gain together with it. The spread of a few pairs is itself
             // uncertain, so their error is widened by Student's t; for an effect that takes minutes they are no evidence.
             Some(expected) => {
-                let few = Estimate { mean, error: error * comparison.critical / NORMAL_95 };
+                let few = Estimate { mean, error: error * comparison.critical / normal::ONE_SIDED_95 };
                 let gain = if self.is_slow { *expected } else { expected.combined(&few) };
                 let is_worse = outcome == Outcome::Worse;
                 (gain, !is_worse && (mean > 0.0 || is_last && gain.mean > MIN_GAIN), is_worse)

@@ -15,7 +15,6 @@ pub use rotate::Rotate;
 use crate::candidates;
 use crate::experience::{Experience, GenePool};
 use crate::fleet::FleetKnowledge;
-use crate::gain_model::GainModel;
 use crate::setting;
 use crate::setting::Setting;
 use crate::target::Target;
@@ -157,14 +156,12 @@ pub static ALL: &[&ControllerSpec] = &[&fixed::SPEC, &rotate::SPEC];
 pub struct ControllerInput {
     /// The user's preference.
     pub preference: Preference,
-    /// The settings to choose among, at least one; see [`candidates`](crate::candidates) for named sets.
+    /// The settings to choose among, at least one; see [`candidates`] for named sets.
     pub candidates: Vec<Setting>,
     /// Seed of its random numbers.
     pub seed: u64,
     /// Measurements of earlier workloads, from any source.
     pub experience: Arc<Experience>,
-    /// Model of the expected gains of settings under loads that were never observed on this device.
-    pub gains: Arc<GainModel>,
     /// Measurements of other machines on devices of the same type.
     pub fleet: Arc<FleetKnowledge>,
 }
@@ -177,7 +174,6 @@ impl Default for ControllerInput {
             candidates: (candidates::SETS[0].settings)(),
             seed: 1,
             experience: Arc::default(),
-            gains: Arc::default(),
             fleet: Arc::default(),
         }
     }

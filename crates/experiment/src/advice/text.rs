@@ -4,9 +4,9 @@ use control::Setting;
 use control::controller::Prediction;
 use report::advice::{Advice, Verdict};
 use report::record::{Kind, SCHEMA};
+use statistics::percent;
 
 use super::linux;
-use crate::comparison::percent;
 
 /// Advice before anything is known of a load: keep the active setting.
 pub(super) fn nothing_known(load: String, source: String, lasts_s: f64, (active, preference): (&Setting, &str)) -> Advice {
@@ -23,6 +23,7 @@ pub(super) fn nothing_known(load: String, source: String, lasts_s: f64, (active,
         in_force: active.to_string(),
         preference: preference.to_owned(),
         verdict: leave_alone(active, String::new()),
+        overload: None,
         aims: Vec::new(),
         effects: Vec::new(),
         candidates: Vec::new(),

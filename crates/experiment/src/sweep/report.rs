@@ -5,18 +5,11 @@ use std::path::Path;
 
 use anyhow::ensure;
 use serde::Serialize;
+use statistics::{percent, sample};
 
 use super::columns;
 use super::output::{Stored, part_name};
 use super::table;
-
-/// Student's t, 97.5% quantiles of 1 to 30 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
-const STUDENT_T: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101,
-    2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
-/// The quantile for more degrees of freedom (normal distribution).
-const NORMAL: f64 = 1.96;
 
 /// The best setting for a load on a disk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -34,9 +27,11 @@ pub struct Best {
     /// By how much it is better than the default, mean over the seeds, in percent. Chosen and measured on the same seeds, so it is the
     /// more flattered the more settings were tried.
     pub gain_percent: f64,
-    /// 95% confidence interval of that mean, by Student's t over the seeds; `None` with one seed.
+    /// 95% confidence interval of that mean, by Student's t over the seeds; `None` with one seed, or if the runs of all seeds are identical:
+    /// these do not show how much the gain varies.
     pub interval_percent: Option<(f64, f64)>,
-    /// The gain on each seed of the setting that is best on the others, mean, in percent: not flattered. `None` with fewer than three.
+    /// The gain on each seed of the setting that is best on the others, mean, in percent: not flattered. `None` with fewer than three,
+    /// or if the runs of all seeds are identical.
     pub held_out_percent: Option<f64>,
     /// Seeds with a value under both settings.
     pub seeds: usize,
@@ -125,7 +120,9 @@ impl Report {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
         let heading = ["load", "disk", "best setting", "default", "best", "gain", "95% interval", "held out"].map(str::to_owned);
         let mut rows = vec![heading];
+        let mut has_identical = false;
         for best in &self.best {
+            has_identical |= best.seeds > 1 && best.interval_percent.is_none();
             let interval = best.interval_percent.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:+.1} to {high:+.1}%"));
             let held_out = best.held_out_percent.map_or_else(|| "-".to_owned(), |gain| format!("{gain:+.1}%"));
             rows.push([
@@ -144,7 +141,11 @@ impl Report {
         if self.failed > 0 {
             text += &format!(", {} of which could not be run (column error)", self.failed);
         }
-        text + ".\n"
+        text += ".\n";
+        if has_identical {
+            text += "No interval where the runs of all seeds are identical: these do not show how much the gain varies.\n";
+        }
+        text
     }
 }
 
@@ -187,8 +188,9 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         scored.fold(None, |best: Option<(usize, f64)>, one| if best.is_some_and(|best| best.1 >= one.1) { best } else { Some(one) })
     };
     let (number, gain) = first(&|gains| mean(gains.iter().map(|(_, gain)| *gain)))?;
-    let of_best: Vec<f64> = all.iter().find(|(other, _)| *other == number)?.1.iter().map(|(_, gain)| *gain).collect();
-    let held_out = (base.len() >= 3).then(|| {
+    let of_best = &all.iter().find(|(other, _)| *other == number)?.1;
+    let varies = |merits: &Merits| merits.values().zip(merits.values().skip(1)).any(|(one, next)| one != next);
+    let held_out = (base.len() >= 3 && group.settings.iter().any(|(_, merits, _)| varies(merits))).then(|| {
         let left_out = base.keys().filter_map(|left_out| {
             let others = |gains: &Gains| mean(gains.iter().filter(|(seed, _)| seed != left_out).map(|(_, gain)| *gain));
             let (chosen, _) = first(&others)?;
@@ -197,8 +199,8 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         });
         percent(mean(left_out))
     });
-    let (setting, _, values) = &group.settings[number];
-    let average = |values: &[f64]| (!values.is_empty()).then(|| mean(values.iter().copied()));
+    let (setting, merits, values) = &group.settings[number];
+    let average = |values: &[f64]| sample::mean(values.iter().copied());
     Some(Best {
         load,
         disk,
@@ -206,30 +208,15 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         default_value: average(base_values),
         value: average(values),
         gain_percent: percent(gain),
-        interval_percent: half_width(&of_best).map(|half| (percent(gain - half), percent(gain + half))),
+        interval_percent: sample::mean_and_margin(&of_best.iter().map(|(_, gain)| *gain).collect::<Vec<f64>>())
+            .filter(|_| varies(base) || varies(merits))
+            .map(|(_, half)| (percent(gain - half), percent(gain + half))),
         held_out_percent: held_out,
         seeds: of_best.len(),
         settings: group.settings.len(),
     })
 }
 
-/// Half-width of the 95% confidence interval of the mean; `None` with fewer than two values.
-fn half_width(values: &[f64]) -> Option<f64> {
-    let (count, mean) = (values.len(), mean(values.iter().copied()));
-    let freedom = count.checked_sub(1).filter(|freedom| *freedom > 0)?;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
-    Some(STUDENT_T.get(freedom - 1).unwrap_or(&NORMAL) * (variance / count as f64).sqrt())
-}
-
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for value in values {
-        (sum, count) = (sum + value, count + 1.0);
-    }
-    sum / count
-}
-
-/// Converts a difference of logarithms to percent.
-fn percent(difference: f64) -> f64 {
-    100.0 * difference.exp_m1()
+    sample::mean(values).unwrap_or(f64::NAN)
 }

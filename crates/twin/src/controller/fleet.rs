@@ -67,33 +67,33 @@ impl Fleet {
 }
 
 impl TwinController {
-    /// Looks up the current load. The trials go by the fleet's expectations until there is a forecast or a learned model.
+    /// Looks up the current load. The trials go by the fleet's expectations until there is a forecast.
     pub(super) fn ask_fleet(&mut self) {
-        if self.priors.fleet.knowledge.is_empty() {
+        if self.fleet.knowledge.is_empty() {
             return;
         }
         let (point, original) = (self.present.load.overall_point(), self.arms[self.original].setting.to_string());
-        let of = |arm: usize| self.priors.fleet.knowledge.expect(&point, &original, &self.arms[arm].setting.to_string());
+        let of = |arm: usize| self.fleet.knowledge.expect(&point, &original, &self.arms[arm].setting.to_string());
         let said: Vec<Option<Estimate>> = (0..self.arms.len()).map(of).collect();
-        self.priors.fleet.said = said;
-        self.priors.fleet.judged.resize(self.arms.len(), false);
-        if self.trying.evidence.is_none() && !self.priors.learned.knows() {
+        self.fleet.said = said;
+        self.fleet.judged.resize(self.arms.len(), false);
+        if self.trying.evidence.is_none() {
             let unknown = (0..self.arms.len()).filter(|arm| *arm != self.original).map(|arm| (arm, UNKNOWN)).collect();
             let gains = self.combined_with_fleet(unknown);
             self.trying.trials.expect(gains);
         }
     }
 
-    /// Combines expected gains over the original arm (from a forecast or the model) with those of the fleet.
+    /// Combines expected gains over the original arm (from a forecast) with those of the fleet.
     pub(super) fn with_fleet(&mut self, gains: Vec<(usize, Estimate)>) -> Vec<(usize, Estimate)> {
         let others: Vec<(usize, Estimate)> = gains.iter().copied().filter(|(arm, _)| *arm != self.original).collect();
-        self.priors.fleet.compare(&others);
+        self.fleet.compare(&others);
         self.combined_with_fleet(gains)
     }
 
     fn combined_with_fleet(&mut self, mut gains: Vec<(usize, Estimate)>) -> Vec<(usize, Estimate)> {
         for (arm, gain) in gains.iter_mut().filter(|(arm, _)| *arm != self.original) {
-            if let Some(believed) = self.priors.fleet.believed(*arm) {
+            if let Some(believed) = self.fleet.believed(*arm) {
                 *gain = gain.combined(&believed);
                 self.trying.allow(*arm);
             }
@@ -104,31 +104,31 @@ impl TwinController {
     /// Whether the fleet recommends another arm, so that a trial need not wait for more samples. A fleet that is not
     /// proven yet waits for the first forecast, or until it is known that there is none.
     pub(super) fn fleet_recommends(&self) -> bool {
-        let may_be_compared = self.trying.knows_of_forecast() || self.priors.fleet.trust.is_proven();
+        let may_be_compared = self.trying.knows_of_forecast() || self.fleet.trust.is_proven();
         may_be_compared
             && (0..self.arms.len())
-                .any(|arm| arm != self.active && self.priors.fleet.believed(arm).is_some_and(|gain| gain.mean > TOLERANCE))
+                .any(|arm| arm != self.active && self.fleet.believed(arm).is_some_and(|gain| gain.mean > TOLERANCE))
     }
 
     /// Whether the active arm is on trial on an unconfirmed recommendation of the fleet.
     pub(super) fn is_tried_for_fleet(&self) -> bool {
-        let is_judged = self.priors.fleet.judged.get(self.active).copied().unwrap_or(true);
-        !is_judged && self.priors.fleet.believed(self.active).is_some_and(|gain| gain.mean > TOLERANCE)
+        let is_judged = self.fleet.judged.get(self.active).copied().unwrap_or(true);
+        !is_judged && self.fleet.believed(self.active).is_some_and(|gain| gain.mean > TOLERANCE)
     }
 
     /// Checks the fleet's expectation against the measured gain of `arm` over `from`, once per arm and load, if `from` is the
     /// original arm.
     pub(super) fn judge_fleet(&mut self, arm: usize, from: usize, measured: Option<f64>) {
-        let is_judged = self.priors.fleet.judged.get(arm).copied().unwrap_or(true);
+        let is_judged = self.fleet.judged.get(arm).copied().unwrap_or(true);
         if from != self.original || is_judged {
             return;
         }
-        if let (Some(Some(expected)), Some(measured)) = (self.priors.fleet.said.get(arm), measured) {
+        if let (Some(Some(expected)), Some(measured)) = (self.fleet.said.get(arm), measured) {
             let expected = Estimate { error: expected.error.hypot(TURN_ERROR), ..*expected };
-            self.priors.fleet.trust.note(&expected, measured);
-            self.priors.fleet.judged[arm] = true;
+            self.fleet.trust.note(&expected, measured);
+            self.fleet.judged[arm] = true;
             if measured < expected.mean - REFUTED * expected.error {
-                self.priors.fleet.is_refuted = true;
+                self.fleet.is_refuted = true;
                 // The current expectations include the fleet's, so forecast again.
                 self.timeline.next_forecast = self.timeline.next_forecast.min(self.timeline.measured_from);
             }
@@ -137,16 +137,16 @@ impl TwinController {
 
     /// The setting that the fleet expects to gain most, with this gain, for display; `None` without fleet knowledge.
     pub(super) fn fleet_says(&self) -> Option<String> {
-        if self.priors.fleet.knowledge.is_empty() {
+        if self.fleet.knowledge.is_empty() {
             return None;
         }
         let known = (0..self.arms.len())
             .filter(|arm| *arm != self.original)
-            .filter_map(|arm| Some((arm, self.priors.fleet.said.get(arm)?.as_ref()?)));
+            .filter_map(|arm| Some((arm, self.fleet.said.get(arm)?.as_ref()?)));
         let best = known.max_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
-        let trusted = if self.priors.fleet.trust.weighted(&UNKNOWN).is_none() {
+        let trusted = if self.fleet.trust.weighted(&UNKNOWN).is_none() {
             ", not believed: it was wrong here before"
-        } else if self.priors.fleet.trust.with(&self.priors.fleet.agreement).weighted(&UNKNOWN).is_none() {
+        } else if self.fleet.trust.with(&self.fleet.agreement).weighted(&UNKNOWN).is_none() {
             ", not believed: it contradicts the forecast"
         } else {
             ""

@@ -67,7 +67,7 @@ impl TwinController {
     pub(super) fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
         self.remember_load(began);
         self.present.load.begin_load(began);
-        self.priors.begin_load();
+        self.fleet.begin_load();
         self.timeline.note_change(began);
         if let Some(device) = &mut self.model.device {
             device.of_load = 0;

@@ -202,10 +202,10 @@ impl ByCounters {
             })
         });
         if stays {
-            let why = format!("the change stays: {:+.1}% by the counters", 100.0 * gain.exp_m1());
+            let why = format!("the change stays: {:+.1}% by the counters", statistics::percent(gain));
             return Decision { verdict, ..Decision::keep(why) };
         }
-        let why = format!("{:+.1}% by the counters, less than predicted: back to {}", 100.0 * gain.exp_m1(), trial.before);
+        let why = format!("{:+.1}% by the counters, less than predicted: back to {}", statistics::percent(gain), trial.before);
         self.refuted.extend(self.active.replace(trial.before.clone()));
         self.restart();
         Decision { verdict, ..Decision::set(trial.before, why) }

@@ -20,6 +20,7 @@ use super::run::Run;
 use crate::worlds::Which;
 use experiment::comparison::regime;
 use experiment::pool::Workers;
+use statistics::percent;
 
 /// The version of the JSON's layout.
 const SCHEMA: u32 = 1;
@@ -266,13 +267,7 @@ fn group_worth(group: &Group, number: usize, first: usize, cases: &[CaseWorth]) 
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut count) = (0.0, 0.0);
-    values.for_each(|value| (sum, count) = (sum + value, count + 1.0));
-    if count > 0.0 { sum / count } else { 0.0 }
-}
-
-fn percent(logarithm: f64) -> f64 {
-    100.0 * logarithm.exp_m1()
+    statistics::mean(values).unwrap_or(0.0)
 }
 
 impl Report {
@@ -288,7 +283,8 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!(
             "# What is it worth?\n\nPrinted by `{}`, version {}: {} drawn loads, each on a drawn device of all three worlds.\n\n\
-             What the best setting of each group gains over the default (`{}`) in hindsight, in merit: throughput, response time and fairness, \
+             Gain of the best setting of each group over the default (`{}`) in hindsight, in merit: throughput, response time and \
+             fairness, \
              weighted {}. Means are geometric, a case counts at most e, and a setting that starves a stream is no candidate. *One for all* is the \
              setting of the group that is best if it stays everywhere; one that starves a stream costs 0.5 in the logarithm there. *A p99 rises*: \
              that of some stream, by half and more.\n\n",

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::model::Parameters;
+use super::parameters::Parameters;
 use super::table::Table;
 
 /// Number of a plane's collections between two searches for an underworn block.

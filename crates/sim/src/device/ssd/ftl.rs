@@ -22,7 +22,7 @@
 //! which takes time but does not block it for others. Collection is paced by host writes, as in drives with steady response times:
 //! its time is spread evenly over the programs that use the freed room.
 //!
-//! What differs: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
+//! Differences: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
 //! pages move by copy-back within the plane and occupy no channel. A map that is wholly in memory is never written to the flash.
 //! The paper does not cover discards: entries of discarded pages change like those of moved pages, and a translation page with only
 //! discarded entries is dropped.
@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use super::blocks::{Blocks, Content};
 use super::cached_map::CachedMap;
-use super::model::{Parameters, SsdModel};
+use super::parameters::Parameters;
 use super::spec::InitialState;
 use super::table::Table;
 use super::tally::FlashTally;
@@ -130,11 +130,6 @@ pub(super) struct Ftl {
 }
 
 impl Ftl {
-    /// A device in the initial state of its profile, which is computed once per profile.
-    pub fn new(model: &SsdModel) -> Ftl {
-        model.initial.get_or_init(|| Ftl::initial(&model.parameters)).share()
-    }
-
     /// All blocks erased, nothing written.
     fn fresh(model: &Arc<Parameters>) -> Ftl {
         let planes = model.planes as usize;
@@ -158,7 +153,7 @@ impl Ftl {
     }
 
     /// Computes the initial state of a profile's devices.
-    fn initial(model: &Arc<Parameters>) -> Ftl {
+    pub(super) fn initial(model: &Arc<Parameters>) -> Ftl {
         let mut ftl = Ftl::fresh(model);
         match model.initial_state {
             InitialState::Fresh => {}
@@ -175,7 +170,7 @@ impl Ftl {
     }
 
     /// Another device with this initial state.
-    fn share(&self) -> Ftl {
+    pub(super) fn share(&self) -> Ftl {
         Ftl {
             model: self.model.clone(),
             page_of: self.page_of.share(),
