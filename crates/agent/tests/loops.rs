@@ -278,8 +278,9 @@ fn killed_many_times_on_a_real_kernel_every_original_comes_back() {
         assert_eq!(device.state(), before, "after {number} kills");
         let mut client = device.client();
         let name = device.name.clone();
-        let setting =
-            std::thread::spawn(move || SETTINGS.iter().cycle().find_map(|text| client.set(Scope::Device(name.clone()), &pairs(text), "a test").err()));
+        let setting = std::thread::spawn(move || {
+            SETTINGS.iter().cycle().find_map(|text| client.set(Scope::Device(name.clone()), &pairs(text), "a test").err())
+        });
         // Spread over the duration of several settings, so that each kind of write is interrupted.
         std::thread::sleep(Duration::from_micros(number * 7919 % 150_000));
         applier.kill();
@@ -321,7 +322,8 @@ fn a_sandbox_that_makes_sysfs_read_only_is_found_out_at_once() {
     let error = device.client().can(&device.name).unwrap_err();
     assert_eq!(error.kind, Kind::Forbidden);
     assert!(error.message.contains("ProtectKernelTunables"), "{error}");
-    assert_eq!(device.client().set(&device.name, &pairs("nomerges=2"), "a test").unwrap_err().kind, Kind::Forbidden);
+    let forbidden = device.client().set(Scope::Device(device.name.clone()), &pairs("nomerges=2"), "a test");
+    assert_eq!(forbidden.unwrap_err().kind, Kind::Forbidden);
     assert_eq!(device.state(), before);
 }
 
