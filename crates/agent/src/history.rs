@@ -360,8 +360,10 @@ mod tests {
         let lines = std::fs::read_to_string(folder.path().join(FILE)).unwrap().lines().count();
         assert!(lines <= 7, "{lines} lines for a history of 3");
         let again = History::open(folder.path(), 3).unwrap();
-        let kept: Vec<(u64, Option<f64>)> =
-            again.entries().map(|entry| (entry.number, entry.measured_percent.map(|percent| (10.0 * percent).round() / 10.0))).collect();
+        let kept: Vec<(u64, Option<f64>)> = again
+            .entries()
+            .map(|entry| (entry.number, entry.measured_percent.map(|percent| (10.0 * percent).round() / 10.0)))
+            .collect();
         assert_eq!(kept, [(8, None), (9, Some(12.5)), (10, None)]);
         assert_eq!(latest(folder.path(), 2).unwrap().iter().map(|entry| entry.number).collect::<Vec<_>>(), [9, 10]);
     }

@@ -299,7 +299,7 @@ fn everything_is_restored_when_the_acting_client_disconnects() {
     assert_eq!((machine.disk(), machine.vm()), before);
     // A client that only read changes nothing by disconnecting.
     let mut other = applier.client();
-    other.set("sda", &[("nomerges".to_owned(), "2".to_owned())], "a test").unwrap();
+    other.set(applier::Scope::Device("sda".to_owned()), &[("nomerges".to_owned(), "2".to_owned())], "a test").unwrap();
     drop(looking);
     assert_eq!(applier.client().originals(Some("sda")).unwrap()[0].ours.as_deref(), Some("2"));
     drop(other);

@@ -31,7 +31,7 @@ impl Test {
     }
 }
 
-/// What became of the setting that was judged.
+/// The decision about the judged setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// It stays.

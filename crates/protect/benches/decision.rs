@@ -1,4 +1,4 @@
-//! What the controller of promises costs: the bar is 0.5% of a core at 5,000 requests a second of 50 units, 1 µs for each request.
+//! Cost of the controller of promises: the bar is 0.5% of a core at 5,000 requests a second of 50 units, 1 µs for each request.
 
 #![allow(missing_docs, reason = "the macros of criterion write undocumented items")]
 

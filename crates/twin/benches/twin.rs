@@ -1,4 +1,4 @@
-//! What the twin costs: a fit, by accesses, a load that is inferred, by requests, and an answer, by simulated requests. The budget of the
+//! Cost of the twin: a fit, by accesses, a load that is inferred, by requests, and an answer, by simulated requests. The budget of the
 //! controller goes by these.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that meets the unexpected should fail")]

@@ -60,7 +60,7 @@ pub fn udev(piece: &Piece) -> String {
 pub fn tuned(piece: &Piece) -> String {
     let Some(attributes) = attributes(piece) else { return nothing(piece) };
     let mut text = head(piece, "/etc/tuned/profiles/seekwise/tuned.conf", "tuned-adm profile seekwise");
-    text += "[main]\nsummary=What seekwise-agent advises for this machine's disk\n";
+    text += "[main]\nsummary=Recommendation of seekwise-agent for this machine's disk\n";
     // A profile that includes nothing would undo everything else of the active one.
     text += "# include=the active profile, as `tuned-adm active` names it\n";
     text += &format!("\n[seekwise_{}]\ntype=disk\ndevices={}\n", plain(&piece.device), piece.device);

@@ -9,7 +9,7 @@
 //! ```
 //! Files are found as specified by the UAPI group's configuration files specification ([`applier::policy`]): none is required, a file in
 //! `/etc` replaces the vendor's, and drop-ins are merged into either. An unknown key or an invalid value is an error that names file, line,
-//! key, value and what would be right; a partial configuration is never used.
+//! key, value and the right values; a partial configuration is never used.
 
 mod fleet;
 mod hours;
@@ -41,7 +41,7 @@ pub use pattern::Pattern;
 
 use linux::topology::Device;
 
-/// What the agent does with a device.
+/// Mode of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Monitor it and recommend settings.
@@ -63,7 +63,7 @@ impl Mode {
     }
 }
 
-/// What the agent does with its settings when it exits.
+/// Treatment of the agent's settings when it exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Restores the original settings.
@@ -75,7 +75,7 @@ pub enum Exit {
 /// The effective settings of one device.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the agent does with it.
+    /// Its mode.
     pub mode: Mode,
     /// The controller.
     pub controller: ControllerChoice,
@@ -208,7 +208,7 @@ pub enum ConfigurationError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// Key, value and what would be right.
+        /// Key, value and the right values.
         reason: String,
     },
 }

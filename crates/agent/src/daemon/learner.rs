@@ -12,7 +12,7 @@ use linux::clock::Moment;
 
 /// Interval of checks whether a lesson may begin.
 const LOOKS: Nanos = Nanos(1_000_000_000);
-/// Minimum idle time, whatever the configuration says.
+/// Minimum idle time; a shorter one in the configuration has no effect.
 const LEAST_IDLE: Nanos = Nanos(3_000_000_000);
 /// Retry interval after an obstacle.
 const AGAIN: Nanos = Nanos(60_000_000_000);

@@ -85,7 +85,7 @@ pub trait Opens {
     }
 }
 
-/// The devices to monitor, and what to do with them.
+/// The devices to monitor, and their modes.
 pub struct Scope {
     /// The configuration files.
     pub configuration: Configuration,
@@ -115,6 +115,25 @@ struct Identity {
     sequence: u64,
 }
 
+/// Exchange with the fleet.
+#[derive(Default)]
+struct FleetState {
+    /// Link to the fleet server; `None` if sharing is off.
+    link: Option<FleetLink>,
+    /// Latest reply of the fleet server.
+    latest: Reply,
+}
+
+/// When periodic work is due.
+struct Due {
+    /// Scan of the devices.
+    scan: Nanos,
+    /// Metrics of guarantees.
+    samples: Nanos,
+    /// Storing gene pools.
+    pools: Nanos,
+}
+
 /// The daemon.
 pub struct Daemon {
     sysfs: Sysfs,
@@ -133,13 +152,8 @@ pub struct Daemon {
     /// Knowledge base of this machine.
     memory: Option<Memory>,
     learner: Option<Learner>,
-    /// Link to the fleet server; `None` if sharing is off.
-    fleet: Option<FleetLink>,
-    /// Latest reply of the fleet server.
-    shared: Reply,
-    looks: Nanos,
-    samples: Nanos,
-    keeps: Nanos,
+    fleet: FleetState,
+    due: Due,
     began: Moment,
 }
 
@@ -165,11 +179,8 @@ impl Daemon {
             metrics,
             memory: None,
             learner: None,
-            fleet: None,
-            shared: Reply::default(),
-            looks: began.at,
-            samples: began.at,
-            keeps: began.at + KEEPS_POOLS,
+            fleet: FleetState::default(),
+            due: Due { scan: began.at, samples: began.at, pools: began.at + KEEPS_POOLS },
             began,
         }
     }
@@ -188,7 +199,7 @@ impl Daemon {
 
     /// Adds sharing of outcomes with other machines.
     pub fn sharing(self, link: FleetLink) -> Daemon {
-        Daemon { fleet: Some(link), ..self }
+        Daemon { fleet: FleetState { link: Some(link), ..self.fleet }, ..self }
     }
 
     /// Reloads experience from the knowledge base. If it cannot be read, the present experience stays.
@@ -197,7 +208,7 @@ impl Daemon {
         match memory.experience() {
             Ok(known) if known.cases.is_empty() && known.pools.is_empty() => {}
             Ok(known) => self.experience = Arc::new(self.shipped.and(&known)),
-            Err(error) => warn!("what was learned is not known: {error}"),
+            Err(error) => warn!("the knowledge base cannot be read: {error}"),
         }
     }
 
@@ -218,18 +229,18 @@ impl Daemon {
 
     /// Time of the next call of [`step`](Daemon::step) if no events arrive before.
     pub fn next(&self) -> Nanos {
-        self.devices.values().filter_map(DeviceSession::next).fold(self.looks, Nanos::min)
+        self.devices.values().filter_map(DeviceSession::next).fold(self.due.scan, Nanos::min)
     }
 
     /// Schedules a scan after devices were added, removed or changed.
     pub fn devices_changed(&mut self, now: Moment) {
-        self.looks = self.looks.min(now.at + SWARM);
+        self.due.scan = self.due.scan.min(now.at + SWARM);
     }
 
     /// Scans devices, reads events, decides, and updates history and metrics.
     pub fn step(&mut self, now: Moment) {
-        if now.at >= self.looks {
-            self.looks = now.at + LOOKS_FOR_DEVICES;
+        if now.at >= self.due.scan {
+            self.due.scan = now.at + LOOKS_FOR_DEVICES;
             self.look_for_devices(now);
         }
         let mut gone = Vec::new();
@@ -240,17 +251,17 @@ impl Daemon {
                 Err(error) => gone.push((identity.clone(), error.to_string())),
             }
             self.metrics.seen(&sample(session));
-            if let Some(protection) = session.protection().filter(|_| now.at >= self.samples) {
+            if let Some(protection) = session.protection().filter(|_| now.at >= self.due.samples) {
                 self.metrics.protects(&identity.name, &protection.promises(), &protection.limits());
             }
         }
-        if now.at >= self.samples {
-            self.samples = now.at + SAMPLE_INTERVAL;
+        if now.at >= self.due.samples {
+            self.due.samples = now.at + SAMPLE_INTERVAL;
         }
         all.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
         gone.into_iter().for_each(|(identity, why)| self.drop_device(now, &identity, &why));
-        if now.at >= self.keeps {
-            self.keeps = now.at + KEEPS_POOLS;
+        if now.at >= self.due.pools {
+            self.due.pools = now.at + KEEPS_POOLS;
             self.keep_pools();
         }
         self.learn(now);
@@ -259,7 +270,7 @@ impl Daemon {
 
     /// Processes the fleet server's reply and submits the next job when due. Never blocks.
     fn share(&mut self, now: Moment) {
-        let Some(link) = &mut self.fleet else { return };
+        let Some(link) = &mut self.fleet.link else { return };
         let reply = link.reply();
         if link.is_due(now.at) {
             let devices = self.devices.values_mut().map(|session| (session.name().to_owned(), session.share())).collect();
@@ -271,7 +282,7 @@ impl Daemon {
     }
 
     fn shared_by_others(&mut self, now: Moment, reply: Reply) {
-        if let Some(link) = &mut self.fleet {
+        if let Some(link) = &mut self.fleet.link {
             match &reply.trouble {
                 Some(trouble) if link.trouble.as_ref() != Some(trouble) => warn!("sharing with the fleet: {trouble}"),
                 None if link.trouble.is_some() => info!("sharing with the fleet works again"),
@@ -290,7 +301,7 @@ impl Daemon {
             let notices = session.hold(now.at, wanted.as_ref().map(|(rollout, setting)| (rollout.as_str(), setting)));
             came.extend(notices.into_iter().map(|one| (identity.name.clone(), one)));
         }
-        self.shared = reply;
+        self.fleet.latest = reply;
         came.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));
     }
 
@@ -300,7 +311,7 @@ impl Daemon {
         let pools: Vec<_> =
             self.devices.values().filter(|session| session.lesson().is_none()).flat_map(DeviceSession::gene_pools).collect();
         if let Err(error) = memory.keep_pools(&pools) {
-            warn!("what was found under real work is not kept: {error}");
+            warn!("results of the search under the normal workload are not stored: {error}");
         }
     }
 
@@ -344,7 +355,7 @@ impl Daemon {
             let is_asked_for = self.wants.named.contains(&device.name) && device.has_queue;
             let reason = match stack {
                 Some(stack) if !stack.queues.contains(&device.name) && stack.left_alone.is_none() => {
-                    Some(format!("has no queue of its own; what is below it is tuned: {}", stack.queues.join(", ")))
+                    Some(format!("has no queue of its own; the devices below it are tuned: {}", stack.queues.join(", ")))
                 }
                 Some(stack) => stack.left_alone.clone().filter(|_| !is_asked_for),
                 None => None,
@@ -366,8 +377,8 @@ impl Daemon {
                 let (mut session, mut notices) =
                     DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, source);
                 session.is_of_type(device_type(&self.sysfs, device));
-                if self.fleet.is_some() {
-                    session.know_fleet(known(&self.shared, &session));
+                if self.fleet.link.is_some() {
+                    session.know_fleet(known(&self.fleet.latest, &session));
                 }
                 session.follow_units(UnitMonitor::new(&self.sysfs, device.number, UNITS_EVERY, false, now.at));
                 self.protect(now, device, &mut session, &mut notices);
@@ -449,12 +460,12 @@ impl Daemon {
     /// Records the measured gain of a change for sharing, if sharing is on.
     fn record_outcome(&self, now: Moment, device: &str, change: MeasuredChange) {
         let session = self.devices.values().find(|session| session.name() == device);
-        let (Some(memory), Some(_), Some(session)) = (&self.memory, &self.fleet, session) else { return };
+        let (Some(memory), Some(_), Some(session)) = (&self.memory, &self.fleet.link, session) else { return };
         let MeasuredChange { load, from, to, gain, preference } = change;
         let day = control::fleet::day(now.unix_seconds);
         let new = NewOutcome { day, device: session.device_type().clone(), load, preference, from, to, gain };
         if let Err(error) = memory.record_outcome(&new) {
-            warn!("what the change gained is not shared: {error}");
+            warn!("the outcome of the change is not shared: {error}");
         }
     }
 
@@ -560,7 +571,7 @@ impl Daemon {
             };
             match notices {
                 Ok(notices) => came.extend(notices.into_iter().map(|one| (identity.name.clone(), one))),
-                Err(reason) => warn!(device = identity.name, "cannot put back what was there before: {reason}"),
+                Err(reason) => warn!(device = identity.name, "cannot restore the original settings: {reason}"),
             }
         }
         came.into_iter().for_each(|(name, notices)| self.tell(now, &name, notices));

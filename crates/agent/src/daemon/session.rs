@@ -54,7 +54,7 @@ pub struct Budget {
     pub memory_mib: i64,
 }
 
-/// What a session reports to the daemon.
+/// A report of a session to the daemon.
 #[derive(Debug)]
 pub enum Notice {
     /// An entry for the history and the log.
@@ -81,19 +81,51 @@ impl Notice {
     }
 }
 
-/// A device that is monitored and, if allowed, tuned.
-pub struct DeviceSession {
-    name: String,
+/// The device's part of the configuration, and the knowledge that its controllers start with.
+struct Configured {
     settings: Settings,
     budget: Budget,
     experience: Arc<Experience>,
-    device_control: Box<dyn DeviceControl>,
+}
+
+/// The observed requests.
+struct Input {
     source: Box<dyn EventSource>,
-    control_loop: ControlLoop,
-    guard: Guard,
+    traffic: Traffic,
+    /// Reused buffer.
+    events: Vec<Event>,
+}
+
+/// Whether settings may be applied, and why the latest was not.
+struct Access {
     ownership: Ownership,
     rate: ChangeRate,
     vetoes: Vetoes,
+    /// Why the latest change was refused; `None` if it was not.
+    refusal: Option<String>,
+    /// Why the applier is unreachable; reported once.
+    applier_trouble: Option<String>,
+    next_external_check: Nanos,
+}
+
+/// Units that use the device.
+#[derive(Default)]
+struct Units {
+    /// `None` if requests are not traced.
+    monitor: Option<UnitMonitor>,
+    /// The table of the latest interval; `None` before one has ended.
+    table: Option<UnitTable>,
+}
+
+/// A device that is monitored and, if allowed, tuned.
+pub struct DeviceSession {
+    name: String,
+    configured: Configured,
+    device_control: Box<dyn DeviceControl>,
+    input: Input,
+    control_loop: ControlLoop,
+    guard: Guard,
+    access: Access,
     /// The original setting.
     original: Setting,
     /// The active setting as the controller knows it.
@@ -101,21 +133,11 @@ pub struct DeviceSession {
     advice: AdviceLog,
     /// The comparison by which the latest change was kept or taken back; `None` before one was measured.
     verdict: Option<Arc<Verdict>>,
-    traffic: Traffic,
     sharing: Sharing,
     learning: LearningState,
-    /// Units that use the device; `None` if requests are not traced.
-    units: Option<UnitMonitor>,
-    unit_table: Option<UnitTable>,
-    /// Why the latest change was refused; `None` if it was not.
-    refusal: Option<String>,
-    /// Why the applier is unreachable; reported once.
-    applier_trouble: Option<String>,
-    next_external_check: Nanos,
+    units: Units,
     /// Guarantees to units on this device.
     protection: Option<Protection>,
-    /// Reused buffer.
-    events: Vec<Event>,
 }
 
 impl DeviceSession {
@@ -134,38 +156,35 @@ impl DeviceSession {
         let controller = build_controller(&settings, budget, (&experience, &sharing), &*device_control, source.counters_only());
         let mut session = DeviceSession {
             name: name.to_owned(),
-            ownership,
             control_loop: ControlLoop::new(controller),
-            traffic: Traffic::new(source.lost()),
+            input: Input { traffic: Traffic::new(source.lost()), source, events: Vec::new() },
+            access: Access {
+                ownership,
+                rate: ChangeRate::default(),
+                vetoes: Vetoes::default(),
+                refusal: None,
+                applier_trouble: None,
+                next_external_check: now + EXTERNAL_CHECK_INTERVAL,
+            },
             sharing,
-            settings,
-            budget,
-            experience,
+            configured: Configured { settings, budget, experience },
             device_control,
-            source,
             guard: Guard::new(now),
-            rate: ChangeRate::default(),
-            vetoes: Vetoes::default(),
             active: original.clone(),
             original,
             advice: AdviceLog::default(),
             verdict: None,
             learning: LearningState::new(now),
-            units: None,
-            unit_table: None,
-            refusal: None,
-            applier_trouble: None,
-            next_external_check: now + EXTERNAL_CHECK_INTERVAL,
+            units: Units::default(),
             protection: None,
-            events: Vec::new(),
         };
-        let what = match &session.ownership {
+        let what = match &session.access.ownership {
             Ownership::Agent => "is tuned".to_owned(),
             Ownership::ReadOnly => "is watched".to_owned(),
             Ownership::StoodDown(why) => format!("is not tuned until `seekwise-agent resume {name}` ({why}), and is watched"),
         };
-        let by = match session.source.counters_only() {
-            None => session.settings.controller.label(),
+        let by = match session.input.source.counters_only() {
+            None => session.configured.settings.controller.label(),
             Some(counters) => format!("counters alone ({}; {CANNOT_KNOW})", counters.why),
         };
         let began = session.notice(Kind::Began, format!("{what} by {by}"));
@@ -175,7 +194,7 @@ impl DeviceSession {
 
     /// Starts keeping guarantees to units.
     pub fn protect(&mut self, protection: Protection) {
-        self.source.report_fsync();
+        self.input.source.report_fsync();
         self.protection = Some(protection);
     }
 
@@ -199,12 +218,12 @@ impl DeviceSession {
 
     /// Starts per-unit statistics, unless only counters are available.
     pub fn follow_units(&mut self, monitor: UnitMonitor) {
-        self.units = Some(monitor).filter(|_| self.source.counters_only().is_none());
+        self.units.monitor = Some(monitor).filter(|_| self.input.source.counters_only().is_none());
     }
 
     /// The units that used the device in the latest interval; `None` before one has ended.
     pub fn unit_table(&self) -> Option<&UnitTable> {
-        self.unit_table.as_ref()
+        self.units.table.as_ref()
     }
 
     /// Its name.
@@ -214,18 +233,18 @@ impl DeviceSession {
 
     /// Whether decisions are applied rather than only recommended.
     pub fn ownership(&self) -> &Ownership {
-        &self.ownership
+        &self.access.ownership
     }
 
     /// Why settings cannot be applied to a tuned device: the applier fails or refused the latest change. `None` if they can.
     pub fn obstacle(&self) -> Option<&str> {
-        let is_tuned = self.ownership == Ownership::Agent;
-        self.applier_trouble.as_deref().or(self.refusal.as_deref()).filter(|_| is_tuned)
+        let is_tuned = self.access.ownership == Ownership::Agent;
+        self.access.applier_trouble.as_deref().or(self.access.refusal.as_deref()).filter(|_| is_tuned)
     }
 
     /// The device's configuration.
     pub fn settings(&self) -> &Settings {
-        &self.settings
+        &self.configured.settings
     }
 
     /// The original setting.
@@ -250,17 +269,17 @@ impl DeviceSession {
 
     /// Completed requests.
     pub fn requests(&self) -> u64 {
-        self.traffic.requests
+        self.input.traffic.requests
     }
 
     /// Events lost by the kernel.
     pub fn lost(&self) -> u64 {
-        self.traffic.lost
+        self.input.traffic.lost
     }
 
     /// The rates of the latest window.
     pub fn latest(&self) -> Rates {
-        self.traffic.latest
+        self.input.traffic.latest
     }
 
     /// The controller's latest reasons without duplicates, the latest last.
@@ -277,13 +296,13 @@ impl DeviceSession {
 
     /// Its event source, for a caller that waits for events.
     pub fn source(&self) -> &dyn EventSource {
-        &*self.source
+        &*self.input.source
     }
 
     /// Gene pools of the controller's search, to be stored; empty for a device that is only monitored.
     pub fn gene_pools(&self) -> Vec<GenePool> {
         let pools = || self.control_loop.controller().gene_pools(&self.device_control.identity().device);
-        if self.ownership == Ownership::Agent { pools() } else { Vec::new() }
+        if self.access.ownership == Ownership::Agent { pools() } else { Vec::new() }
     }
 
     /// When the next window ends.
@@ -303,10 +322,11 @@ impl DeviceSession {
 
     /// Starts a new controller.
     fn restart(&mut self, now: Nanos) {
-        self.refusal = None;
-        let counters_only = self.source.counters_only();
-        let known = (&self.experience, &self.sharing);
-        let controller = build_controller(&self.settings, self.budget, known, &*self.device_control, counters_only);
+        self.access.refusal = None;
+        let counters_only = self.input.source.counters_only();
+        let known = (&self.configured.experience, &self.sharing);
+        let controller =
+            build_controller(&self.configured.settings, self.configured.budget, known, &*self.device_control, counters_only);
         self.control_loop = ControlLoop::new(controller);
         self.start(now);
     }
@@ -316,11 +336,11 @@ impl DeviceSession {
         let mut refused = None;
         let mut gate = PolicyGate {
             device_control: &mut *self.device_control,
-            settings: &self.settings,
+            settings: &self.configured.settings,
             original: &self.original,
-            ownership: &self.ownership,
-            rate: &mut self.rate,
-            vetoes: &self.vetoes,
+            ownership: &self.access.ownership,
+            rate: &mut self.access.rate,
+            vetoes: &self.access.vetoes,
             refused: &mut refused,
             not_tried: &[],
         };
@@ -333,30 +353,30 @@ impl DeviceSession {
     /// # Errors
     /// The device is gone, or cannot be observed any more.
     pub fn step(&mut self, now: Nanos, errors: Option<u64>) -> Result<Vec<Notice>, ObserveError> {
-        let mut events = std::mem::take(&mut self.events);
+        let mut events = std::mem::take(&mut self.input.events);
         events.clear();
-        let read = self.source.read(&mut events);
+        let read = self.input.source.read(&mut events);
         let mut notices = Vec::new();
-        if let Some(table) = self.units.as_mut().and_then(|units| units.read(now, &events, &*self.source)) {
+        if let Some(table) = self.units.monitor.as_mut().and_then(|units| units.read(now, &events, &*self.input.source)) {
             notices.push(Notice::Units(Box::new(table.clone())));
-            self.unit_table = Some(table);
+            self.units.table = Some(table);
         }
         if self.learning.lesson.is_some() {
             notices.extend(self.step_lesson(now, &events, errors));
-            self.events = events;
+            self.input.events = events;
             return read.map(|()| notices);
         }
         self.observe(now, &events, &mut notices);
         self.keep_promises(now, &events, &mut notices);
-        self.events = events;
+        self.input.events = events;
         read?;
-        if now >= self.next_external_check {
-            self.next_external_check = now + EXTERNAL_CHECK_INTERVAL;
+        if now >= self.access.next_external_check {
+            self.access.next_external_check = now + EXTERNAL_CHECK_INTERVAL;
             self.check_external_changes(now, &mut notices);
         }
         if let Some(objection) = self.guard.objection(now, errors).filter(|_| self.active != self.original) {
             self.guard.settled();
-            self.vetoes.add(now, &self.active);
+            self.access.vetoes.add(now, &self.active);
             let back = self.original.clone();
             let why = format!("{objection} under {}: back to {back}", self.active);
             self.steer(now, errors, Kind::Guarded, &mut notices, |control_loop, target| {
@@ -370,7 +390,7 @@ impl DeviceSession {
     /// Updates the limits on neighbours of units with guarantees.
     fn keep_promises(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
         let Some(protection) = &mut self.protection else { return };
-        protection.observe(now, events, &*self.source);
+        protection.observe(now, events, &*self.input.source);
         let told = protection.step(now);
         notices.extend(told.into_iter().filter_map(|told| self.promise_notice(told)));
     }
@@ -397,13 +417,13 @@ impl DeviceSession {
     fn observe(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
         // fsync calls alone are not scored: only reads and writes together show the value of a setting.
         for event in events.iter().filter(|event| !event.is_call()) {
-            self.learning.observe(now, event, |stream| self.source.name(stream));
+            self.learning.observe(now, event, |stream| self.input.source.name(stream));
             self.guard.event(event);
             self.control_loop.event(event);
-            self.traffic.event(event);
+            self.input.traffic.event(event);
         }
         self.observe_counters();
-        if let Some(lost) = self.traffic.newly_lost(self.source.lost()) {
+        if let Some(lost) = self.input.traffic.newly_lost(self.input.source.lost()) {
             let why = format!("the kernel lost {lost} events; requests in flight are unknown, so it starts again");
             self.learning.restart_idle_time(now);
             notices.push(self.notice(Kind::Trouble, why));
@@ -415,22 +435,22 @@ impl DeviceSession {
     /// Processes counter samples, if requests are not traced.
     fn observe_counters(&mut self) {
         let mut samples = Vec::new();
-        self.source.samples(&mut samples);
+        self.input.source.samples(&mut samples);
         for sample in &samples {
             self.control_loop.record_counters(sample);
-            if let Some(score) = self.traffic.sample(sample, &self.settings.preference) {
+            if let Some(score) = self.input.traffic.sample(sample, &self.configured.settings.preference) {
                 self.sharing.scored(score);
             }
         }
     }
 
     fn observe_window(&mut self, window: &Window) {
-        if self.source.counters_only().is_some() {
+        if self.input.source.counters_only().is_some() {
             return;
         }
         let outcome = &window.outcome;
-        self.traffic.window(outcome);
-        let score = outcome.score(&self.settings.preference);
+        self.input.traffic.window(outcome);
+        let score = outcome.score(&self.configured.settings.preference);
         if outcome.requests < MIN_REQUESTS || !score.is_finite() || *window.setting != self.active {
             return;
         }
@@ -466,20 +486,20 @@ impl DeviceSession {
             }
             if decision.is_change() {
                 self.changed(now, errors, kind, &decision, notices);
-            } else if self.ownership != Ownership::Agent {
+            } else if self.access.ownership != Ownership::Agent {
                 let advised = self.advice.advise(&self.name, &self.active, &decision, refused.as_ref());
                 notices.extend(advised.map(Notice::entry));
             } else if let Some(reason) = &decision.refused {
                 let to = refused.as_ref().unwrap_or(&decision.to).to_string();
                 let why = format!("{}; but {reason}", decision.why);
-                self.refusal = Some(reason.clone());
+                self.access.refusal = Some(reason.clone());
                 notices.push(Notice::entry(Entry { why, ..entry_of(&self.name, Kind::Refused, &decision, &to) }));
             }
             if let Some(verdict) = decision.verdict.as_ref().filter(|_| !is_earlier) {
                 self.judged(verdict, notices);
             }
         }
-        if is_refused && self.ownership == Ownership::Agent {
+        if is_refused && self.access.ownership == Ownership::Agent {
             // An external change may be the reason.
             self.check_external_changes(now, notices);
         }
@@ -487,7 +507,7 @@ impl DeviceSession {
 
     /// The control loop has changed the setting.
     fn changed(&mut self, now: Nanos, errors: Option<u64>, kind: Kind, decision: &DecisionRecord, notices: &mut Vec<Notice>) {
-        self.refusal = None;
+        self.access.refusal = None;
         self.guard.changed(now, errors);
         self.active = (*decision.to).clone();
         if self.active == self.original {
@@ -502,7 +522,7 @@ impl DeviceSession {
     /// # Errors
     /// The device has not stood down, or the applier refuses.
     pub fn resume(&mut self, now: Nanos) -> Result<Vec<Notice>, String> {
-        match self.ownership {
+        match self.access.ownership {
             Ownership::StoodDown(_) => {}
             Ownership::Agent => return Err(format!("{} is tuned already", self.name)),
             Ownership::ReadOnly => {
@@ -510,7 +530,7 @@ impl DeviceSession {
             }
         }
         self.device_control.resume().map_err(|error| error.to_string())?;
-        (self.ownership, self.original) = (Ownership::Agent, self.device_control.setting());
+        (self.access.ownership, self.original) = (Ownership::Agent, self.device_control.setting());
         self.restart(now);
         Ok(vec![self.notice(Kind::Resumed, "the administrator says so; the current values count as the original".to_owned())])
     }
@@ -528,8 +548,8 @@ impl DeviceSession {
         let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
         self.original = self.device_control.setting();
         notices.push(Notice::entry(Entry::new(&self.name, Kind::Restored, &from, &self.original.to_string(), why)));
-        if self.ownership == Ownership::Agent {
-            self.ownership = Ownership::StoodDown("the administrator had everything put back".to_owned());
+        if self.access.ownership == Ownership::Agent {
+            self.access.ownership = Ownership::StoodDown("the administrator had everything put back".to_owned());
         }
         self.guard.settled();
         self.restart(now);

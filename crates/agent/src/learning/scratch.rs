@@ -37,7 +37,7 @@ impl Scratch {
     ///
     /// # Errors
     /// It does not exist, is not writable, in use, too small or sparse, or its requests do not go through exactly one queue. The message
-    /// begins with the path and says what would be right.
+    /// begins with the path and names the right values.
     pub fn open(sysfs: &Sysfs, path: &Path) -> Result<Scratch, String> {
         let wrong = |reason: String| format!("{}: {reason}", path.display());
         let known = std::fs::symlink_metadata(path).map_err(|error| wrong(not_there(&error)))?;

@@ -135,7 +135,7 @@ fn verdict_text(verdict: &VerdictStatus) -> String {
     format!("{setting} {ruling}: measured {gain} compared with {over} ({test}, {of_setting} and {of_over} scores).")
 }
 
-/// Prints the attributes that differ from what the agent set.
+/// Prints the attributes that differ from the agent's values.
 ///
 /// # Errors
 /// There are any.
@@ -155,7 +155,7 @@ pub fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let (count, differ) = (differs.len(), if differs.len() == 1 { "attribute differs" } else { "attributes differ" });
-    Err(Failed(format!("{count} {differ} from what the agent set")).into())
+    Err(Failed(format!("{count} {differ} from the agent's values")).into())
 }
 
 fn difference(one: &Differs) -> String {

@@ -57,7 +57,7 @@ fn fleet(plan: &FleetSettings) -> Option<String> {
     let server = server.rsplit(['@', '/']).find(|part| !part.is_empty()).unwrap_or_default();
     let rollouts = if plan.rollouts { "devices that are tuned take part in rollouts" } else { "no device takes part in rollouts" };
     let minutes = plan.exchange_minutes;
-    Some(format!("Fleet: what changes gained is shared over the server's database {server} every {minutes} minutes; {rollouts}."))
+    Some(format!("Fleet: gains of changes are shared over the server's database {server} every {minutes} minutes; {rollouts}."))
 }
 
 /// When and where learning mode runs, or why it currently cannot; `None` if no scratch file is configured.

@@ -96,7 +96,7 @@ fn text(entry: &Entry, width: Option<usize>) -> String {
         }));
     }
     if !entry.sources.is_empty() {
-        sentences.extend([String::new(), "What each source contributed:".to_owned()]);
+        sentences.extend([String::new(), "Contribution of each source:".to_owned()]);
         sentences.extend(entry.sources.iter().map(|(source, says)| format!("{source}: {says}")));
     }
     if let Some(measured) = entry.measured() {

@@ -1,7 +1,7 @@
 //! Per-unit statistics of a device: rates, response times and waiting time of each unit per interval, and the units it waited behind.
 //!
 //! ```text
-//! EventSource ─▶ Processes: which unit? ─▶ observe::units ─▶ what the kernel sent, charged by io.stat ─▶ UnitTable: top, status, metrics
+//! EventSource ─▶ Processes: which unit? ─▶ observe::units ─▶ requests of the kernel, charged by io.stat ─▶ UnitTable: top, status, metrics
 //! ```
 
 mod text;

@@ -15,7 +15,7 @@
 //! assert!((comparison.gain.mean - 0.2025).abs() < 1e-9);
 //! assert_eq!(comparison.outcome(0.02), Outcome::Better);
 //!
-//! // The same settings in alternating turns: pairs cancel what the load does meanwhile.
+//! // The same settings in alternating turns: pairs cancel changes of the load.
 //! let (candidate, baseline) = ([1.1, 1.4, 0.9], [1.0, 1.3, 0.8]);
 //! let comparison = Comparison::of_pairs(&candidate, &baseline).ok_or("three pairs are needed")?;
 //! assert_eq!((comparison.pairs, comparison.outcome(0.02)), (Some(3), Outcome::Better));

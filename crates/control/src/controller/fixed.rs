@@ -10,7 +10,7 @@ use crate::{Window, WindowLength};
 /// Specification.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "fixed",
-    summary: "keeps what it finds, and only looks",
+    summary: "keeps the active setting, and only observes",
     source: "the baseline of every other controller",
     tunables: Tunables::TUNABLES,
     build: |_, values| Box::new(Fixed { setting: None, window: Tunables::of(values).window_ms }),

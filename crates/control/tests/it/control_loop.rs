@@ -90,7 +90,7 @@ fn a_window_of_few_requests_goes_on_until_there_are_enough() {
 
 #[test]
 fn a_window_of_few_requests_ends_once_nothing_comes() {
-    // A few at first, and a pause: what comes after it is another window.
+    // A few at first, and a pause: later requests are in another window.
     assert_eq!(windows(5, &[0.1, 0.2, 3.1, 3.2, 3.3, 3.4, 3.5], 4)[0], (2.0, 2));
     assert_eq!(windows(5, &[0.1, 0.2, 3.1, 3.2, 3.3, 3.4, 3.5], 4).last(), Some(&(4.0, 5)));
 }

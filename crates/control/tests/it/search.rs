@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 static READ_AHEAD: Tunable = Tunable::new(Unit::Kibibytes, 0..=65_536, 128).logarithmic().named("read_ahead_kb", "");
 static SWAPPINESS: Tunable = Tunable::new(Unit::Count, 0..=200, 60).named("swappiness", "");
 
-/// A target that only lists what it offers.
+/// A target that only lists its schedulers and tunables.
 struct Offers;
 
 impl Target for Offers {

@@ -3,7 +3,8 @@
 use block::{Tunable, Unit};
 use control::controller::{ALL, ControllerChoice, ControllerChoiceError, ControllerSpec};
 
-use super::{BANKED_S, TwinController, tuners};
+use super::budget::BANKED_S;
+use super::{TwinController, tuners};
 
 /// All controllers: those without a simulator, the searches, which may run in the twin, and [`TwinController`].
 pub fn all() -> impl Iterator<Item = &'static ControllerSpec> + Clone {

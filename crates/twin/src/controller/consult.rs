@@ -9,12 +9,26 @@ use control::{Setting, Target};
 use device_model::sched;
 use sim::profile::DeviceProfile;
 
+use super::track_record::TrackRecord;
 use super::{EARLY_REFIT, REFIT, SIMULATED_REQUEST_NS, TwinController, sample};
 use crate::device::{self, Finding, MAX_FITTED};
 use crate::forecast::{Activation, Forecast, ForecastError, ForecastRequest, rank, widened};
 
 /// Minimum number of observed requests for a forecast: with fewer, a few seeks or cache hits would determine it.
 const MIN_FORECAST_REQUESTS: usize = 100;
+
+/// The model of the device, and how accurate it was.
+#[derive(Default)]
+pub(super) struct DeviceModel {
+    /// The fitted device; `None` before the first fit.
+    pub device: Option<FittedDevice>,
+    /// When the replay error was too large; `None` if it is not, or the device was fitted since.
+    pub mismatch: Option<Nanos>,
+    /// Why the latest forecast of the load failed; `None` if it did not.
+    pub no_forecast: Option<String>,
+    /// The accuracy of earlier predictions.
+    pub track_record: TrackRecord,
+}
 
 /// The fitted device.
 pub(super) struct FittedDevice {
@@ -32,12 +46,12 @@ impl TwinController {
     /// Refits the device if twice as many requests have been observed, or somewhat more after a mismatch. Spends at most half of the
     /// credit.
     fn fit(&mut self, capacity_sectors: u64) -> Result<(), String> {
-        let seen = self.recording.seen().len();
-        let of_load = seen - self.recording.done_before(self.load.from);
-        let affordable = sample::affordable(self.credit_ns / 2.0);
-        if let Some(device) = &self.device {
+        let seen = self.seen.recording.seen().len();
+        let of_load = seen - self.seen.recording.done_before(self.present.load.from);
+        let affordable = sample::affordable(self.cpu.credit_ns / 2.0);
+        if let Some(device) = &self.model.device {
             // After a mismatch only requests of this load count: others may not show the properties that matter now.
-            let tells_more = match self.mismatch {
+            let tells_more = match self.model.mismatch {
                 Some(_) => of_load as f64 >= EARLY_REFIT * device.of_load as f64,
                 None => seen as f64 >= REFIT * device.seen as f64,
             };
@@ -46,14 +60,14 @@ impl TwinController {
             }
         }
         let accesses = seen.min(MAX_FITTED).min(affordable);
-        let sample = sample::sample(&self.recording, self.changes.iter().copied(), accesses);
+        let sample = sample::sample(&self.seen.recording, self.timeline.changes.iter().copied(), accesses);
         let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
-        self.credit_ns -= sample::costs_ns(accesses);
+        self.cpu.credit_ns -= sample::costs_ns(accesses);
         let mut knowledge = KnowledgeStore::new(sched::all());
         knowledge.set_rotation(fitted.turn());
-        self.device =
+        self.model.device =
             Some(FittedDevice { profile: fitted.profile(), findings: fitted.findings, accesses, seen, of_load, knowledge });
-        self.mismatch = None;
+        self.model.mismatch = None;
         Ok(())
     }
 
@@ -62,20 +76,21 @@ impl TwinController {
         let bounds = target.bounds();
         self.fit(bounds.capacity_sectors)?;
         // A mismatch is assumed to persist until the age of the load has doubled.
-        if let Some(at) = self.mismatch.filter(|&at| (now - self.load.from).0 < 2 * (at - self.load.from).0) {
+        if let Some(at) = self.model.mismatch.filter(|&at| (now - self.present.load.from).0 < 2 * (at - self.present.load.from).0) {
             return Err(format!("model mismatch {:.0} s ago; waiting for more data", (now - at).as_secs_f64()));
         }
-        let of_load = self.recording.seen().len() - self.recording.done_before(self.load.from);
+        let of_load = self.seen.recording.seen().len() - self.seen.recording.done_before(self.present.load.from);
         if of_load < MIN_FORECAST_REQUESTS {
             return Err(format!("{of_load} requests are too few"));
         }
-        let error_scale = self.track_record.error_scale();
-        let from = self.observed_from().max(self.recording.known_from());
-        let device = self.device.as_mut().ok_or("no device was fitted")?;
-        let measured = self.buckets.served(self.measured_from.as_secs_f64(), now.as_secs_f64()).ok_or("no request completed")?;
+        let error_scale = self.model.track_record.error_scale();
+        let from = self.observed_from().max(self.seen.recording.known_from());
+        let device = self.model.device.as_mut().ok_or("no device was fitted")?;
+        let measured =
+            self.seen.buckets.served(self.timeline.measured_from.as_secs_f64(), now.as_secs_f64()).ok_or("no request completed")?;
         let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
         let request = ForecastRequest {
-            recording: &self.recording,
+            recording: &self.seen.recording,
             from,
             to: now,
             measured,
@@ -86,17 +101,17 @@ impl TwinController {
             candidates: &candidates,
             bounds,
             preference: self.preference,
-            max_requests: (self.credit_ns / 2.0 / SIMULATED_REQUEST_NS) as u64,
+            max_requests: (self.cpu.credit_ns / 2.0 / SIMULATED_REQUEST_NS) as u64,
             error_scale,
             activation: Activation::Live,
         };
         let forecast = request.run();
-        self.mismatch = matches!(forecast, Err(ForecastError::ReplayError { .. })).then_some(now);
+        self.model.mismatch = matches!(forecast, Err(ForecastError::ReplayError { .. })).then_some(now);
         let requests = match &forecast {
             Ok(Forecast { requests, .. }) | Err(ForecastError::ReplayError { requests, .. }) => *requests,
             Err(_) => 0,
         };
-        self.credit_ns -= requests as f64 * SIMULATED_REQUEST_NS;
+        self.cpu.credit_ns -= requests as f64 * SIMULATED_REQUEST_NS;
         let mut forecast = forecast.map_err(|error| error.to_string())?;
         if forecast.predictions.iter().any(|one| one.gain.is_nan()) {
             return Err(format!("the twin serves nothing under {}", self.setting()));
@@ -110,7 +125,7 @@ impl TwinController {
         // The active scheduler is measured, so its predictions are not corrected by their bias.
         let active = self.setting().spec.name;
         let contradiction = self.contradiction(predictions);
-        let corrected = |one: &Prediction| self.track_record.corrected(one, one.setting.spec.name != active);
+        let corrected = |one: &Prediction| self.model.track_record.corrected(one, one.setting.spec.name != active);
         let mut calibrated: Vec<Prediction> = predictions.iter().map(|one| widened(corrected(one), contradiction)).collect();
         rank(&mut calibrated);
         calibrated

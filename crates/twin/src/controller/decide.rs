@@ -18,18 +18,18 @@ impl TwinController {
     /// Forecasts every arm. A read-ahead for files opened later is chosen by the forecast alone; for all other settings the forecast
     /// provides expected gains.
     pub(super) fn decide_by_new_forecast(&mut self, now: Nanos, target: &dyn Target) -> Decision {
-        let before_ns = self.credit_ns;
+        let before_ns = self.cpu.credit_ns;
         match self.forecast(now, target) {
             Ok(forecast) => {
-                self.next_forecast = self.next_forecast_at(&forecast, now, before_ns);
+                self.timeline.next_forecast = self.next_forecast_at(&forecast, now, before_ns);
                 self.expect(&forecast);
-                self.no_forecast = None;
+                self.model.no_forecast = None;
                 self.decide_read_ahead(forecast, now, target)
             }
             Err(reason) => {
                 self.expect_nothing();
                 let why = format!("no forecast: {reason}");
-                self.no_forecast = Some(reason);
+                self.model.no_forecast = Some(reason);
                 Decision::keep(why)
             }
         }
@@ -37,7 +37,7 @@ impl TwinController {
 
     /// Changes to the read-ahead with the largest gain, if that outweighs the cost of the change over the expected rest of the load.
     fn decide_read_ahead(&mut self, forecast: Forecast, now: Nanos, target: &dyn Target) -> Decision {
-        let lasts_s = (now - self.load.from).as_secs_f64().max(MIN_LOAD_S);
+        let lasts_s = (now - self.present.load.from).as_secs_f64().max(MIN_LOAD_S);
         let evidence = self.trying.evidence.clone();
         let active = self.setting();
         let pays = |prediction: &Prediction| {
@@ -52,7 +52,7 @@ impl TwinController {
             Some(((arm, _), prediction)) => {
                 let gain = percent(prediction.gain);
                 // Open files keep their read-ahead, so the best scheduler for them is forecast soon.
-                self.next_forecast = now + WINDOW;
+                self.timeline.next_forecast = now + WINDOW;
                 let why = format!(
                     "{} is predicted to be {gain} ± {:.0}%, in files that are opened from now on",
                     prediction.setting,
@@ -89,17 +89,17 @@ impl TwinController {
     pub(super) fn next_forecast_at(&self, forecast: &Forecast, now: Nanos, had_ns: f64) -> Nanos {
         let can_be_tried = |one: &Prediction| self.arm_of(&one.setting).is_some_and(|arm| self.arms[arm].blocked_until <= now);
         let is_unsure = |one: &Prediction| one.gain > TOLERANCE && one.sure_gain() <= 0.0 && !one.starves() && can_be_tried(one);
-        let is_open = forecast.predictions.iter().any(is_unsure) && self.credit_ns >= had_ns / 2.0;
+        let is_open = forecast.predictions.iter().any(is_unsure) && self.cpu.credit_ns >= had_ns / 2.0;
         let more = if is_open { EARLY_REFIT } else { REFIT };
-        now + Nanos::from_secs_f64((more - 1.0) * (now - self.load.from).as_secs_f64()).max(WINDOW)
+        now + Nanos::from_secs_f64((more - 1.0) * (now - self.present.load.from).as_secs_f64()).max(WINDOW)
     }
 
     /// Whether to delay the switch to a scheduler that classifies processes by their start, because some have just started, and it would
     /// misclassify those that already run. No delay for a load whose processes keep starting, nor for one in which many start.
     pub(super) fn must_wait_for_streams(&self, setting: &Setting, now: Nanos) -> bool {
         let many = setting.spec.live_switch().min_readers as usize;
-        let begins = setting.spec.name != self.setting().spec.name && (now - self.load.from).as_secs_f64() < MIN_LOAD_S;
-        many > 0 && begins && (1..many).contains(&self.recording.newcomers(now - STREAM_START_GAP))
+        let begins = setting.spec.name != self.setting().spec.name && (now - self.present.load.from).as_secs_f64() < MIN_LOAD_S;
+        many > 0 && begins && (1..many).contains(&self.seen.recording.newcomers(now - STREAM_START_GAP))
     }
 
     pub(super) fn evidence_of(&self, forecast: &Forecast) -> Evidence {
@@ -114,7 +114,7 @@ impl TwinController {
         if forecast.streams.len() > MAX_STREAMS {
             seen.push(("streams".to_owned(), format!("{} more", forecast.streams.len() - MAX_STREAMS)));
         }
-        let findings = self.device.iter().flat_map(|device| &device.findings);
+        let findings = self.model.device.iter().flat_map(|device| &device.findings);
         seen.extend(findings.map(|finding| (finding.name.to_owned(), format!("{} ({})", finding.text(), finding.rests_on()))));
         seen.push((
             "twin".to_owned(),

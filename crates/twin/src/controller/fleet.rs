@@ -72,7 +72,7 @@ impl TwinController {
         if self.fleet.knowledge.is_empty() {
             return;
         }
-        let (point, original) = (self.load.overall_point(), self.arms[self.original].setting.to_string());
+        let (point, original) = (self.present.load.overall_point(), self.arms[self.original].setting.to_string());
         let of = |arm: usize| self.fleet.knowledge.expect(&point, &original, &self.arms[arm].setting.to_string());
         let said: Vec<Option<Estimate>> = (0..self.arms.len()).map(of).collect();
         self.fleet.said = said;
@@ -130,7 +130,7 @@ impl TwinController {
             if measured < expected.mean - REFUTED * expected.error {
                 self.fleet.is_refuted = true;
                 // The current expectations include the fleet's, so forecast again.
-                self.next_forecast = self.next_forecast.min(self.measured_from);
+                self.timeline.next_forecast = self.timeline.next_forecast.min(self.timeline.measured_from);
             }
         }
     }

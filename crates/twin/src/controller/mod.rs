@@ -5,7 +5,7 @@
 //! window of 1 s ─▶ another load? ──yes─▶ recall the best setting of one like it; else back to the original
 //!                    │ no
 //!                    ▼
-//!      2, 4, 8 … windows of a load: forecast ─▶ what to expect of each arm ─┐
+//!      2, 4, 8 … windows of a load: forecast ─▶ expected gain of each arm ─┐
 //!                    ▼                                                      ▼
 //!      every window: is any trial worth its cost? ──no─▶ leave it alone; later, as the load is expected to go on for longer
 //!                    │ yes
@@ -36,13 +36,16 @@
 
 mod arm;
 mod background;
+mod budget;
 mod catalogue;
 mod consult;
 mod decide;
 mod fleet;
 mod known_loads;
+mod observed;
 mod phase;
 mod pool;
+mod present;
 mod read_ahead;
 mod recall;
 mod rehearsal;
@@ -50,51 +53,39 @@ mod sample;
 mod sources;
 mod speculative_read_ahead;
 mod streams;
+mod timeline;
 mod track_record;
 mod trying;
 mod tuners;
 mod verify;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::Nanos;
 use control::controller::ControllerInput;
-use control::experience::{Experience, WINDOW};
+use control::experience::WINDOW;
 use control::fleet::FleetKnowledge;
 use control::{Controller, Decision, Setting, Target, Window, WindowLength};
-use observe::description::describe;
 use observe::load_tracker::LoadTracker;
-use observe::similarity::{Columns, Point};
 use observe::{Event, Preference};
 
 use self::arm::{Arm, NEVER};
-use self::background::Background;
+use self::budget::CpuBudget;
 pub use self::catalogue::{SPEC, all, parse};
-use self::consult::FittedDevice;
+use self::consult::DeviceModel;
 use self::fleet::Fleet;
-use self::known_loads::KnownLoad;
+use self::observed::Observed;
 use self::phase::Phase;
-use self::pool::Pool;
-use self::read_ahead::SpeculativeChoice;
-use self::recall::PastLoad;
-use self::streams::Streams;
-use self::track_record::TrackRecord;
+use self::present::PresentLoad;
+use self::read_ahead::ReadAhead;
+use self::recall::Memory;
+use self::timeline::Timeline;
 use self::trying::{SETTLING, TRIAL_WINDOW, Trying};
 use crate::forecast::differ_by_read_ahead;
 use crate::recording::Recording;
-use crate::score_buckets::ScoreBuckets;
 
-/// Processor time of an observed request (perf of `seekwise-agent watch`: 0.5% of a core at 10,000 a second), and of a simulated one
-/// (`cargo bench -p seekwise-twin`), in nanoseconds. Inferring a load takes a twentieth of simulating it.
-const OBSERVED_REQUEST_NS: f64 = 500.0;
+/// Processor time of a simulated request, in nanoseconds (`cargo bench -p seekwise-twin`). Inferring a load takes a twentieth of that.
 const SIMULATED_REQUEST_NS: f64 = 2_000.0;
-/// Seconds of budget that are banked by default. The bank starts full, because the first decisions bring the most.
-const BANKED_S: i64 = 30;
-/// Share of the budget that remains for trials where observing alone exceeds it.
-const MIN_TRIAL_SHARE: f64 = 0.1;
-/// Number of remembered changes of the setting or of the load: the device is fitted to requests from between all of them.
-const MAX_CHANGES: usize = 4;
 /// Factor on the number of observed requests, or on the load's age, after which the device is fitted and a forecast made again.
 const REFIT: f64 = 2.0;
 /// The factor after a model mismatch, or while an expected gain is uncertain.
@@ -120,116 +111,53 @@ const MIN_LOAD_S: f64 = 8.0;
 pub struct TwinController {
     preference: Preference,
     arms: Vec<Arm>,
-    /// CPU budget, as a share of a core.
-    budget: f64,
-    /// CPU budget that can be banked, in seconds.
-    banked_s: f64,
-    /// Banked CPU time, in nanoseconds.
-    credit_ns: f64,
+    cpu: CpuBudget,
     phase: Phase,
-    /// Whether there have been enough requests to describe a load.
-    has_load: bool,
     /// The arm that was active at first: starvation is judged against it.
     original: usize,
     active: usize,
     previous: usize,
-    columns: Columns,
-    /// Windows with too few requests to describe a load.
-    pool: Pool,
-    recording: Recording,
-    buckets: ScoreBuckets,
-    streams: Streams,
-    background: Background,
-    device: Option<FittedDevice>,
-    load: LoadTracker,
-    /// When the last process of the load started.
-    complete_from: Nanos,
-    /// Start of the current measurement of the active arm.
-    measured_from: Nanos,
-    /// Times of changes of the arm or of the load, in order; at most [`MAX_CHANGES`].
-    changes: VecDeque<Nanos>,
-    /// When the next forecast is due.
-    next_forecast: Nanos,
-    /// When the replay error was too large; `None` if it is not, or the device was fitted since.
-    mismatch: Option<Nanos>,
-    /// Why the latest forecast of the load failed; `None` if it did not.
-    no_forecast: Option<String>,
-    track_record: TrackRecord,
+    seen: Observed,
+    present: PresentLoad,
+    timeline: Timeline,
+    model: DeviceModel,
     trying: Trying,
-    /// End of the settling time of the latest change.
-    settles_until: Nanos,
-    /// Loads of this run that have ended.
-    past: Vec<PastLoad>,
-    /// How long the present load lasted before it was interrupted, in seconds.
-    lasted_before_s: f64,
-    experience: Arc<Experience>,
+    memory: Memory,
     fleet: Fleet,
-    known_loads: Vec<KnownLoad>,
-    /// Summary of the experience with loads like this one, for display.
-    memory_says: String,
-    /// The original read-ahead, in KiB; `None` if the target does not report it.
-    original_read_ahead_kib: Option<u32>,
-    /// The read-ahead before and after its latest change, in KiB, while most open files still have the old one.
-    read_ahead_change: Option<(u32, u32)>,
-    speculative: SpeculativeChoice,
-    /// The arm under which the queue's tags were read, and their number.
-    tags: Option<(usize, u32)>,
+    read_ahead: ReadAhead,
 }
 
 impl TwinController {
     /// Chooses among the candidates of the brief, with this budget in thousandths of a core.
     pub fn new(brief: &ControllerInput, budget_permille: i64) -> TwinController {
-        let budget = budget_permille as f64 / 1000.0;
         TwinController {
             preference: brief.preference,
             arms: brief.candidates.iter().cloned().map(Arm::new).collect(),
-            budget,
-            banked_s: BANKED_S as f64,
-            credit_ns: budget * BANKED_S as f64 * 1e9,
+            cpu: CpuBudget::new(budget_permille),
             phase: Phase::Watching,
-            has_load: false,
             original: 0,
             active: 0,
             previous: 0,
-            columns: Columns::described(),
-            pool: Pool::new(),
-            recording: Recording::new(),
-            buckets: ScoreBuckets::latest(),
-            streams: Streams::default(),
-            background: Background::default(),
-            device: None,
-            load: LoadTracker::new(Nanos::ZERO),
-            complete_from: Nanos::ZERO,
-            measured_from: Nanos::ZERO,
-            changes: VecDeque::new(),
-            next_forecast: Nanos::ZERO,
-            mismatch: None,
-            no_forecast: None,
-            track_record: TrackRecord::default(),
+            seen: Observed::new(),
+            present: PresentLoad::new(),
+            timeline: Timeline::default(),
+            model: DeviceModel::default(),
             trying: Trying::new(brief.candidates.len(), 0),
-            settles_until: Nanos::ZERO,
-            past: Vec::new(),
-            lasted_before_s: 0.0,
-            experience: brief.experience.clone(),
+            memory: Memory::new(brief.experience.clone()),
             fleet: Fleet::new(brief.fleet.clone()),
-            known_loads: Vec::new(),
-            memory_says: "the load was not seen yet".to_owned(),
-            original_read_ahead_kib: None,
-            read_ahead_change: None,
-            speculative: SpeculativeChoice::default(),
-            tags: None,
+            read_ahead: ReadAhead::default(),
         }
     }
 
     /// The controller with this number of seconds of budget in the bank.
     fn with_banked_seconds(self, banked_s: i64) -> TwinController {
-        let banked_s = banked_s as f64;
-        TwinController { banked_s, credit_ns: self.budget * banked_s * 1e9, ..self }
+        TwinController { cpu: self.cpu.with_banked_seconds(banked_s), ..self }
     }
 
     /// The controller with this much memory for observed requests, in MiB.
-    fn with_memory(self, memory_mib: u64) -> TwinController {
-        TwinController { recording: Recording::within(memory_mib as usize * (1 << 20)), ..self }
+    fn with_memory(mut self, memory_mib: u64) -> TwinController {
+        self.seen.recording = Recording::within(memory_mib as usize * (1 << 20));
+        self
     }
 
     fn setting(&self) -> &Setting {
@@ -243,21 +171,21 @@ impl TwinController {
     /// Start of the representative part of the load. Before it, files are opened, queues and caches are empty, processes start one after
     /// another, and the first window may include the previous load.
     fn observed_from(&self) -> Nanos {
-        self.complete_from.max(self.load.from + WINDOW)
+        self.timeline.complete_from.max(self.present.load.from + WINDOW)
     }
 
     /// Drops measurements from before the last process of the load started.
     fn extend_warmup_until_streams_started(&mut self, now: Nanos) {
         let longest = Nanos::from_secs_f64(MIN_LOAD_S);
-        if now > self.load.from + longest + STREAM_START_GAP {
+        if now > self.present.load.from + longest + STREAM_START_GAP {
             return;
         }
-        self.complete_from = self.streams.complete_from(self.load.from, now, STREAM_START_GAP, longest);
+        self.timeline.complete_from = self.seen.streams.complete_from(self.present.load.from, now, STREAM_START_GAP, longest);
         let observed_from = self.observed_from();
-        if self.measured_from < observed_from {
+        if self.timeline.measured_from < observed_from {
             self.restart_measurement(observed_from);
             self.phase.take_pending();
-            self.mismatch = None;
+            self.model.mismatch = None;
             self.arms.iter_mut().for_each(|arm| arm.measured = None);
             self.trying.trials.restart();
         }
@@ -265,28 +193,26 @@ impl TwinController {
 
     fn next_decision(&mut self, window: &Window, target: &dyn Target) -> Decision {
         let now = window.to;
-        self.buckets.until(now);
-        let background = self.background.close(window.duration().as_secs_f64());
-        let earned_ns = self.budget * window.duration().0 as f64;
-        let left_ns = (earned_ns - window.outcome.requests as f64 * OBSERVED_REQUEST_NS).max(MIN_TRIAL_SHARE * earned_ns);
-        self.credit_ns = (self.credit_ns + left_ns).min(self.budget * self.banked_s * 1e9);
+        self.seen.buckets.until(now);
+        let background = self.seen.background.close(window.duration().as_secs_f64());
+        self.cpu.earn(window.duration(), window.outcome.requests);
         self.trying.ended = None;
         if let Some(decision) = self.end_harmful_trial(window, now, target) {
             return decision;
         }
         if self.phase.is_settling() {
-            self.observe_settling(window, now >= self.settles_until);
-            if now >= self.settles_until {
+            self.observe_settling(window, now >= self.timeline.settles_until);
+            if now >= self.timeline.settles_until {
                 // Requests that were queued before the change were served by another scheduler.
                 self.phase.settled();
-                self.measured_from = now;
+                self.timeline.measured_from = now;
                 self.restart_unit();
-                self.streams.restart_measurement();
+                self.seen.streams.restart_measurement();
             }
             return Decision::keep("settling");
         }
         if !self.serves_as_original()
-            && let Some(starving) = self.streams.starving(now)
+            && let Some(starving) = self.seen.streams.starving(now)
         {
             let was = self.setting().to_string();
             let verified = self.phase.pending().map(|pending| pending.from);
@@ -296,23 +222,25 @@ impl TwinController {
             let why = format!("{starving} under {was}: back to {setting}");
             return self.change_to(now, back, why);
         }
-        if let Some((from, point)) = self.pooled_point(window) {
-            if let Some(began) = self.load.add_window(from, point) {
+        // A trial is of the load that was observed before it.
+        let point = if self.trying.trial.is_none() { self.present.pooled_point(window, self.active) } else { None };
+        if let Some((from, point)) = point {
+            if let Some(began) = self.present.load.add_window(from, point) {
                 return self.begin_load(began, now);
             }
-            if !self.has_load {
+            if !self.present.is_known {
                 // This is the first load.
-                self.has_load = true;
-                self.load.from = from;
-                (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
+                self.present.is_known = true;
+                self.present.load.from = from;
+                (self.timeline.measured_from, self.timeline.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
                 if let Some(decision) = self.recognise(now) {
                     return decision;
                 }
             }
         }
         self.extend_warmup_until_streams_started(now);
-        let asked = self.tags.filter(|(arm, _)| *arm == self.active);
-        let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
+        let asked = self.seen.tags.filter(|(arm, _)| *arm == self.active);
+        let (_, tags) = *self.seen.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
         self.observe_score(window, tags);
         if self.trying.trial.is_none() {
             self.ask_fleet();
@@ -325,7 +253,7 @@ impl TwinController {
             return decision;
         }
         let mut decision = Decision::keep("waiting for more requests before the next forecast");
-        if now >= self.next_forecast {
+        if now >= self.timeline.next_forecast {
             decision = self.decide_by_new_forecast(now, target);
         }
         if decision.setting.is_some() {
@@ -334,33 +262,22 @@ impl TwinController {
         self.begin_trial(now, target).unwrap_or(decision)
     }
 
-    /// The load's features in this window, pooled with earlier windows that had too few requests, and the start of the first of these.
-    /// `None` if there are still too few requests, or during a trial.
-    fn pooled_point(&mut self, window: &Window) -> Option<(Nanos, Point)> {
-        if self.trying.trial.is_some() {
-            return None;
-        }
-        let row = describe(&window.features, &window.outcome);
-        let point = self.columns.point(|column| row.get(column).copied());
-        self.pool.add(window, self.active, &point)
-    }
-
     fn change_to(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
-        self.read_ahead_change = match self.read_ahead_of(self.active).zip(self.read_ahead_of(arm)) {
+        self.read_ahead.change = match self.read_ahead_of(self.active).zip(self.read_ahead_of(arm)) {
             Some((was, is)) if was != is => Some((was, is)),
-            _ => self.read_ahead_change,
+            _ => self.read_ahead.change,
         };
-        self.speculative.changed_to(self.read_ahead_of(arm));
+        self.read_ahead.speculative.changed_to(self.read_ahead_of(arm));
         (self.previous, self.active) = (self.active, arm);
         let setting = self.setting().clone();
         // A new read-ahead only affects files that are opened later, so measurements continue.
         if !differ_by_read_ahead(&setting, &self.arms[self.previous].setting) {
             self.phase.settle();
-            self.settles_until = now + SETTLING;
+            self.timeline.settles_until = now + SETTLING;
             self.restart_measurement(now);
             // A trial is of the load that was observed before it, so the load is not reset.
             if self.trying.trial.is_none() {
-                self.load.reset();
+                self.present.load.reset();
             }
         }
         Decision::set(setting, why)
@@ -368,19 +285,9 @@ impl TwinController {
 
     /// Starts a new measurement: the load is served differently from now on.
     fn restart_measurement(&mut self, now: Nanos) {
-        self.measured_from = now;
+        self.timeline.measured_from = now;
         self.restart_unit();
-        self.note_change(now);
-    }
-
-    /// Notes a change after which requests show another side of the device.
-    fn note_change(&mut self, at: Nanos) {
-        // A new load is noticed some time after it began, so `at` may precede earlier entries.
-        let place = self.changes.partition_point(|change| *change <= at);
-        self.changes.insert(place, at);
-        if self.changes.len() > MAX_CHANGES {
-            self.changes.pop_front();
-        }
+        self.timeline.note_change(now);
     }
 }
 
@@ -405,10 +312,10 @@ impl Controller for TwinController {
         });
         (self.original, self.active, self.previous) = (arm, arm, arm);
         self.forget_trials();
-        self.load = LoadTracker::new(now);
-        (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
-        self.known_loads = known_loads::loads(&self.experience, &target.identity().device, &self.preference);
-        self.original_read_ahead_kib = target.bounds().read_ahead_kib;
+        self.present.load = LoadTracker::new(now);
+        (self.timeline.measured_from, self.timeline.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
+        self.memory.known_loads = known_loads::loads(&self.memory.experience, &target.identity().device, &self.preference);
+        self.read_ahead.original_kib = target.bounds().read_ahead_kib;
         Decision::keep("no requests observed yet")
     }
 
@@ -418,10 +325,8 @@ impl Controller for TwinController {
     }
 
     fn event(&mut self, event: &Event) -> bool {
-        self.recording.event(event);
-        self.buckets.event(event);
-        self.background.event(event);
-        self.streams.event(event, (!self.serves_as_original()).then_some(self.measured_from));
+        let measured_from = (!self.serves_as_original()).then_some(self.timeline.measured_from);
+        self.seen.event(event, measured_from);
         false
     }
 
@@ -442,8 +347,8 @@ impl Controller for TwinController {
         self.active = self.previous;
         self.resume_trial_if_refused(setting);
         let kib = self.read_ahead_of(self.active);
-        self.read_ahead_change = self.read_ahead_change.filter(|(_, is)| Some(*is) == kib);
-        self.speculative.refused(kib);
+        self.read_ahead.change = self.read_ahead.change.filter(|(_, is)| Some(*is) == kib);
+        self.read_ahead.speculative.refused(kib);
     }
 
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {

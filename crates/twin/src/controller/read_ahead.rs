@@ -14,6 +14,17 @@ use super::speculative_read_ahead::{self, SpeculativeReadAhead};
 use super::{SIMULATED_REQUEST_NS, TwinController, WINDOW, percent};
 use crate::forecast::{differ_by_read_ahead, read_ahead_kib};
 
+/// The state of the read-ahead.
+#[derive(Debug, Default)]
+pub(super) struct ReadAhead {
+    /// The original read-ahead, in KiB; `None` if the target does not report it.
+    pub original_kib: Option<u32>,
+    /// The read-ahead before and after its latest change, in KiB, while most open files still have the old one.
+    pub change: Option<(u32, u32)>,
+    /// The choice for future loads.
+    pub speculative: SpeculativeChoice,
+}
+
 /// The read-ahead chosen for future loads.
 #[derive(Debug, Default)]
 pub(super) struct SpeculativeChoice {
@@ -42,14 +53,14 @@ impl SpeculativeChoice {
 impl TwinController {
     /// The read-ahead of an arm in KiB; `None` if it is not known.
     pub(super) fn read_ahead_of(&self, arm: usize) -> Option<u32> {
-        read_ahead_kib(&self.arms[arm].setting, self.original_read_ahead_kib)
+        read_ahead_kib(&self.arms[arm].setting, self.read_ahead.original_kib)
     }
 
     /// Whether most read-ahead of the latest window has the size of the new read-ahead rather than that of the old one.
     pub(super) fn are_files_reopened(&self, now: Nanos, (was, is): (u32, u32)) -> bool {
         // `POSIX_FADV_SEQUENTIAL` doubles the read-ahead.
         let (least, between) = (2 * was.min(is), (2.0 * f64::from(was) * 2.0 * f64::from(is)).sqrt() as u32);
-        let lately = self.recording.seen().rev().take_while(|seen| seen.completed + WINDOW >= now);
+        let lately = self.seen.recording.seen().rev().take_while(|seen| seen.completed + WINDOW >= now);
         let (mut less, mut more) = (0, 0);
         for request in lately.map(|seen| &seen.request).filter(|request| request.is_read_ahead()) {
             more += if request.sectors > between { u64::from(request.sectors) } else { 0 };
@@ -67,7 +78,7 @@ impl TwinController {
     /// Whether measurements can distinguish the active setting from this one: not if they differ only by a read-ahead that has had no
     /// effect yet.
     pub(super) fn is_comparable_to(&self, other: &Arm) -> bool {
-        self.read_ahead_change.is_none() || !differ_by_read_ahead(&other.setting, self.setting())
+        self.read_ahead.change.is_none() || !differ_by_read_ahead(&other.setting, self.setting())
     }
 
     /// This arm with the active read-ahead, unless the load's read-ahead is large enough to show the difference. The next load may need the
@@ -82,12 +93,12 @@ impl TwinController {
     /// [`with_active_read_ahead`](Self::with_active_read_ahead).
     pub(super) fn original_for_new_load(&self) -> usize {
         let as_now = || self.with_active_read_ahead(self.original);
-        self.speculative.kib.map_or_else(as_now, |kib| self.with_read_ahead(self.original, kib))
+        self.read_ahead.speculative.kib.map_or_else(as_now, |kib| self.with_read_ahead(self.original, kib))
     }
 
     /// Whether the load has read-ahead requests of at least this size.
     fn reads_ahead(&self, sectors: u32) -> bool {
-        let mut of_load = self.recording.seen().rev().take_while(|seen| seen.completed >= self.load.from);
+        let mut of_load = self.seen.recording.seen().rev().take_while(|seen| seen.completed >= self.present.load.from);
         of_load.any(|seen| seen.request.is_read_ahead() && seen.request.sectors >= sectors)
     }
 
@@ -102,17 +113,17 @@ impl TwinController {
     /// Whether a setting may be tried for an uncertain gain: one that differs from the active one only by its read-ahead is free to try, as
     /// open files keep theirs and others are measured. Excludes the original read-ahead, which has been measured.
     pub(super) fn is_free_to_try(&self, setting: &Setting) -> bool {
-        let kib = read_ahead_kib(setting, self.original_read_ahead_kib);
-        differ_by_read_ahead(setting, self.setting()) && kib != self.original_read_ahead_kib
+        let kib = read_ahead_kib(setting, self.read_ahead.original_kib);
+        differ_by_read_ahead(setting, self.setting()) && kib != self.read_ahead.original_kib
     }
 
     /// Changes to the best read-ahead for assumed loads, once per fit of the device; `None` if it is active, too expensive to find, or the
     /// load itself shows the difference.
     pub(super) fn prepare_read_ahead(&mut self, now: Nanos, bounds: impl FnOnce() -> Bounds) -> Option<Decision> {
-        let (found, device) = (self.original_read_ahead_kib?, self.device.as_ref()?);
+        let (found, device) = (self.read_ahead.original_kib?, self.model.device.as_ref()?);
         let accesses = device.accesses;
-        let is_new = self.speculative.fitted_to.is_none_or(|fitted_to| accesses > fitted_to);
-        if !is_new || self.read_ahead_of(self.active) != Some(found) || self.read_ahead_change.is_some() {
+        let is_new = self.read_ahead.speculative.fitted_to.is_none_or(|fitted_to| accesses > fitted_to);
+        if !is_new || self.read_ahead_of(self.active) != Some(found) || self.read_ahead.change.is_some() {
             return None;
         }
         let setting = self.setting();
@@ -120,7 +131,7 @@ impl TwinController {
         let others: Vec<usize> = (0..self.arms.len()).filter(can_be).collect();
         let requests = others.len() as u64 * speculative_read_ahead::MAX_REQUESTS;
         // A load with read-ahead is evidence that outweighs assumed loads.
-        let is_affordable = requests as f64 * SIMULATED_REQUEST_NS <= self.credit_ns / 2.0;
+        let is_affordable = requests as f64 * SIMULATED_REQUEST_NS <= self.cpu.credit_ns / 2.0;
         if requests == 0 || !is_affordable || self.reads_ahead(2 * found) {
             return None;
         }
@@ -135,13 +146,13 @@ impl TwinController {
             Some((gain.filter(|gain| *gain > TOLERANCE)?, arm, kib))
         });
         let best = gains.max_by(|a, b| a.0.total_cmp(&b.0));
-        self.credit_ns -= spent as f64 * SIMULATED_REQUEST_NS;
-        self.speculative.fitted_to = Some(accesses);
+        self.cpu.credit_ns -= spent as f64 * SIMULATED_REQUEST_NS;
+        self.read_ahead.speculative.fitted_to = Some(accesses);
         let (gain, arm, kib) = best?;
         let setting = &self.arms[arm].setting;
         let why = format!("{setting} is predicted to be {} for files that are opened from now on and read in order", percent(gain));
         let decision = self.change_to(now, arm, why);
-        self.speculative.kib = Some(kib);
+        self.read_ahead.speculative.kib = Some(kib);
         Some(decision)
     }
 }

@@ -3,18 +3,43 @@
 //! The trials of a load of this run are kept with it, and continue when it returns: programs work in phases, and a trial of one phase need
 //! not be repeated.
 
+use std::sync::Arc;
+
 use block::Nanos;
 use control::Decision;
 use control::ab_test::Estimate;
+use control::experience::Experience;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
 use super::arm::NEVER;
+use super::known_loads::KnownLoad;
 use super::trying::Trying;
 use super::{TwinController, WINDOW};
 use super::{known_loads, sources};
 
 /// Maximum number of remembered loads of this run.
 const MAX_PAST_LOADS: usize = 64;
+
+/// Loads that are known from this run and from earlier ones.
+pub(super) struct Memory {
+    pub experience: Arc<Experience>,
+    /// Loads of the device in the experience.
+    pub known_loads: Vec<KnownLoad>,
+    /// Loads of this run that have ended.
+    pub past: Vec<PastLoad>,
+    /// How long the present load lasted before it was interrupted, in seconds.
+    pub lasted_before_s: f64,
+    /// Summary of the experience with loads like the present one, for display.
+    pub says: String,
+}
+
+impl Memory {
+    /// This experience, and no load of this run.
+    pub fn new(experience: Arc<Experience>) -> Memory {
+        let says = "the load was not seen yet".to_owned();
+        Memory { experience, known_loads: Vec::new(), past: Vec::new(), lasted_before_s: 0.0, says }
+    }
+}
 
 /// A load of this run that ended.
 pub(super) struct PastLoad {
@@ -41,19 +66,19 @@ impl TwinController {
     /// Starts another load, which began at `began`.
     pub(super) fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
         self.remember_load(began);
-        self.load.begin_load(began);
+        self.present.load.begin_load(began);
         self.fleet.begin_load();
-        self.note_change(began);
-        if let Some(device) = &mut self.device {
+        self.timeline.note_change(began);
+        if let Some(device) = &mut self.model.device {
             device.of_load = 0;
         }
         self.phase.take_pending();
-        (self.mismatch, self.read_ahead_change, self.no_forecast) = (None, None, None);
-        self.track_record.begin_load();
+        (self.model.mismatch, self.read_ahead.change, self.model.no_forecast) = (None, None, None);
+        self.model.track_record.begin_load();
         self.arms.iter_mut().for_each(|arm| arm.measured = None);
-        self.resume_trials(&self.load.recent_point());
-        (self.measured_from, self.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
-        match self.recall(&self.load.recent_point()) {
+        self.resume_trials(&self.present.load.recent_point());
+        (self.timeline.measured_from, self.timeline.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
+        match self.recall(&self.present.load.recent_point()) {
             Some(arm) if arm != self.active => {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
                 self.change_to(now, arm, why)
@@ -70,47 +95,47 @@ impl TwinController {
 
     /// Stores the load that ended at `began`, with its trials.
     fn remember_load(&mut self, began: Nanos) {
-        let point = self.load.mean_point();
+        let point = self.present.load.mean_point();
         let lasted_s = self.lasted_s(began);
         let arm = self.incumbent();
         let trying = std::mem::replace(&mut self.trying, Trying::new(self.arms.len(), self.original)).interrupted();
         let blocked_until = self.arms.iter_mut().map(|arm| std::mem::take(&mut arm.blocked_until)).collect();
-        self.past.retain(|past| load_distance(&past.point, &point) >= ANOTHER);
+        self.memory.past.retain(|past| load_distance(&past.point, &point) >= ANOTHER);
         // A load without a complete window would match any other.
         if !point.iter().all(|value| value.is_nan()) {
-            self.past.push(PastLoad { point, arm, lasted_s, trying, blocked_until });
+            self.memory.past.push(PastLoad { point, arm, lasted_s, trying, blocked_until });
         }
-        if self.past.len() > MAX_PAST_LOADS {
-            self.past.remove(0);
+        if self.memory.past.len() > MAX_PAST_LOADS {
+            self.memory.past.remove(0);
         }
     }
 
     /// Continues the trials of a past load like this one, if there is one.
     pub(super) fn resume_trials(&mut self, point: &Point) {
-        self.lasted_before_s = 0.0;
+        self.memory.lasted_before_s = 0.0;
         if let Some(index) = self.nearest_past(point) {
-            let mut past = self.past.remove(index);
-            self.lasted_before_s = past.lasted_s;
+            let mut past = self.memory.past.remove(index);
+            self.memory.lasted_before_s = past.lasted_s;
             std::mem::swap(&mut self.trying, &mut past.trying);
             self.arms.iter_mut().zip(&past.blocked_until).for_each(|(arm, until)| arm.blocked_until = *until);
-            self.past.push(past);
+            self.memory.past.push(past);
         }
     }
 
     /// Age of the load at `now` in seconds, including the time before it was interrupted.
     pub(super) fn lasted_s(&self, now: Nanos) -> f64 {
-        self.lasted_before_s + (now - self.load.from).as_secs_f64()
+        self.memory.lasted_before_s + (now - self.present.load.from).as_secs_f64()
     }
 
     /// The index of the past load of this run that is most similar; `None` if none is similar.
     fn nearest_past(&self, point: &Point) -> Option<usize> {
-        let apart = self.past.iter().map(|past| load_distance(&past.point, point)).enumerate();
+        let apart = self.memory.past.iter().map(|past| load_distance(&past.point, point)).enumerate();
         apart.filter(|(_, apart)| *apart < ANOTHER).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
     }
 
     /// Changes to the best setting of a remembered load that is like the first one; `None` if there is none, or it is active.
     pub(super) fn recognise(&mut self, now: Nanos) -> Option<Decision> {
-        let arm = self.recall(&self.load.recent_point()).filter(|arm| *arm != self.active)?;
+        let arm = self.recall(&self.present.load.recent_point()).filter(|arm| *arm != self.active)?;
         Some(self.change_to(now, arm, format!("a known load, which {} served best", self.arms[arm].setting)))
     }
 
@@ -118,8 +143,8 @@ impl TwinController {
     pub(super) fn recall(&mut self, point: &Point) -> Option<usize> {
         let recalled = match self.nearest_past(point) {
             Some(index) => {
-                let arm = self.past[index].arm;
-                self.memory_says = format!("this load came before, and {} served it then", self.arms[arm].setting);
+                let arm = self.memory.past[index].arm;
+                self.memory.says = format!("this load came before, and {} served it then", self.arms[arm].setting);
                 Some(arm)
             }
             None => self.recall_known(point),
@@ -131,9 +156,9 @@ impl TwinController {
     /// arms that did significantly worse.
     fn recall_known(&mut self, point: &Point) -> Option<usize> {
         let active = self.setting().to_string();
-        let alike = known_loads::alike(&self.known_loads, point, &active);
+        let alike = known_loads::alike(&self.memory.known_loads, point, &active);
         let gains = known_loads::gains(&alike, &active, self.arms.iter().map(|arm| arm.setting.to_string()));
-        self.memory_says = memory_says(alike.len(), self.known_loads.len());
+        self.memory.says = memory_says(alike.len(), self.memory.known_loads.len());
         let better = gains
             .iter()
             .enumerate()
@@ -142,7 +167,7 @@ impl TwinController {
         let (most, unsure) = gains[best]?;
         if best != self.active {
             let gain = sources::gain(&Estimate { mean: most, error: unsure });
-            self.memory_says += &format!(": {} {gain}", self.arms[best].setting);
+            self.memory.says += &format!(": {} {gain}", self.arms[best].setting);
         }
         for (arm, known) in self.arms.iter_mut().zip(&gains) {
             if known.is_some_and(|(gain, error)| known_loads::is_significant(&(most - gain, error.hypot(unsure)))) {

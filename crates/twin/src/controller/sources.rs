@@ -23,7 +23,7 @@ impl TwinController {
             return decision;
         }
         let says = [
-            ("memory", Some(self.memory_says.clone())),
+            ("memory", Some(self.memory.says.clone())),
             ("fleet", self.fleet_says()),
             ("twin", Some(self.twin_says())),
             ("trials", Some(self.trials_say())),
@@ -36,7 +36,7 @@ impl TwinController {
 
     /// The latest forecast for the arm that becomes active or was active before, or else for the best one.
     fn twin_says(&self) -> String {
-        let failed = || self.no_forecast.as_ref().map_or("no forecast yet".to_owned(), |why| format!("no forecast: {why}"));
+        let failed = || self.model.no_forecast.as_ref().map_or("no forecast yet".to_owned(), |why| format!("no forecast: {why}"));
         let Some(evidence) = &self.trying.evidence else { return failed() };
         let original = &self.arms[self.original].setting;
         let predicted = |setting: &Setting| evidence.candidates.iter().find(|one| one.setting == *setting && setting != original);

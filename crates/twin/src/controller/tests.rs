@@ -13,6 +13,11 @@ use observe::performance::Performance;
 
 use super::arm::Measured;
 use super::phase::Pending;
+use observe::similarity::Point;
+
+use super::consult::FittedDevice;
+use super::known_loads::KnownLoad;
+use super::recall::PastLoad;
 use super::*;
 use crate::forecast::Forecast;
 
@@ -30,7 +35,7 @@ fn knowing(stretches: &[Stretch]) -> TwinController {
         let scores = scores.iter().map(|(setting, score)| ((*setting).to_owned(), *score)).collect();
         KnownLoad { point, under: (*under).to_owned(), scores }
     };
-    controller.known_loads = stretches.iter().map(known).collect();
+    controller.memory.known_loads = stretches.iter().map(known).collect();
     controller
 }
 
@@ -70,13 +75,13 @@ fn a_failed_prediction_of_a_scheduler_corrects_those_of_its_tunings() {
         gain,
         error: 0.1,
     };
-    controller.track_record.note(&prediction("cfq", 0.5), -0.1);
-    let tuned = controller.track_record.corrected(&prediction("cfq:quantum=32", 0.4), true);
+    controller.model.track_record.note(&prediction("cfq", 0.5), -0.1);
+    let tuned = controller.model.track_record.corrected(&prediction("cfq:quantum=32", 0.4), true);
     assert!((tuned.gain + 0.2).abs() < 1e-9 && tuned.error > 0.2, "{tuned:?}");
-    let other = controller.track_record.corrected(&prediction("sstf", 0.4), true);
+    let other = controller.model.track_record.corrected(&prediction("sstf", 0.4), true);
     assert_eq!((other.gain, other.error), (0.4, 0.1));
     controller.begin_load(Nanos::ZERO, Nanos::ZERO);
-    let later = controller.track_record.corrected(&prediction("cfq:quantum=32", 0.4), true);
+    let later = controller.model.track_record.corrected(&prediction("cfq:quantum=32", 0.4), true);
     assert!(later.gain == 0.4 && later.error > 0.2, "under another load it may be right, and is less sure: {later:?}");
 }
 
@@ -88,7 +93,7 @@ fn another_load_begins_with_the_original_setting_unless_its_best_one_is_remember
     controller.active = controller.arm_of(&cfq).unwrap();
     let windows = |controller: &mut TwinController, count: usize, away: f64| {
         for _ in 0..count {
-            controller.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + away));
+            controller.present.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + away));
         }
     };
     windows(&mut controller, 10, 0.0);
@@ -105,7 +110,7 @@ fn another_load_begins_with_the_original_setting_unless_its_best_one_is_remember
 fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
     let mut controller = knowing(&[]);
     controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
-    controller.original_read_ahead_kib = Some(128);
+    controller.read_ahead.original_kib = Some(128);
     let (found, wider) = (controller.active, controller.arms.len() - 1);
     let prediction = Prediction {
         setting: setting("deadline read_ahead_kb=1024"),
@@ -128,7 +133,7 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
             controller.event(&Event::Queued(request));
             controller.event(&Event::Completed { request, dispatched: arrival, at: arrival + Nanos::from_millis(5) });
         }
-        controller.buckets.until(at(second + 1));
+        controller.seen.buckets.until(at(second + 1));
     };
     controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0, buckets: 4 });
     for second in 0..20 {
@@ -140,7 +145,10 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
     controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0, buckets: 4 });
     reads(&mut controller, 20, 2048);
     let decision = controller.compare(at(21), 256).unwrap();
-    assert_eq!((decision.why.as_str(), controller.measured_from), ("files are read ahead by 1024 KiB from now on", at(21)));
+    assert_eq!(
+        (decision.why.as_str(), controller.timeline.measured_from),
+        ("files are read ahead by 1024 KiB from now on", at(21))
+    );
     let mut goes_back = None;
     for second in 21..40 {
         reads(&mut controller, second, 2048);
@@ -153,18 +161,22 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
 fn another_read_ahead_interrupts_no_measurement_and_is_not_blamed() {
     let mut controller = knowing(&[]);
     controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
-    controller.original_read_ahead_kib = Some(128);
+    controller.read_ahead.original_kib = Some(128);
     controller.original = controller.active;
     let (cfq, wider, at) = (controller.arm_of(&setting("cfq")).unwrap(), controller.arms.len() - 1, Nanos::from_millis(5_000));
     controller.change_to(at, wider, String::new());
-    assert!(controller.measured_from == Nanos::ZERO && controller.changes.is_empty() && !controller.phase.is_settling());
+    assert!(
+        controller.timeline.measured_from == Nanos::ZERO
+            && controller.timeline.changes.is_empty()
+            && !controller.phase.is_settling()
+    );
     assert!(controller.serves_as_original(), "no file was opened since");
-    controller.read_ahead_change = None;
+    controller.read_ahead.change = None;
     assert!(!controller.serves_as_original());
     controller.change_to(at, cfq, String::new());
     assert!(
-        controller.measured_from == at
-            && controller.changes == [at]
+        controller.timeline.measured_from == at
+            && controller.timeline.changes == [at]
             && controller.phase.is_settling()
             && !controller.serves_as_original()
     );
@@ -181,12 +193,12 @@ fn the_next_forecast_is_sooner_if_a_large_gain_is_not_sure() {
         let forecast = Forecast { streams: Vec::new(), active, replay_error: 0.0, predictions, services: Vec::new(), requests: 0 };
         controller.next_forecast_at(&forecast, seconds(at), 1e9)
     };
-    controller.credit_ns = 6e8;
+    controller.cpu.credit_ns = 6e8;
     assert_eq!(asks(&controller, 0.8, 0.84, 8), seconds(10));
     assert_eq!(asks(&controller, 0.8, 0.84, 2), seconds(3), "not before there is another window");
     assert_eq!(asks(&controller, 0.8, 0.4, 8), seconds(16), "it is sure");
     assert_eq!(asks(&controller, 0.01, 0.02, 8), seconds(16), "too small to matter");
-    controller.credit_ns = 4e8;
+    controller.cpu.credit_ns = 4e8;
     assert_eq!(asks(&controller, 0.8, 0.84, 8), seconds(16), "another request would be worse");
 }
 
@@ -232,24 +244,28 @@ fn measurements_before_the_last_process_began_are_dropped() {
     asks(&mut controller, 1, 100, 1_800);
     asks(&mut controller, 2, 800, 1_800);
     controller.extend_warmup_until_streams_started(at(1_800));
-    assert_eq!(controller.measured_from, at(1_000), "a window, as always");
+    assert_eq!(controller.timeline.measured_from, at(1_000), "a window, as always");
     controller.arms[1].measured = Some(Measured { scored: Scored::of(1.0, 1.0, 256), variance: 0.0, buckets: 4 });
     asks(&mut controller, 1, 1_800, 3_000);
     asks(&mut controller, 2, 1_800, 3_000);
     asks(&mut controller, 3, 1_700, 3_000);
     controller.extend_warmup_until_streams_started(at(3_000));
-    assert!(controller.measured_from == at(1_700) && controller.changes.contains(&at(1_700)), "{:?}", controller.measured_from);
+    assert!(
+        controller.timeline.measured_from == at(1_700) && controller.timeline.changes.contains(&at(1_700)),
+        "{:?}",
+        controller.timeline.measured_from
+    );
     assert!(controller.arms[1].measured.is_none(), "that was of two processes");
     assert_eq!(controller.observed_from(), at(1_700));
     asks(&mut controller, 4, 3_000, 12_000);
     controller.extend_warmup_until_streams_started(at(12_000));
-    assert_eq!(controller.measured_from, at(1_700), "a later stream joins a complete load");
+    assert_eq!(controller.timeline.measured_from, at(1_700), "a later stream joins a complete load");
 }
 
 #[test]
 fn a_read_ahead_is_free_to_try_unless_it_is_the_original_one() {
     let mut controller = knowing(&[]);
-    controller.original_read_ahead_kib = Some(128);
+    controller.read_ahead.original_kib = Some(128);
     let wider = setting("deadline read_ahead_kb=1024");
     assert!(controller.is_free_to_try(&wider) && !controller.is_free_to_try(&setting("cfq read_ahead_kb=1024")));
     controller.arms.push(Arm::new(wider));
@@ -264,17 +280,17 @@ fn a_load_without_read_ahead_keeps_the_active_one_for_the_next_load() {
     for text in ["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"] {
         controller.arms.push(Arm::new(setting(text)));
     }
-    controller.original_read_ahead_kib = Some(128);
+    controller.read_ahead.original_kib = Some(128);
     let arm = |controller: &TwinController, text: &str| controller.arm_of(&setting(text)).unwrap();
-    controller.past.push(past_load(&controller, arm(&controller, "cfq")));
+    controller.memory.past.push(past_load(&controller, arm(&controller, "cfq")));
     controller.active = arm(&controller, "deadline read_ahead_kb=1024");
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")));
     let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
     let read = |sectors| block::Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba: 0, arrival };
     let done = |sectors| Event::Completed { request: read(sectors), dispatched: arrival, at: Nanos(1) };
-    controller.recording.event(&done(16));
+    controller.seen.recording.event(&done(16));
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")), "a page is no read-ahead");
-    controller.recording.event(&done(256));
+    controller.seen.recording.event(&done(256));
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq")));
 }
 
@@ -292,13 +308,13 @@ fn what_was_tried_under_a_load_goes_on_when_it_returns() {
     let other = controller.arm_of(&setting("cfq")).unwrap();
     past.blocked_until[other] = NEVER;
     past.trying.trials.expect([(other, control::ab_test::Estimate { mean: 0.5, error: 0.01 })]);
-    controller.past.push(past);
+    controller.memory.past.push(past);
     let mut elsewhere = here();
     elsewhere[0] += 5.0;
     controller.resume_trials(&elsewhere);
-    assert_eq!((controller.lasted_before_s, controller.arms[other].blocked_until), (0.0, Nanos::ZERO), "another load");
+    assert_eq!((controller.memory.lasted_before_s, controller.arms[other].blocked_until), (0.0, Nanos::ZERO), "another load");
     controller.resume_trials(&here());
-    assert_eq!((controller.lasted_before_s, controller.arms[other].blocked_until), (3_600.0, NEVER));
+    assert_eq!((controller.memory.lasted_before_s, controller.arms[other].blocked_until), (3_600.0, NEVER));
     let gain = controller.trying.trials.posterior().gain(other, controller.original);
     assert!((gain.mean - 0.5).abs() < 0.01, "{gain:?}");
 }
@@ -310,37 +326,38 @@ fn with_speculation() -> (TwinController, Bounds) {
         controller.arms.push(Arm::new(setting(text)));
     }
     controller.original = controller.active;
-    controller.original_read_ahead_kib = Some(128);
+    controller.read_ahead.original_kib = Some(128);
     let (profile, knowledge) = (sim::profile::load("sata7200").unwrap().device(), KnowledgeStore::new(sched::all()));
     let (capacity_sectors, limits) = (profile.capacity_sectors(), block::Limits::default());
-    controller.device = Some(FittedDevice { profile, findings: Vec::new(), accesses: 100, seen: 100, of_load: 100, knowledge });
-    controller.credit_ns = 1e9;
+    controller.model.device =
+        Some(FittedDevice { profile, findings: Vec::new(), accesses: 100, seen: 100, of_load: 100, knowledge });
+    controller.cpu.credit_ns = 1e9;
     (controller, Bounds { capacity_sectors, limits, nr_requests: 256, read_ahead_kib: Some(128) })
 }
 
 #[test]
 fn a_speculative_read_ahead_is_active_before_files_are_opened() {
     let (mut controller, bounds) = with_speculation();
-    controller.credit_ns = 0.0;
+    controller.cpu.credit_ns = 0.0;
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none(), "there is no budget");
-    controller.credit_ns = 1e9;
+    controller.cpu.credit_ns = 1e9;
     let decision = controller.prepare_read_ahead(Nanos::ZERO, || bounds).unwrap();
     assert!(decision.why.starts_with("deadline read_ahead_kb=1024 is predicted to be "), "{}", decision.why);
     assert!(
-        controller.credit_ns < 1e9 && controller.phase.pending().is_none(),
+        controller.cpu.credit_ns < 1e9 && controller.phase.pending().is_none(),
         "it costs something, and measurements do not show it yet"
     );
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none(), "once");
     // An unknown load ends a setting chosen for another one, but not the speculative read-ahead.
     controller.active = controller.arm_of(&setting("cfq read_ahead_kb=1024")).unwrap();
     for away in std::iter::repeat_n(0.0, 10).chain([9.0; 3]) {
-        controller.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + away));
+        controller.present.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + away));
     }
     let decision = controller.begin_load(Nanos::ZERO, Nanos::ZERO);
     assert!(decision.why.ends_with("back to deadline read_ahead_kb=1024"), "{}", decision.why);
     // Measurements were against it, so it is not chosen again.
     controller.change_to(Nanos::ZERO, controller.original, String::new());
-    controller.read_ahead_change = None;
+    controller.read_ahead.change = None;
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none());
 }
 
@@ -349,9 +366,9 @@ fn a_load_with_read_ahead_counts_for_more_than_assumed_loads() {
     let (mut controller, bounds) = with_speculation();
     let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
     let request = block::Request { id: 0, stream: 1, op, sync: false, priority, sectors: 256, lba: 0, arrival };
-    controller.recording.event(&Event::Completed { request, dispatched: arrival, at: Nanos(1) });
+    controller.seen.recording.event(&Event::Completed { request, dispatched: arrival, at: Nanos(1) });
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none());
-    controller.load.begin_load(Nanos(2));
+    controller.present.load.begin_load(Nanos(2));
     assert!(controller.prepare_read_ahead(Nanos(2), || bounds).is_some(), "the next one is not");
 }
 

@@ -272,7 +272,7 @@ impl TwinController {
         let level = self.trying.trials.posterior().level(trial.from, seconds);
         let score = window.outcome.score(&self.preference);
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
-        if let Some(overdue) = self.streams.overdue(now) {
+        if let Some(overdue) = self.seen.streams.overdue(now) {
             // A stream that starves is as bad as a loss that ends a trial, whatever the others got.
             self.note_score(window.to, seconds, score.max(level.mean - 2.0 * HARM).min(level.mean - HARM));
             self.judge_fleet(self.active, trial.from, Some(-HARM));
@@ -328,7 +328,7 @@ impl TwinController {
     /// Ends the trial when its turn is over: the arm stays, or the one before goes on.
     pub(super) fn continue_trial(&mut self, now: Nanos) -> Option<Decision> {
         let trial = self.trying.trial?;
-        let measured_s = (now - self.measured_from).as_secs_f64();
+        let measured_s = (now - self.timeline.measured_from).as_secs_f64();
         if measured_s < TURN_S {
             return Some(Decision::keep(format!("trying {}", self.setting())));
         }
@@ -342,7 +342,7 @@ impl TwinController {
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
         // Where calls are seen, it is seen whether anything waits for write-back.
-        if !self.streams.sees_calls && self.trying.in_turn.is_some_and(|turn| turn.starves_after(&self.trying.usual)) {
+        if !self.seen.streams.sees_calls && self.trying.in_turn.is_some_and(|turn| turn.starves_after(&self.trying.usual)) {
             self.arms[self.active].blocked_until = NEVER;
             let why = format!("{tried} is {result}, and leaves write-back too little: back to {from}");
             let verdict = Verdict { ruling: Ruling::NotAdopted, ..verdict };
@@ -351,7 +351,7 @@ impl TwinController {
         if is_kept {
             self.trying.trial = None;
             self.trying.usual = Got::default();
-            self.load.reset();
+            self.present.load.reset();
             let decision = Decision::keep(format!("{tried} stays: {result}")).with_verdict(verdict);
             return Some(Decision { expected_gain: Some(gain.mean), ..decision });
         }
@@ -379,10 +379,10 @@ impl TwinController {
     /// Begins the trial that is worth most, if any is worth its cost.
     pub(super) fn begin_trial(&mut self, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let lasted_s = self.lasted_s(now);
-        let is_measured = (now - self.measured_from).as_secs_f64() >= TURN_S;
+        let is_measured = (now - self.timeline.measured_from).as_secs_f64() >= TURN_S;
         let is_known =
             self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S || self.fleet_recommends();
-        if !is_measured || !is_known || self.phase.pending().is_some() || self.streams.overdue(now).is_some() {
+        if !is_measured || !is_known || self.phase.pending().is_some() || self.seen.streams.overdue(now).is_some() {
             return None;
         }
         let can_be = |arm: &usize| {
@@ -423,7 +423,7 @@ impl TwinController {
     pub(super) fn give_up_active(&mut self, now: Nanos) -> usize {
         self.note_harm();
         self.arms[self.active].blocked_until = NEVER;
-        self.next_forecast = now + WINDOW;
+        self.timeline.next_forecast = now + WINDOW;
         self.trying.trial.take().map(|trial| trial.from).filter(|from| *from != self.active).unwrap_or(self.original)
     }
 }

@@ -22,7 +22,8 @@ const MAX_BLOCKS: usize = 30;
 impl TwinController {
     /// The score of the active setting since it became active under the load, with its variance; `None` if no request completed.
     fn measure(&self, now: Nanos, tags: u32) -> Option<Measured> {
-        let buckets: Vec<&WindowOutcome> = self.buckets.between(self.measured_from.as_secs_f64(), now.as_secs_f64()).collect();
+        let buckets: Vec<&WindowOutcome> =
+            self.seen.buckets.between(self.timeline.measured_from.as_secs_f64(), now.as_secs_f64()).collect();
         let score = |buckets: &mut dyn Iterator<Item = &WindowOutcome>| {
             Performance::of(buckets).map(|served| served.score(&self.preference))
         };
@@ -47,15 +48,15 @@ impl TwinController {
     /// Decides by measured scores: back to a setting with a significantly better score, or keeps the active one while it is being verified.
     /// `None` if a forecast may decide.
     pub(super) fn compare(&mut self, now: Nanos, tags: u32) -> Option<Decision> {
-        if let Some(change) = self.read_ahead_change
+        if let Some(change) = self.read_ahead.change
             && self.are_files_reopened(now, change)
         {
-            self.read_ahead_change = None;
+            self.read_ahead.change = None;
             self.restart_measurement(now);
-            self.streams.restart_measurement();
+            self.seen.streams.restart_measurement();
             return Some(Decision::keep(format!("files are read ahead by {} KiB from now on", change.1)));
         }
-        let seconds = (now - self.measured_from).as_secs_f64();
+        let seconds = (now - self.timeline.measured_from).as_secs_f64();
         let pending = self.phase.pending().cloned().filter(|pending| self.is_comparable_to(&self.arms[pending.from]));
         let measured = self.measure(now, tags);
         let latest = measured.or(self.arms[self.active].measured);
@@ -82,13 +83,13 @@ impl TwinController {
         if let Some((arm, gain)) = gains.max_by(|a, b| a.1.total_cmp(&b.1)) {
             let predicted = pending.map_or(String::new(), |pending| {
                 let actual = self.arms[pending.from].measured.map_or(0.0, |from| measured.over(&from, &self.preference).0);
-                self.track_record.note(&pending.prediction, actual);
+                self.model.track_record.note(&pending.prediction, actual);
                 format!(", predicted {}", percent(pending.prediction.gain))
             });
             let (was, is) = (self.setting().to_string(), self.arms[arm].setting.to_string());
-            self.arms[self.active].blocked_until = now + (now - self.load.from);
+            self.arms[self.active].blocked_until = now + (now - self.present.load.from);
             self.phase.take_pending();
-            self.next_forecast = now + WINDOW;
+            self.timeline.next_forecast = now + WINDOW;
             let why = format!("{was} is {} than {is}{predicted}: back to {is}", percent(-gain));
             let verdict = self.verdict_over(arm, &measured, Ruling::TakenBack);
             return Some(Decision { verdict, ..self.change_to(now, arm, why) });
@@ -105,9 +106,9 @@ impl TwinController {
         // A gain far below the prediction requires another forecast.
         let is_less = gain > 0.0 && gain + error < pending.prediction.sure_gain();
         if gain > CRITICAL_VALUE * error || is_less || seconds >= JUDGED_S.1 {
-            self.track_record.note(&pending.prediction, gain);
+            self.model.track_record.note(&pending.prediction, gain);
             self.phase.take_pending();
-            self.next_forecast = if is_less { now } else { self.next_forecast };
+            self.timeline.next_forecast = if is_less { now } else { self.timeline.next_forecast };
             return (!is_less).then(|| Decision {
                 verdict: self.verdict_over(pending.from, &measured, Ruling::Kept),
                 ..Decision::keep(format!("{} stays: {result}", self.setting()))
@@ -134,7 +135,7 @@ impl TwinController {
     /// Records that the change that was being verified was harmful.
     pub(super) fn note_harm(&mut self) {
         if let Some(pending) = self.phase.take_pending() {
-            self.track_record.note_harm(&pending.prediction);
+            self.model.track_record.note_harm(&pending.prediction);
         }
     }
 }

@@ -11,20 +11,20 @@ use applier::attribute::{NR_REQUESTS, SCHEDULER};
 impl DeviceSession {
     /// Stands down if a setting was changed externally; if the agent has set nothing, restarts from the new setting.
     pub(super) fn check_external_changes(&mut self, now: Nanos, notices: &mut Vec<Notice>) {
-        match self.ownership {
+        match self.access.ownership {
             Ownership::Agent => match self.device_control.foreign().map(unreleased) {
                 Ok(foreign) if foreign.is_empty() => {
-                    self.applier_trouble = None;
+                    self.access.applier_trouble = None;
                     self.expect_active(now, notices);
                 }
                 Ok(foreign) => self.stand_down(now, &foreign, notices),
                 Err(error) => {
                     // Report once, not every second.
                     let trouble = format!("external changes are not known: {error}");
-                    if self.applier_trouble.as_ref() != Some(&trouble) {
+                    if self.access.applier_trouble.as_ref() != Some(&trouble) {
                         notices.push(self.notice(Kind::Trouble, trouble.clone()));
                     }
-                    self.applier_trouble = Some(trouble);
+                    self.access.applier_trouble = Some(trouble);
                 }
             },
             Ownership::ReadOnly | Ownership::StoodDown(_) => {
@@ -59,7 +59,7 @@ impl DeviceSession {
             notices.push(self.notice(Kind::Trouble, format!("cannot stand down: {error}")));
         }
         let from = self.active.to_string();
-        self.ownership = Ownership::StoodDown(changes);
+        self.access.ownership = Ownership::StoodDown(changes);
         self.original = self.device_control.setting();
         let to = self.original.to_string();
         let advice = format!("{why}; the agent stands down until `seekwise-agent resume {}`", self.name);

@@ -117,7 +117,7 @@ impl DeviceSession {
     /// Idle time of the device, and the origin of the last request.
     pub fn idle(&self, now: Nanos) -> (Nanos, Option<String>) {
         let (last, work) = &self.learning.last_work;
-        (now - *last, work.map(|work| work.text(self.source.name(work.stream))))
+        (now - *last, work.map(|work| work.text(self.input.source.name(work.stream))))
     }
 
     /// The lesson that is under way.
@@ -139,7 +139,7 @@ impl DeviceSession {
         self.original = self.active.clone();
         self.learning.lesson = Some(Box::new(LessonSession {
             lesson,
-            settings: Settings { changes_per_minute: u32::MAX, ..self.settings.clone() },
+            settings: Settings { changes_per_minute: u32::MAX, ..self.configured.settings.clone() },
             rate: ChangeRate::default(),
             guard: Guard::new(now),
             errors,
@@ -161,7 +161,7 @@ impl DeviceSession {
 
     /// Replaces the experience, and starts a controller with it.
     pub fn set_experience(&mut self, now: Nanos, experience: Arc<Experience>) {
-        self.experience = experience;
+        self.configured.experience = experience;
         self.restart(now);
     }
 
@@ -198,16 +198,16 @@ impl DeviceSession {
         session.next_work_check = now + WORK_CHECK_INTERVAL;
         for event in events {
             session.guard.event(event);
-            self.traffic.event(event);
-            if let Some(work) = session.lesson.event(event, |stream| self.source.name(stream)) {
+            self.input.traffic.event(event);
+            if let Some(work) = session.lesson.event(event, |stream| self.input.source.name(stream)) {
                 self.learning.last_work = (now, Some(work));
-                return Err(End::Work(format!("real work came: {}", work.text(self.source.name(work.stream)))));
+                return Err(End::Work(format!("real work came: {}", work.text(self.input.source.name(work.stream)))));
             }
         }
         if errors > session.errors {
             return Err(End::Failure("the driver counted errors of the device".to_owned()));
         }
-        if self.traffic.newly_lost(self.source.lost()).is_some() {
+        if self.input.traffic.newly_lost(self.input.source.lost()).is_some() {
             session.guard.lost(now);
             session.lesson.give_up_load();
         }
@@ -275,25 +275,25 @@ impl DeviceSession {
         let Some(mut session) = self.learning.lesson.take() else { return Vec::new() };
         let mut notices = Vec::new();
         let finished = session.lesson.finish(&*self.device_control);
-        let policy = if self.settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
+        let policy = if self.configured.settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
         if let Err(error) = self.device_control.restore().and_then(|_| self.device_control.at_exit(policy)) {
-            notices.push(self.notice(Kind::Trouble, format!("cannot put back what was there before learning: {error}")));
+            notices.push(self.notice(Kind::Trouble, format!("cannot restore the settings from before learning: {error}")));
         }
-        self.device_control.because(&decided_by(&self.settings));
+        self.device_control.because(&decided_by(&self.configured.settings));
         self.active = self.device_control.setting();
         self.original = self.active.clone();
         match finished {
             Ok(learned) => notices.extend(learned.map(|learned| self.learned(&learned))),
-            Err(error) => notices.push(self.notice(Kind::Trouble, format!("what was learned is not kept: {error}"))),
+            Err(error) => notices.push(self.notice(Kind::Trouble, format!("the results are not stored: {error}"))),
         }
         self.learning.has_ended = true;
         let count = session.lesson.learned();
         // Wait for the load to end, so that its last requests do not count as foreign I/O.
         drop(session);
-        self.events.clear();
+        self.input.events.clear();
         let mut rest = Vec::new();
         // The next step detects a removed device.
-        let _ = self.source.read(&mut rest);
+        let _ = self.input.source.read(&mut rest);
         self.learning.restart_idle_time(now);
         self.guard = Guard::new(now);
         self.restart(now);

@@ -127,7 +127,7 @@ impl DeviceSession {
                 from: verdict.over.to_string(),
                 to: verdict.setting.to_string(),
                 gain: verdict.gain,
-                preference: self.settings.preference.to_string(),
+                preference: self.configured.settings.preference.to_string(),
             })));
         }
     }
@@ -138,17 +138,17 @@ impl DeviceSession {
         let held = self.sharing.held.as_ref();
         let is_active = held.is_some_and(|held| held.setting == self.active);
         // Fixed texts only: text written by an administrator must not leave the machine.
-        let note = match (held, &self.ownership) {
+        let note = match (held, &self.access.ownership) {
             (None, _) => "",
             (Some(_), _) if is_active => "",
             (Some(_), Ownership::StoodDown(_)) => "changed by an administrator",
             (Some(_), Ownership::ReadOnly) => "only watched",
-            (Some(_), Ownership::Agent) if self.refusal.is_some() => "refused by the configuration or the applier",
+            (Some(_), Ownership::Agent) if self.access.refusal.is_some() => "refused by the configuration or the applier",
             (Some(_), Ownership::Agent) => "taken back by the guard",
         };
         DeviceJob {
             device: self.sharing.device.clone(),
-            takes_part: self.ownership == Ownership::Agent || held.is_some(),
+            takes_part: self.access.ownership == Ownership::Agent || held.is_some(),
             score: (count > 0).then(|| (sum / count as f64, count)),
             active: held.filter(|_| is_active).map(|held| held.rollout.clone()),
             note: note.to_owned(),
@@ -168,7 +168,7 @@ impl DeviceSession {
             (None, None) => {}
             (held, Some((rollout, setting))) => {
                 let is_new = held.is_none();
-                if is_new && self.ownership != Ownership::Agent {
+                if is_new && self.access.ownership != Ownership::Agent {
                     return notices;
                 }
                 self.sharing.held = Some(Held { rollout: rollout.to_owned(), setting: setting.clone(), before });
@@ -176,7 +176,7 @@ impl DeviceSession {
                     self.sharing.scores = (0.0, 0);
                     self.restart(now);
                 }
-                if self.active != *setting && self.ownership == Ownership::Agent {
+                if self.active != *setting && self.access.ownership == Ownership::Agent {
                     let why = format!("rollout {rollout} has chosen this device");
                     self.steer(now, None, Kind::Set, &mut notices, |control_loop, target| {
                         control_loop.overrule(now, setting, &why, target);
@@ -184,7 +184,7 @@ impl DeviceSession {
                 }
             }
             (Some(held), None) => {
-                if self.ownership == Ownership::Agent && self.active == held.setting {
+                if self.access.ownership == Ownership::Agent && self.active == held.setting {
                     let why = format!("rollout {} is over for this device: back to {before}", held.rollout);
                     self.steer(now, None, Kind::Set, &mut notices, |control_loop, target| {
                         control_loop.overrule(now, &before, &why, target);

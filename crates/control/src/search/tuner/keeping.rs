@@ -40,8 +40,8 @@ pub(super) struct RememberedLoad {
 impl Tuner {
     /// Applies and keeps a setting.
     pub(super) fn keep(&mut self, setting: Setting, gain: Option<Estimate>, why: String) -> Decision {
-        self.chosen = Some((setting.clone(), gain));
-        let load = LoadTracker::new(self.load_began);
+        self.load.chosen = Some((setting.clone(), gain));
+        let load = LoadTracker::new(self.load.began);
         self.phase = Phase::Keeping(Keeping { load, is_settling: true, proved: None, windows: Vec::new(), needed: WINDOWS });
         Decision { expected_gain: gain.map(|gain| gain.mean), ..Decision::set(setting, why) }
     }
@@ -60,7 +60,7 @@ impl Tuner {
             return Decision::keep("kept");
         }
         let now = Estimate::of_windows(std::mem::take(&mut keeping.windows).iter(), &self.preference);
-        let Some((now, baseline)) = now.zip(self.baseline.as_mut()) else { return Decision::keep("kept") };
+        let Some((now, baseline)) = now.zip(self.load.baseline.as_mut()) else { return Decision::keep("kept") };
         // The baseline may be that of a load that had just started with empty memory; also, fairness is lower over windows than over longer
         // turns.
         if let Some(gain) = keeping.proved.take() {
@@ -69,9 +69,9 @@ impl Tuner {
         }
         keeping.needed *= 2;
         let gain = now.over(&baseline.score);
-        match &self.chosen {
+        match &self.load.chosen {
             Some((setting, expected)) if gain.mean < -CRITICAL_VALUE * gain.error && *setting != self.original => {
-                self.challengers = VecDeque::from([Challenger { setting: setting.clone(), expected: *expected }]);
+                self.load.challengers = VecDeque::from([Challenger { setting: setting.clone(), expected: *expected }]);
                 self.next_challenger(format!("{} than the original setting", percent(gain.mean)), target)
             }
             _ => Decision::keep("kept"),
@@ -84,8 +84,8 @@ impl Tuner {
         if self.pools.len() > MAX_REMEMBERED {
             self.pools.remove(0);
         }
-        let chosen = self.chosen.take().and_then(|(setting, gain)| Some((setting, gain?)));
-        if let Some(((setting, gain), baseline)) = chosen.zip(self.baseline.as_ref()) {
+        let chosen = self.load.chosen.take().and_then(|(setting, gain)| Some((setting, gain?)));
+        if let Some(((setting, gain), baseline)) = chosen.zip(self.load.baseline.as_ref()) {
             let point = baseline.point;
             self.remembered.retain(|load| load_distance(&load.point, &point) >= ANOTHER);
             self.remembered.push(RememberedLoad { point, setting, gain });
@@ -97,9 +97,9 @@ impl Tuner {
 
     /// The gene pool of the current load, the chosen setting first, then the others by score; `None` without trials.
     pub(super) fn pool(&self, device: &str) -> Option<GenePool> {
-        let baseline = self.baseline.as_ref()?;
-        let mut pool = GenePool::of(device, &baseline.row, &self.original, &self.trials, &self.preference);
-        let chosen = self.chosen.as_ref().map(|(setting, _)| setting.to_string());
+        let baseline = self.load.baseline.as_ref()?;
+        let mut pool = GenePool::of(device, &baseline.row, &self.original, &self.load.trials, &self.preference);
+        let chosen = self.load.chosen.as_ref().map(|(setting, _)| setting.to_string());
         pool.members.sort_by_key(|member| Some(&member.setting) != chosen.as_ref());
         Some(pool).filter(|pool| !pool.members.is_empty())
     }

@@ -31,7 +31,7 @@ impl Tuner {
             seeds.extend(genome);
             is_new
         };
-        let point = self.baseline.as_ref().map_or(NOWHERE, |baseline| baseline.point);
+        let point = self.load.baseline.as_ref().map_or(NOWHERE, |baseline| baseline.point);
         let pools = self.pools.iter().chain(&self.experience.pools);
         let distances = pools.filter_map(|pool| Some((pool.distance(device, &self.original, &point)?, pool)));
         let nearest = distances.filter(|(distance, _)| *distance < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0));
@@ -40,7 +40,7 @@ impl Tuner {
             let count = pool.settings().filter(|setting| add(setting)).take(MAX_SEEDS).count();
             remark = Some(format!("similar to a known load: {count} settings of its gene pool are re-introduced"));
         }
-        let among_cases = self.baseline.as_ref().map_or(NOWHERE, |baseline| baseline.among_cases);
+        let among_cases = self.load.baseline.as_ref().map_or(NOWHERE, |baseline| baseline.among_cases);
         let best = self.best_of_similar_cases(device, &among_cases);
         best.iter().filter(|setting| add(setting)).take(MAX_SEEDS).for_each(drop);
         self.candidates.iter().for_each(|setting| {

@@ -66,7 +66,7 @@ const MAX_CHALLENGERS: usize = 2;
 /// Creates a search.
 pub type MakeSearch = Box<dyn Fn(Start) -> Box<dyn Search> + Send>;
 
-/// What a search uses its rehearsal for.
+/// Use of a search's rehearsal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RehearsalUse {
     /// To score settings; none is tried on the target.
@@ -89,7 +89,7 @@ pub struct SearchOptions {
     pub host: &'static [&'static str],
     /// Length of a turn of an A/B test; a change settles for two thirds of that, at most 4 s.
     pub turn: Nanos,
-    /// What the rehearsal is used for, if there is one.
+    /// Use of the rehearsal, if there is one.
     pub rehearsal_use: RehearsalUse,
     /// Creates the search.
     pub make: MakeSearch,
@@ -114,6 +114,21 @@ struct SearchTarget {
     pattern: Pattern,
 }
 
+/// The state of the search under the current load.
+#[derive(Default)]
+struct CurrentLoad {
+    began: Nanos,
+    /// The setting that serves the load now, with its gain over the original one; the gain is `None` for the original one itself.
+    chosen: Option<(Setting, Option<Estimate>)>,
+    space: Option<Space>,
+    baseline: Option<Baseline>,
+    /// All trials under the load, in order.
+    trials: Vec<(Setting, TrialScore)>,
+    challengers: VecDeque<Challenger>,
+    /// The search to start after the known settings have been verified.
+    pending_search: Option<SearchTarget>,
+}
+
 /// Runs a search on a target.
 pub struct Tuner {
     options: SearchOptions,
@@ -126,20 +141,11 @@ pub struct Tuner {
     calls: Calls,
     /// The setting that was active at the beginning.
     original: Setting,
-    /// The setting that serves the load now, with its gain over the original one; the gain is `None` for the original one itself.
-    chosen: Option<(Setting, Option<Estimate>)>,
-    space: Option<Space>,
-    baseline: Option<Baseline>,
-    /// All trials under the load, in order.
-    trials: Vec<(Setting, TrialScore)>,
-    challengers: VecDeque<Challenger>,
-    /// The search to start after the known settings have been verified.
-    pending_search: Option<SearchTarget>,
+    load: CurrentLoad,
     pools: Vec<GenePool>,
     remembered: Vec<RememberedLoad>,
     /// Number of loads before the current one.
     loads: u64,
-    load_began: Nanos,
     /// The latest facts reported by the search.
     facts: Vec<(String, String)>,
     was_refused: bool,
@@ -159,16 +165,10 @@ impl Tuner {
             calls: Calls::default(),
             // Replaced by the active setting in `begin`.
             original: Setting::of(block::ALL[0]),
-            chosen: None,
-            space: None,
-            baseline: None,
-            trials: Vec::new(),
-            challengers: VecDeque::new(),
-            pending_search: None,
+            load: CurrentLoad::default(),
             pools: Vec::new(),
             remembered: Vec::new(),
             loads: 0,
-            load_began: Nanos::ZERO,
             facts: Vec::new(),
             was_refused: false,
         }
@@ -188,7 +188,7 @@ impl Tuner {
     /// The score of a trial over these windows, with its waits relative to the baseline's; `None` if no request completed.
     fn score(&self, windows: &[Window]) -> Option<TrialScore> {
         let served = Performance::of(windows.iter().map(|window| &window.outcome))?;
-        let wait_ratio = self.baseline.as_ref().map_or(0.0, |baseline| {
+        let wait_ratio = self.load.baseline.as_ref().map_or(0.0, |baseline| {
             let longest_s = windows.iter().map(|window| window.outcome.max_response_s).fold(0.0, f64::max);
             let streams = windows.iter().map(streams).fold(f64::INFINITY, f64::min);
             let is_silent = streams <= baseline.streams - 1.0 && baseline.streams.is_finite();
@@ -211,7 +211,7 @@ impl Controller for Tuner {
     }
 
     fn begin(&mut self, now: Nanos, target: &dyn Target) -> Decision {
-        (self.original, self.load_began) = (target.setting(), now);
+        (self.original, self.load.began) = (target.setting(), now);
         Decision::keep("no window yet")
     }
 
@@ -257,7 +257,7 @@ impl Controller for Tuner {
 
     fn final_setting(&self) -> Option<&Setting> {
         Some(match &self.phase {
-            Phase::Keeping(_) => &self.chosen.as_ref()?.0,
+            Phase::Keeping(_) => &self.load.chosen.as_ref()?.0,
             Phase::Verifying(verifying) if verifying.test.is_likely_better() => verifying.test.candidate(),
             Phase::Watching(_) | Phase::Trying(_) | Phase::Proving(_) | Phase::Verifying(_) => &self.original,
         })

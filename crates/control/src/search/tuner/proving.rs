@@ -20,7 +20,7 @@ impl Tuner {
     pub(super) fn prove(&mut self, remark: String, target: &dyn Target) -> Decision {
         let evidence = self.evidence();
         self.find_challengers();
-        match self.challengers.pop_front() {
+        match self.load.challengers.pop_front() {
             Some(Challenger { setting: best, .. }) => {
                 self.phase = Phase::Proving(Proving { best: best.clone(), windows: Vec::new(), is_settling: true });
                 Decision::set(best, remark)
@@ -45,7 +45,7 @@ impl Tuner {
             return self.next_challenger(format!("a stream starves under {best}"), target);
         }
         let now = Estimate::of_windows(windows.iter(), &self.preference);
-        let Some((now, baseline)) = now.zip(self.baseline.as_ref()) else {
+        let Some((now, baseline)) = now.zip(self.load.baseline.as_ref()) else {
             return self.next_challenger(format!("{best}: no request completed"), target);
         };
         let gain = now.over(&baseline.score);

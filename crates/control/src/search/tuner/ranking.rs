@@ -24,7 +24,7 @@ impl Tuner {
     /// The settings tried, the best first.
     pub(super) fn ranking(&self) -> Vec<Ranked<'_>> {
         let mut ranking: Vec<Ranked> = Vec::new();
-        for (setting, rated) in &self.trials {
+        for (setting, rated) in &self.load.trials {
             let score = rated.score(&self.preference);
             match ranking.iter_mut().find(|known| known.setting == setting) {
                 Some(known) => {
@@ -40,12 +40,12 @@ impl Tuner {
 
     pub(super) fn evidence(&self) -> Evidence {
         let ranking = self.ranking();
-        let mut seen = vec![("trials".to_owned(), self.trials.len().to_string())];
+        let mut seen = vec![("trials".to_owned(), self.load.trials.len().to_string())];
         if let Some(Ranked { setting, trials, .. }) = ranking.first() {
             let plural = if *trials == 1 { "" } else { "s" };
             seen.push(("best chromosome".to_owned(), format!("{setting}, tried {trials} time{plural}")));
         }
-        if let Some(baseline) = &self.baseline {
+        if let Some(baseline) = &self.load.baseline {
             seen.push(("under what was found".to_owned(), format!("{}: {}", self.original, text(&baseline.rated))));
         }
         seen.extend(self.facts.iter().cloned());

@@ -21,7 +21,7 @@ impl Tuner {
         target: &dyn Target,
     ) -> Decision {
         let SearchTarget { span, pattern } = search_target;
-        self.pending_search = None;
+        self.load.pending_search = None;
         let mut remark = None;
         if let Some(rehearsal) = &mut self.rehearsal {
             match rehearsal.prepare(span, &self.original, target) {
@@ -74,8 +74,8 @@ impl Tuner {
             trials.extend(settings.into_iter().zip(rated).filter_map(|(setting, rated)| Some((setting, rated?))));
         }
         self.facts = facts.into_iter().chain(search.facts()).collect();
-        self.trials = trials;
-        self.space = Some(space);
+        self.load.trials = trials;
+        self.load.space = Some(space);
         (remark, spent)
     }
 
@@ -88,7 +88,7 @@ impl Tuner {
         let original = space.genome(&self.original);
         let best = best_of_each_scheduler_first(&ranking).filter(|setting| **setting != self.original);
         let seeds = original.into_iter().chain(best.filter_map(|setting| space.genome(setting)).take(MAX_RANKED)).collect();
-        self.trials.clear();
+        self.load.trials.clear();
         self.begin_trials(space, seeds, pattern);
         if let Phase::Trying(trying) = &mut self.phase {
             trying.is_settling = true;

@@ -30,14 +30,14 @@ impl Tuner {
     pub(super) fn begin_trials(&mut self, space: Space, seeds: Vec<Genome>, pattern: Pattern) {
         let mut search = self.new_search(&space, seeds, pattern);
         let batch = search.ask();
-        self.space = Some(space);
+        self.load.space = Some(space);
         self.phase = Phase::Trying(Trying { search, batch, rated: Vec::new(), spent: 0, is_settling: false });
     }
 
     /// Applies the next genome.
     pub(super) fn next_trial(&mut self, remark: String, target: &dyn Target) -> Decision {
         let Phase::Trying(Trying { batch, rated, spent, .. }) = &self.phase else { return Decision::keep(remark) };
-        let next = self.space.as_ref().zip(batch.get(rated.len())).map(|(space, genome)| space.setting(genome));
+        let next = self.load.space.as_ref().zip(batch.get(rated.len())).map(|(space, genome)| space.setting(genome));
         match next {
             Some(setting) => Decision::set(setting, format!("{remark}; trial {}", spent + 1)),
             None => self.challenge(remark, target),
@@ -57,7 +57,7 @@ impl Tuner {
             return self.watch_new_load(window.to, target, "another load: its gene pool is kept");
         }
         let setting = (*window.setting).clone();
-        self.trials.extend(result.map(|rated| (setting.clone(), rated)));
+        self.load.trials.extend(result.map(|rated| (setting.clone(), rated)));
         let remark = match result {
             Some(rated) => format!("{setting}: {}", text(&rated)),
             None => format!("{setting}: no request completed"),

@@ -23,12 +23,12 @@ impl Tuner {
     pub(super) fn find_challengers(&mut self) {
         let best = self.ranking().into_iter().take_while(|ranked| *ranked.setting != self.original);
         let promising = best.filter(|ranked| !ranked.first.starves()).map(|ranked| ranked.setting.clone());
-        self.challengers = promising.take(MAX_CHALLENGERS).map(Challenger::unpredicted).collect();
+        self.load.challengers = promising.take(MAX_CHALLENGERS).map(Challenger::unpredicted).collect();
     }
 
     /// Tests the next challenger. If there is none, starts a pending search, otherwise keeps the original setting.
     pub(super) fn next_challenger(&mut self, remark: String, target: &dyn Target) -> Decision {
-        match (self.challengers.pop_front(), self.pending_search) {
+        match (self.load.challengers.pop_front(), self.load.pending_search) {
             (Some(challenger), _) => {
                 let test = AbTest::new(challenger, &self.original);
                 let prediction = test.expected().map_or_else(String::new, |gain| {
@@ -56,7 +56,7 @@ impl Tuner {
         }
         let is_candidates = test.is_candidates_turn();
         let suspect = if is_candidates { Some(Box::new(window.clone())) } else { suspect.take() };
-        if let Some(baseline) = self.baseline.as_mut().filter(|_| !is_candidates) {
+        if let Some(baseline) = self.load.baseline.as_mut().filter(|_| !is_candidates) {
             baseline.longest_s = baseline.longest_s.max(window.outcome.max_response_s);
             baseline.streams = baseline.streams.min(streams(window));
         }
@@ -91,7 +91,7 @@ impl Tuner {
                 decision.with_verdict(verdict)
             }
             Some(Winner::Baseline) => {
-                let was_kept = self.chosen.as_ref().is_some_and(|(chosen, _)| *chosen == candidate);
+                let was_kept = self.load.chosen.as_ref().is_some_and(|(chosen, _)| *chosen == candidate);
                 let ruling = if was_kept { Ruling::TakenBack } else { Ruling::NotAdopted };
                 let verdict = Verdict::of_ab_test(candidate, over, comparison.gain, &comparison, ruling);
                 self.next_challenger(measured, target).with_verdict(verdict)

@@ -86,8 +86,8 @@ impl Tuner {
             return Decision::keep("no request completed");
         };
         let (point, among_cases, pattern) = (baseline.point, baseline.among_cases, baseline.pattern);
-        self.trials = vec![(self.original.clone(), baseline.rated)];
-        self.baseline = Some(baseline);
+        self.load.trials = vec![(self.original.clone(), baseline.rated)];
+        self.load.baseline = Some(baseline);
         let distances = self.remembered.iter().map(|load| (load_distance(&load.point, &point), load));
         let near = distances.filter(|(distance, _)| *distance < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, RememberedLoad { setting, gain, .. })) = near {
@@ -96,9 +96,9 @@ impl Tuner {
             return self.keep(setting, Some(gain), why);
         }
         let search_target = SearchTarget { span: (windows[1].0.from, now), pattern };
-        self.pending_search = Some(search_target);
-        self.challengers = self.predicted_challengers(&target.identity().device, &among_cases).into();
-        if self.challengers.is_empty() {
+        self.load.pending_search = Some(search_target);
+        self.load.challengers = self.predicted_challengers(&target.identity().device, &among_cases).into();
+        if self.load.challengers.is_empty() {
             self.begin_search(search_target, Some(windows), target)
         } else {
             self.next_challenger("the best for other loads of this device".to_owned(), target)
@@ -113,7 +113,7 @@ impl Tuner {
     /// Whether a window under the original setting shows another load than the watched one. If the baseline has no fingerprint yet, it gets
     /// this one.
     pub(super) fn is_another_load(&mut self, fingerprint: Option<&Fingerprint>) -> bool {
-        let Some((baseline, fingerprint)) = self.baseline.as_mut().zip(fingerprint) else { return false };
+        let Some((baseline, fingerprint)) = self.load.baseline.as_mut().zip(fingerprint) else { return false };
         if baseline.row.is_empty() {
             (baseline.point, baseline.row) = (fingerprint.point, fingerprint.row.clone());
         }
@@ -123,10 +123,10 @@ impl Tuner {
     /// Handles a change of the load: stores the gene pool of the old load, and returns to the original setting to watch the new one.
     pub(super) fn watch_new_load(&mut self, now: Nanos, target: &dyn Target, why: &str) -> Decision {
         self.remember_load(&target.identity().device);
-        (self.chosen, self.baseline, self.load_began) = (None, None, now);
-        self.trials.clear();
-        self.challengers.clear();
-        self.pending_search = None;
+        (self.load.chosen, self.load.baseline, self.load.began) = (None, None, now);
+        self.load.trials.clear();
+        self.load.challengers.clear();
+        self.load.pending_search = None;
         self.facts.clear();
         self.loads += 1;
         self.phase = Phase::Watching(Vec::new());

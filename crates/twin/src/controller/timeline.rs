@@ -1,0 +1,36 @@
+//! The times from and until which measurements and forecasts hold.
+
+use std::collections::VecDeque;
+
+use block::Nanos;
+
+/// Number of remembered changes of the setting or of the load: the device is fitted to requests from between all of them. A choice; not
+/// studied.
+const MAX_CHANGES: usize = 4;
+
+/// Times of the present load and setting.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Timeline {
+    /// When the last process of the load started.
+    pub complete_from: Nanos,
+    /// Start of the current measurement of the active arm.
+    pub measured_from: Nanos,
+    /// Times of changes of the arm or of the load, in order; at most [`MAX_CHANGES`].
+    pub changes: VecDeque<Nanos>,
+    /// When the next forecast is due.
+    pub next_forecast: Nanos,
+    /// End of the settling time of the latest change.
+    pub settles_until: Nanos,
+}
+
+impl Timeline {
+    /// Notes a change after which requests show another side of the device.
+    pub fn note_change(&mut self, at: Nanos) {
+        // A new load is noticed some time after it began, so `at` may precede earlier entries.
+        let place = self.changes.partition_point(|change| *change <= at);
+        self.changes.insert(place, at);
+        if self.changes.len() > MAX_CHANGES {
+            self.changes.pop_front();
+        }
+    }
+}
