@@ -74,7 +74,7 @@ impl PlacedWorkload {
     #[must_use]
     pub fn drawn_by(mut self, seed: u64) -> PlacedWorkload {
         let draw = mixed(mixed(seed.wrapping_sub(1).wrapping_mul(INCREMENT)));
-        let repeats = |job: &Job| job.options().repeatable || job.options().seed.is_some();
+        let repeats = |job: &Job| job.options().order.repeatable || job.options().order.seed.is_some();
         self.jobs.iter().zip(&mut self.plans).filter(|(job, _)| repeats(job)).for_each(|(_, plan)| plan.seed ^= draw);
         self
     }
