@@ -5,8 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Allowed dependencies of each crate. A new crate needs a line here and in ARCHITECTURE.md.
+/// The language of the project's claims, which every crate may use.
+const FOR_ALL: &str = "statistics";
+
+/// Allowed dependencies of each crate, next to [`FOR_ALL`]. A new crate needs a line here and in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("statistics", &[]),
     ("block", &[]),
     ("endpoint", &[]),
     ("progress", &[]),
@@ -146,13 +150,16 @@ fn crates_depend_on_each_other_along_the_arrows_only() {
         let may_know = allowed.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no arrows"));
         for dependency in dependencies(&folder.join("Cargo.toml")) {
             let ours = allowed.contains_key(dependency.as_str());
-            assert!(!ours || may_know.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
+            assert!(
+                !ours || dependency == FOR_ALL || may_know.contains(&dependency.as_str()),
+                "{name} must not depend on {dependency}"
+            );
         }
         found.push(name);
     }
     for dependency in dependencies(&root().join("python/Cargo.toml")) {
         let ours = allowed.contains_key(dependency.as_str());
-        assert!(!ours || PACKAGE.contains(&dependency.as_str()), "python must not depend on {dependency}");
+        assert!(!ours || dependency == FOR_ALL || PACKAGE.contains(&dependency.as_str()), "python must not depend on {dependency}");
     }
     found.sort();
     assert_eq!(found, allowed.keys().copied().collect::<Vec<_>>());
@@ -199,6 +206,55 @@ fn every_dependency_has_its_reason_in_the_architecture() {
         let used = manifests.any(|folder| dependencies(&folder.join("Cargo.toml")).contains(name));
         assert!(used, "Cargo.toml lists {name}, which no crate uses");
     }
+}
+
+/// Second versions of what is in `statistics`: entries of its tables, and names of its functions.
+const SECOND_VERSIONS: &[&str] = &[
+    "12.706",
+    "12.71,",
+    "4.303",
+    "2.776",
+    "2.262",
+    "1.645",
+    "0.231_641_9",
+    "fn student",
+    "fn t_quantile",
+    "fn normal_quantile",
+    "fn normal_tail",
+    "fn normal_cumulative",
+    "fn normal_cdf",
+    "fn erf",
+    "fn median(",
+    "fn variance(",
+    "exp_m1() * 100",
+    "100.0 * gain.exp_m1",
+    "100.0 * logarithm.exp_m1",
+];
+
+/// Files with functions of these names that are something else: the median of a histogram; the middle, least and largest of some runs.
+const OTHER_SUBJECTS: &[&str] = &["crates/trace/src/lint.rs", "crates/seekwise/benches/ratios.rs"];
+
+#[test]
+fn tables_and_formulas_of_statistics_stand_in_its_crate_only() {
+    let root = root();
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = ["crates", "research", "python", "examples"].map(|name| root.join(name)).into();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = entry.strip_prefix(&root).unwrap().display().to_string();
+            if entry.is_dir() {
+                if name != "crates/statistics" && !name.ends_with("/target") {
+                    folders.push(entry);
+                }
+            } else if name.ends_with(".rs") && !OTHER_SUBJECTS.contains(&name.as_str()) {
+                let text = std::fs::read_to_string(&entry).unwrap();
+                let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+                let second = code.filter(|(_, line)| SECOND_VERSIONS.iter().any(|version| line.contains(version)));
+                found.extend(second.map(|(number, line)| format!("{name}:{}: {}", number + 1, line.trim())));
+            }
+        }
+    }
+    assert!(found.is_empty(), "use the crate `statistics`:\n{}", found.join("\n"));
 }
 
 #[test]

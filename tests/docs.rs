@@ -187,6 +187,33 @@ fn links_between_pages_lead_somewhere() {
     }
 }
 
+/// The anchors of a page's headings, as mdBook and code hosts make them.
+fn anchors_of(page: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(page).unwrap();
+    let outside: Vec<&str> = text.split("\n```").step_by(2).collect();
+    let headings = outside.iter().flat_map(|part| part.lines()).filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let kept = heading.trim_start_matches('#').trim().to_lowercase();
+        kept.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn anchors_of_links_are_headings() {
+    for page in pages() {
+        let text = std::fs::read_to_string(root().join(&page)).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains("://"));
+        for (file, anchor) in links.filter_map(|link| link.split_once('#')) {
+            let own = root().join(&page);
+            let target = if file.is_empty() { own } else { own.parent().unwrap().join(file) };
+            if target.extension().is_some_and(|ending| ending == "md") {
+                assert!(anchors_of(&target).contains(&anchor.to_owned()), "{page}: {file} has no heading for #{anchor}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_summary_lists_every_page_of_the_book() {
     let listed: Vec<PathBuf> = links_of("docs/SUMMARY.md").iter().map(|page| Path::new("docs").join(page)).collect();

@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::commands::{code_spans, programs, root};
 
 /// The programs of this project.
-const PROGRAMS: [&str; 5] = ["seekwise", "seekwise-agent", "seekwise-serve", "seekwise-lab", "seekwise-applier"];
+const PROGRAMS: [&str; 6] = ["seekwise", "seekwise-agent", "seekwise-fleet", "seekwise-serve", "seekwise-lab", "seekwise-applier"];
 
 /// Folders whose files are named by their path from the root.
 const FOLDERS: &[&str] =
@@ -42,17 +42,16 @@ const HISTORY: &[&str] = &["CHANGELOG.md", "docs/papers.md", "docs/development/c
 struct Helps(RefCell<BTreeMap<String, Option<String>>>);
 
 impl Helps {
-    /// The help of a command such as `seekwise disk show`; `None` if the program is not built.
+    /// The help of a command such as `seekwise disk show`; `None` if the program, or one that it starts, is not built.
     fn of(&self, command: &str) -> Option<String> {
         if let Some(known) = self.0.borrow().get(command) {
             return known.clone();
         }
         let mut words = command.split(' ');
         let program = programs().join(words.next()?);
-        let help = program.is_file().then(|| {
-            let output = Command::new(program).args(words).arg("--help").output().unwrap();
-            String::from_utf8_lossy(&output.stdout).into_owned()
-        });
+        let output = program.is_file().then(|| Command::new(program).args(words).arg("--help").output().unwrap());
+        let help =
+            output.filter(|output| output.status.success()).map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
         self.0.borrow_mut().insert(command.to_owned(), help.clone());
         help
     }
@@ -82,7 +81,7 @@ fn options(help: &str) -> BTreeSet<String> {
 
 /// The option that a word begins with, without its value; `None` for other words.
 fn option(word: &str) -> Option<String> {
-    let name: String = word.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let name: String = word.chars().take_while(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
     (name.starts_with("--") && name.len() > 2 && !name.contains("---")).then_some(name)
 }
 
@@ -132,7 +131,7 @@ fn path(span: &str) -> Option<&str> {
     (FOLDERS.contains(&folder) && !rest.contains("//") && !is_pattern(path)).then_some(path)
 }
 
-/// All words of the code, of names and configurations: letters, digits and underscores.
+/// All words of code and configurations: letters, digits and underscores.
 fn words_of_code() -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     let mut folders: Vec<_> = FOLDERS.iter().map(|folder| root().join(folder)).filter(|folder| folder.is_dir()).collect();
@@ -147,7 +146,7 @@ fn words_of_code() -> BTreeSet<String> {
                 let Ok(text) = std::fs::read_to_string(&path) else { continue };
                 words.extend(
                     text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-                        .filter(|word| word.contains('_'))
+                        .filter(|word| !word.is_empty())
                         .map(str::to_owned),
                 );
             }
@@ -179,8 +178,13 @@ fn faults(page: &str, helps: &Helps, all_options: &BTreeSet<String>, words: &BTr
             let unit = Path::new("packaging/systemd").join(span);
             (!root().join(unit).is_file()).then(|| format!("there is no unit {span}"))
         } else if let Some(key) = key(span) {
-            // The registry of metrics adds the prefix.
+            // The registry of metrics adds the prefix, and the unit or `_total`.
             let bare = key.strip_prefix("seekwise_serve_").or_else(|| key.strip_prefix("seekwise_")).unwrap_or(key);
+            let bare = if bare == key {
+                bare
+            } else {
+                ["_bytes", "_seconds", "_total"].iter().find_map(|unit| bare.strip_suffix(unit)).unwrap_or(bare)
+            };
             let is_known = [key, bare].iter().any(|name| words.contains(*name) || FOREIGN_NAMES.contains(name));
             (!is_known).then(|| format!("nothing in the code is called {key}"))
         } else {
@@ -205,7 +209,8 @@ fn crates(page: &str, text: &str) -> Vec<String> {
         ["crates", "research"].iter().any(|folder| root().join(folder).join(name).is_dir())
             || lock.contains(&format!("name = \"{name}\""))
     };
-    let is_missing = |name: &String| !exists(name) && !exists(&format!("seekwise-{name}"));
+    let is_missing =
+        |name: &String| !exists(name) && !exists(&format!("seekwise-{name}")) && !FOREIGN_NAMES.contains(&name.as_str());
     let mut missing: Vec<String> = after("crate `").into_iter().filter(is_missing).collect();
     missing.extend(after(" -p ").into_iter().filter(|name| name.starts_with("seekwise") && is_missing(name)));
     missing.into_iter().map(|name| format!("{page}: there is no crate {name}")).collect()

@@ -307,7 +307,7 @@ pub fn compare(
     let known = self::controllers();
     let of_key =
         |text: &String, problem: &anyhow::Error| Invalid::of_key("controllers", format!("{text}: {}", problem.root_cause()));
-    let chosen = |text: &String| regime::controller(text, &known).map_err(|problem| of_key(text, &problem));
+    let chosen = |text: &String| regime::controller(text, &known).map_err(|problem| PyErr::from(of_key(text, &problem)));
     let chosen = controllers.iter().map(chosen).collect::<PyResult<Vec<_>>>()?;
     let done = work::run(py, progress.as_ref(), |watcher| {
         let failure = Failure::stopping(watcher.stopper());

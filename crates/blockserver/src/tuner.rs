@@ -16,7 +16,7 @@ use std::{io, thread};
 
 use crate::store::Observed;
 use block::{Nanos, SchedulerSpec, StreamId, Tunable};
-use control::ab_test::{AbTest, Challenger, Verdict};
+use control::ab_test::{AbTest, Challenger, Winner};
 use control::controller::ControllerInput;
 use control::target::{Bounds, Identity};
 use control::{ControlLoop, Setting, Target, TargetError, candidates};
@@ -152,9 +152,8 @@ impl Tuner {
             if !settings.contains(&active) {
                 settings.insert(0, active);
             }
-            let gains = experiment::gain_model::load(None).unwrap_or_default();
             let mut control_loop =
-                ControlLoop::new(choice.build(&ControllerInput { candidates: settings, gains, ..ControllerInput::default() }));
+                ControlLoop::new(choice.build(&ControllerInput { candidates: settings, ..ControllerInput::default() }));
             control_loop.begin(now, &mut StoreTarget(store));
             control_loop
         });
@@ -231,13 +230,13 @@ impl Tuner {
         let broke = trial.test.is_candidates_turn() && late(store) > trial.late;
         let was_candidates = trial.test.is_candidates_turn();
         trial.test.record(outcome.score(&Preference::default()));
-        let verdict = match trial.test.comparison() {
-            _ if broke || outcome.requests < LEAST_REQUESTS => Some(Verdict::NotBetter),
-            Some(comparison) => trial.test.verdict(&comparison),
+        let winner = match trial.test.comparison() {
+            _ if broke || outcome.requests < LEAST_REQUESTS => Some(Winner::Baseline),
+            Some(comparison) => trial.test.winner(&comparison),
             None => None,
         };
-        let is_candidates = match verdict {
-            Some(verdict) => matches!(verdict, Verdict::Better(_)),
+        let is_candidates = match winner {
+            Some(winner) => matches!(winner, Winner::Candidate(_)),
             None => trial.test.is_candidates_turn(),
         };
         let next = if is_candidates { trial.test.candidate().clone() } else { trial.baseline.clone() };
@@ -245,15 +244,15 @@ impl Tuner {
             self.trial = None;
             return;
         }
-        match verdict {
+        match winner {
             None => trial.until = now + if was_candidates == is_candidates { TURN } else { SETTLING },
-            Some(verdict) => {
+            Some(winner) => {
                 let (from, to) = (trial.baseline.to_string(), trial.test.candidate().to_string());
-                match verdict {
-                    Verdict::Better(gain) => {
+                match winner {
+                    Winner::Candidate(gain) => {
                         said(store, &from, &to, &format!("{:+.0}% in turns", 100.0 * gain.mean), true);
                     }
-                    Verdict::NotBetter => tracing::debug!(store = store.name, from, to, broke, "tried, and not better"),
+                    Winner::Baseline => tracing::debug!(store = store.name, from, to, broke, "tried, and not better"),
                 }
                 self.trial = None;
                 self.calm_since = now;

@@ -10,7 +10,7 @@
 //! C(f) = sum exp(2 pi i (dt / T - f d))          is large only at the right T and f
 //! ```
 //! One Fourier transform over d gives C for all f. While T is unknown this is done for every possible speed, in steps so
-//! fine that the phase error of each pair is at most [`SLIP`]. Distances are irregular: they are spread over a coarse grid by a smooth kernel,
+//! fine that the phase error of each pair is at most `SLIP`. Distances are irregular: they are spread over a coarse grid by a smooth kernel,
 //! whose own transform is divided out again (Dutt and Rokhlin, Fast Fourier transforms for nonequispaced data, SIAM J. Sci. Comput. 14(6),
 //! 1993; the kernel is that of Barnett, Magland and af Klinteberg, SIAM J. Sci. Comput. 41(5), 2019). Only angles of existing track
 //! lengths matter, so half of the shortest track is a sufficient resolution of the grid.

@@ -17,7 +17,6 @@ pub mod comparison;
 pub mod experience;
 pub mod figures;
 pub mod fio;
-pub mod gain_model;
 pub mod guarantee;
 pub mod iocost;
 pub mod learned_device;

@@ -33,7 +33,7 @@ enum Command {
     /// Print a shell completion script
     Completions(manual::Completions),
     /// Print a command's manual page, or write the pages of all commands
-    Man(manual::Arguments),
+    Man(manual::ManualArguments),
 }
 
 /// Arguments of `seekwise fleet init`.

@@ -7,6 +7,7 @@ use ::report::promises::signed;
 use control::fleet::report::{Effects, FleetEffect};
 use knowledge::{Fleet, Knowledge};
 use serde::Serialize;
+use statistics::percent;
 
 use seekwise::number;
 
@@ -45,10 +46,6 @@ struct Effect {
     high_percent: Option<f64>,
     machines: usize,
     outcomes: usize,
-}
-
-fn percent(gain: f64) -> f64 {
-    100.0 * gain.exp_m1()
 }
 
 impl From<FleetEffect> for Effect {

@@ -405,7 +405,7 @@ fn show(args: &ShowArgs) -> anyhow::Result<()> {
         devices: standing.members.len(),
         chosen,
         chosen_without_setting: standing.declined,
-        gain_percent: gain.map(|comparison| 100.0 * comparison.gain.mean.exp_m1()),
+        gain_percent: gain.map(|comparison| statistics::percent(comparison.gain.mean)),
         margin_percent: gain.map(|comparison| 100.0 * comparison.margin()),
         compared_with_setting: treated,
         compared_without: others,

@@ -192,15 +192,19 @@ pub(crate) enum Begin {
     Rows,
 }
 
-/// A connection to an SQLite file or a PostgreSQL server.
-pub(crate) struct Database(Kind);
+/// A connection to an SQLite file or a PostgreSQL server, which can read and write.
+#[derive(Debug)]
+pub(crate) struct Database(Reader);
+
+/// The part of a connection that runs queries only: a function that takes it changes nothing.
+pub(crate) struct Reader(Kind);
 
 enum Kind {
     Sqlite(rusqlite::Connection),
     Server(Box<RefCell<Client>>),
 }
 
-impl fmt::Debug for Database {
+impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(if self.sqlite().is_some() { "SQLite" } else { "PostgreSQL" })
     }
@@ -208,17 +212,17 @@ impl fmt::Debug for Database {
 
 impl From<rusqlite::Connection> for Database {
     fn from(connection: rusqlite::Connection) -> Database {
-        Database(Kind::Sqlite(connection))
+        Database(Reader(Kind::Sqlite(connection)))
     }
 }
 
 impl From<Client> for Database {
     fn from(client: Client) -> Database {
-        Database(Kind::Server(Box::new(RefCell::new(client))))
+        Database(Reader(Kind::Server(Box::new(RefCell::new(client)))))
     }
 }
 
-impl Database {
+impl Reader {
     /// The SQLite connection; `None` for a server.
     pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
         if let Kind::Sqlite(connection) = &self.0 { Some(connection) } else { None }
@@ -251,10 +255,20 @@ impl Database {
     pub fn number(&self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
         self.query_one(sql, values)?.map_or(Ok(0), |row| row.get(0))
     }
+}
 
+impl std::ops::Deref for Database {
+    type Target = Reader;
+
+    fn deref(&self) -> &Reader {
+        &self.0
+    }
+}
+
+impl Database {
     /// Executes a statement and returns the number of rows changed.
     pub fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
-        match &self.0 {
+        match &self.0.0 {
             Kind::Sqlite(connection) => Ok(connection.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values))? as u64),
             Kind::Server(client) => client.borrow_mut().execute(sql, values),
         }
@@ -262,7 +276,7 @@ impl Database {
 
     /// Executes statements without parameters, untranslated.
     pub fn execute_batch(&self, sql: &str) -> Result<(), Problem> {
-        match &self.0 {
+        match &self.0.0 {
             Kind::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
             Kind::Server(client) => client.borrow_mut().execute_batch(sql),
         }

@@ -243,9 +243,7 @@ fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
 
 /// The mean of the finite values; NaN if none is.
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let numbers = values.filter(|value| value.is_finite());
-    let (sum, count) = numbers.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-    sum / count
+    statistics::sample::mean_of_finite(values).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

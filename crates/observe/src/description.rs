@@ -94,9 +94,8 @@ pub fn names() -> Vec<String> {
 /// The means of rows made by [`describe`], by name, without the names that have no finite value.
 pub fn mean_by_name<'a>(rows: impl Iterator<Item = &'a Vec<f64>> + Clone) -> BTreeMap<String, f32> {
     let mean = |column: usize| {
-        let values = rows.clone().filter_map(|row| row.get(column)).filter(|value| value.is_finite());
-        let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
-        (sum / count) as f32
+        let values = rows.clone().filter_map(|row| row.get(column)).copied();
+        statistics::sample::mean_of_finite(values).unwrap_or(f64::NAN) as f32
     };
     let means = names().into_iter().enumerate().map(|(column, name)| (name, mean(column)));
     means.filter(|(_, mean)| mean.is_finite()).collect()

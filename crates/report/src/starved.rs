@@ -1,6 +1,8 @@
 //! Streams that a scheduler starves: they get far less service, or wait far longer, than under the other schedulers of the
 //! comparison.
 
+use statistics::median;
+
 use crate::number::{grouped, three_digits};
 use crate::record::{Record, StreamFigures};
 use crate::text::printable;
@@ -49,8 +51,8 @@ fn sentence(records: &[Record], row: usize, record: &Record) -> Option<String> {
     for stream in streams {
         let find = |record: &Record| record.streams.iter().find(|other| other.stream == stream.stream).map(Got::of);
         let usual: Vec<Got> = others.iter().filter_map(|other| find(other)).collect();
-        let requests = median(others.iter().map(|other| find(other).map_or(0.0, |got| got.requests)));
-        let p99_ms = median(usual.iter().map(|got| got.p99_ms));
+        let requests = median(others.iter().map(|other| find(other).map_or(0.0, |got| got.requests))).unwrap_or(0.0);
+        let p99_ms = median(usual.iter().map(|got| got.p99_ms)).unwrap_or(0.0);
         if requests < LEAST_REQUESTS {
             continue;
         }
@@ -70,13 +72,4 @@ fn sentence(records: &[Record], row: usize, record: &Record) -> Option<String> {
     let last = if more > 0 { format!(" and {more} more") } else { String::new() };
     starved.truncate(NAMED);
     (!starved.is_empty()).then(|| format!("{} starves {}{last}.", printable(&record.scheduler.label), starved.join(", ")))
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        count => (values[(count - 1) / 2] + values[count / 2]) / 2.0,
-    }
 }

@@ -12,6 +12,7 @@ use std::io::Read;
 use std::path::Path;
 
 use block::{Nanos, Op, Priority, Request};
+use statistics::Rank;
 
 use crate::device::Device;
 
@@ -266,9 +267,9 @@ fn times_at_shares(sorted: &[f64], shares: usize) -> Vec<f64> {
 
 fn summary(sorted: &[f64]) -> ResponseSummary {
     let len = sorted.len();
-    let at = |share: f64| sorted[((share * len as f64).ceil() as usize).clamp(1, len) - 1];
+    let at = |share: f64| Rank::Inverse.of_sorted(sorted, share).unwrap_or(0.0);
     ResponseSummary {
-        mean_ms: sorted.iter().sum::<f64>() / len as f64,
+        mean_ms: statistics::mean(sorted.iter().copied()).unwrap_or(0.0),
         p50_ms: at(0.5),
         p95_ms: at(0.95),
         p99_ms: at(0.99),

@@ -7,6 +7,7 @@ use experiment::pool::Workers;
 use report::number::three_digits;
 use research::iocost::{IoCostResult, iocost};
 use seekwise::number;
+use statistics::Rank;
 use terminal::Terminal;
 
 use crate::evaluate::WorldArgs;
@@ -96,7 +97,7 @@ fn summary(all: &[IoCostResult]) -> String {
         let off = |of: &dyn Fn(&IoCostResult) -> f64| {
             let mut off: Vec<f64> = all.iter().map(|result| percent_off(of(result), result.actual[index]).abs()).collect();
             off.sort_by(f64::total_cmp);
-            let at = |share: f64| off.get(((off.len() as f64 * share) as usize).min(off.len() - 1)).copied().unwrap_or(f64::NAN);
+            let at = |share: f64| Rank::Above.of_sorted(&off, share).unwrap_or(f64::NAN);
             [at(0.5), at(0.9)]
         };
         let [learned, learned_p90] = off(&|result| result.learned.model[index].value);

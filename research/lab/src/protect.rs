@@ -7,6 +7,7 @@ use experiment::pool::Workers;
 use research::protect::draw::PromiseKind;
 use research::protect::{Draws, ProtectResult, RIVALS, promise_text, protect};
 use seekwise::number;
+use statistics::Rank;
 use terminal::Terminal;
 
 use crate::evaluate::WorldArgs;
@@ -116,7 +117,7 @@ fn summary(all: &[ProtectResult]) -> String {
         let parts = |of: &dyn Fn(&ProtectResult) -> f64| {
             let mut parts: Vec<f64> = all.iter().map(of).collect();
             parts.sort_by(f64::total_cmp);
-            (parts.get(parts.len() / 2).copied().unwrap_or(f64::NAN), parts)
+            (Rank::Above.of_sorted(&parts, 0.5).unwrap_or(f64::NAN), parts)
         };
         let (active, each) = parts(&|result| ratio(result.outcomes[number].bytes, result.outcomes[3].bytes));
         let (idle, _) = parts(&|result| ratio(result.outcomes[number].bytes_in_pause, result.outcomes[0].bytes_in_pause));
@@ -129,7 +130,7 @@ fn summary(all: &[ProtectResult]) -> String {
             all.len(),
             each.iter().filter(|part| **part >= NEIGHBOURS).count(),
             outcomes().map(|outcome| outcome.changes).max().unwrap_or(0),
-            until.get(until.len() / 2).map_or("-".to_owned(), u64::to_string),
+            Rank::Above.of_sorted(&until, 0.5).as_ref().map_or("-".to_owned(), u64::to_string),
         );
     }
     text
@@ -139,7 +140,7 @@ fn summary(all: &[ProtectResult]) -> String {
 fn forecasts(all: &[ProtectResult]) -> String {
     let mut ratios: Vec<f64> = all.iter().filter_map(|result| Some(result.alone.1.as_ref().ok()? / result.alone.0)).collect();
     ratios.sort_by(f64::total_cmp);
-    let at = |part: f64| ratios.get((part * ratios.len() as f64) as usize).copied().unwrap_or(f64::NAN);
+    let at = |part: f64| Rank::Above.of_sorted(&ratios, part).unwrap_or(f64::NAN);
     format!(
         "twin: forecasts {} of {} victims alone; a tenth below {:.2} times what they get, half below {:.2}, nine tenths below {:.2}\n",
         ratios.len(),

@@ -216,10 +216,7 @@ impl Trials {
 
     /// Geometric means over the parts: a sum of rates would be dominated by the fastest part.
     fn got(&self, parts: &[fio::Output]) -> Got {
-        let mean = |of: &dyn Fn(&fio::Output) -> Option<f64>| {
-            let values: Vec<f64> = parts.iter().filter_map(of).collect();
-            (!values.is_empty()).then(|| (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp())
-        };
+        let mean = |of: &dyn Fn(&fio::Output) -> Option<f64>| statistics::sample::geometric_mean(parts.iter().filter_map(of));
         let score = |part: &fio::Output| {
             let fio::Overall { bytes_per_s, response_s } = part.overall;
             merit::score(&self.preference, bytes_per_s, response_s, 1.0)
@@ -229,7 +226,7 @@ impl Trials {
             mean_ms: mean(&|part| Some(1e3 * part.overall.response_s)).unwrap_or(0.0),
             read_p99_ms: mean(&|part| part.directions[0].map(|[_, _, p99]| p99)),
             fsync_p99_ms: mean(&|part| part.directions[2].map(|[_, _, p99]| p99)),
-            merit: parts.iter().map(score).sum::<f64>() / parts.len().max(1) as f64,
+            merit: statistics::mean(parts.iter().map(score)).unwrap_or(0.0),
         }
     }
 }

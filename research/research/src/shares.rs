@@ -22,6 +22,7 @@ use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::host::{QueueSettings, RunSummary};
 use sim::profile::{DeviceOptions, Profile};
+use statistics::Rank;
 
 use crate::devices;
 use crate::worlds::Which;
@@ -267,7 +268,7 @@ fn summary(qualities: &[Quality]) -> String {
     let sorted = |of: &dyn Fn(&Quality) -> f64| {
         let mut values: Vec<f64> = qualities.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
-        let at = |part: f64| values.get(((values.len().max(1) - 1) as f64 * part) as usize).copied().unwrap_or(f64::NAN);
+        let at = |part: f64| Rank::Lower.of_sorted(&values, part).unwrap_or(f64::NAN);
         (at(0.1), at(0.5), at(0.9), at(1.0))
     };
     let (errors, throughput, ideal) = (sorted(&|q| q.error), sorted(&|q| 100.0 * q.throughput), sorted(&|q| 100.0 * q.of_ideal));

@@ -235,7 +235,7 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// The effective settings of this device with this [world-wide name](wwid). If several `[[device]]` match, the last one applies.
+    /// The effective settings of this device with this world-wide name. If several `[[device]]` match, the last one applies.
     pub fn settings(&self, device: &Device, wwid: Option<&str>) -> Settings {
         let about = self.rules.iter().filter(|rule| rule.is_about(device, wwid));
         let mut settings = self.settings.clone();

@@ -2,6 +2,7 @@
 
 use observe::performance::Performance;
 use observe::preference::Preference;
+use statistics::sample;
 
 use super::{CRITICAL_VALUE, DRIFT};
 use crate::Window;
@@ -29,10 +30,7 @@ impl Estimate {
 
     /// The mean of independent values with its standard error; `None` with fewer than two.
     pub fn of_values(values: &[f64]) -> Option<Estimate> {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        (values.len() > 1).then(|| Estimate { mean, error: (variance / count).sqrt() })
+        sample::mean_and_error(values).map(|(mean, error)| Estimate { mean, error })
     }
 
     /// Combines two independent estimates of one quantity, weighted by their precision.

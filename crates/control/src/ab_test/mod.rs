@@ -27,17 +27,14 @@ mod estimate;
 
 use observe::Preference;
 use observe::merit::Scored;
+use statistics::student;
 
-pub use alternating::{AbTest, Challenger, Verdict};
+pub use alternating::{AbTest, Challenger, Winner};
 pub use estimate::{Estimate, error_of_difference, weighted_by_precision};
 
 /// Standard errors beyond which a mean of many values is significant: the two-sided 95% quantile of the normal distribution, 1.96, rounded
 /// up.
 pub const CRITICAL_VALUE: f64 = 2.0;
-/// The one-sided 95% quantile of the normal distribution; nine in ten values are within this many standard deviations of the mean.
-pub const NORMAL_95: f64 = 1.645;
-/// Student's t, one-sided 95% quantiles of 2, 3 and 4 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
-const STUDENT_T_95: [f64; 3] = [2.92, 2.35, 2.13];
 /// Minimum number of pairs for a comparison: with fewer, the t quantile is 6.3.
 const MIN_PAIRS: usize = 3;
 /// Standard deviation of the drift of a load's score between two measurements, under any setting.
@@ -101,8 +98,8 @@ impl Comparison {
 
     /// A comparison from the mean gain of `pairs` pairs.
     pub fn of_gain_in_pairs(gain: Estimate, pairs: usize) -> Comparison {
-        let quantile = pairs.checked_sub(MIN_PAIRS).and_then(|index| STUDENT_T_95.get(index));
-        Comparison { gain, critical: quantile.copied().unwrap_or(CRITICAL_VALUE), pairs: Some(pairs) }
+        let few = if pairs < MIN_PAIRS { CRITICAL_VALUE } else { student::one_sided_95(pairs - 1) };
+        Comparison { gain, critical: few.max(CRITICAL_VALUE), pairs: Some(pairs) }
     }
 
     /// The half-width of the confidence interval around the gain.
@@ -127,7 +124,7 @@ impl Comparison {
 
 /// A gain for display: `3.2% better`, `1.0% worse`.
 pub fn percent(gain: f64) -> String {
-    let percent = 100.0 * gain.exp_m1();
+    let percent = statistics::percent(gain);
     if percent < 0.0 { format!("{:.1}% worse", -percent) } else { format!("{percent:.1}% better") }
 }
 
@@ -154,7 +151,7 @@ mod tests {
     #[test]
     fn few_pairs_need_more_standard_errors_than_many() {
         let critical = |pairs| Comparison::of_gain_in_pairs(gain(0.1, 0.1), pairs).critical;
-        assert_eq!([3, 4, 5, 6, 100].map(critical), [2.92, 2.35, 2.13, 2.0, 2.0]);
+        assert_eq!([3, 4, 5, 6, 100].map(critical), [2.92, 2.353, 2.132, 2.015, 2.0]);
         assert_eq!(Comparison::of_pairs(&[1.0, 2.0], &[0.0, 1.0, 2.0]), None, "two pairs");
         assert_eq!(Comparison::of_series(&[1.0], &[1.0, 2.0]), None, "one window before");
     }

@@ -2,27 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use statistics::student;
+
 use super::{FleetOutcome, MAX_GAIN};
 use crate::ab_test::Estimate;
-
-/// Student's t, two-sided 95%, by degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2). Between two rows, the one with
-/// fewer degrees applies, whose interval is wider.
-const STUDENT_T_975: [(usize, f64); 14] = [
-    (1, 12.706),
-    (2, 4.303),
-    (3, 3.182),
-    (4, 2.776),
-    (5, 2.571),
-    (6, 2.447),
-    (7, 2.365),
-    (8, 2.306),
-    (9, 2.262),
-    (10, 2.228),
-    (15, 2.131),
-    (20, 2.086),
-    (30, 2.042),
-    (100, 1.984),
-];
 
 /// The gain of a change of setting for a device type and load class.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,8 +67,8 @@ impl Effects {
                 load,
                 from,
                 to,
-                gain: means.iter().sum::<f64>() / means.len() as f64,
-                margin: estimate.map(|estimate| estimate.error * student_t(means.len() - 1)),
+                gain: statistics::mean(means.iter().copied()).unwrap_or(f64::NAN),
+                margin: estimate.map(|estimate| estimate.error * student::two_sided_95(means.len() - 1)),
                 machines: means.len(),
                 outcomes: machines.values().map(|(_, count)| count).sum(),
             }
@@ -94,10 +77,6 @@ impl Effects {
         effects.sort_by(|a, b| (&a.kind, &a.model, &a.load).cmp(&(&b.kind, &b.model, &b.load)).then(b.gain.total_cmp(&a.gain)));
         (effects, self.broken)
     }
-}
-
-fn student_t(degrees: usize) -> f64 {
-    STUDENT_T_975.iter().rev().find(|(known, _)| *known <= degrees).map_or(f64::INFINITY, |(_, quantile)| *quantile)
 }
 
 /// The class of a described load, in words: what dominates, how it is placed, how large requests are, and how many streams there are.

@@ -9,6 +9,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use statistics::Rank;
+
 use crate::ab_test::{Comparison, Estimate, MIN_GAIN, Outcome};
 
 /// Minimum scores per device before and after a change: with fewer, one unusual hour decides.
@@ -126,14 +128,12 @@ pub fn judge(chosen: &[Vec<TimedScore>], others: &[Vec<TimedScore>]) -> Judgemen
             })
         })
         .collect();
-    if treated.is_empty() {
+    let Some(middle) = Rank::Above.of(&mut began, 0.5) else {
         return Judgement::TooLittle(format!("no device has {MIN_SCORES} scores before and {MIN_SCORES} with the setting yet"));
-    }
+    };
     if treated.len() < chosen.len() {
         return Judgement::TooLittle(format!("{} of {} devices have enough scores", treated.len(), chosen.len()));
     }
-    began.sort_by(f64::total_cmp);
-    let middle = began[began.len() / 2];
     let untreated: Vec<(Vec<f64>, Vec<f64>)> = others
         .iter()
         .filter_map(|scores| {
@@ -159,7 +159,7 @@ fn change(devices: &[(Vec<f64>, Vec<f64>)]) -> Option<Estimate> {
     if let [(before, after)] = devices {
         return Comparison::of_series(before, after).map(|comparison| comparison.gain);
     }
-    let mean = |scores: &[f64]| scores.iter().sum::<f64>() / scores.len() as f64;
+    let mean = |scores: &[f64]| statistics::mean(scores.iter().copied()).unwrap_or(f64::NAN);
     let changes: Vec<f64> = devices.iter().map(|(before, after)| mean(after) - mean(before)).collect();
     Estimate::of_values(&changes)
 }

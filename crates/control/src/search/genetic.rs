@@ -154,8 +154,7 @@ impl Search for Genetic {
             .map(|(phenotype, _)| (phenotype, rated.iter().map(|rated| self.fitness(phenotype, rated)).collect::<Vec<f64>>()));
         let scores: Vec<f64> =
             rated.iter().flatten().map(|rated| rated.score(&self.preference)).filter(|it| it.is_finite()).collect();
-        let mean = (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64);
-        self.adapt(mean);
+        self.adapt(statistics::mean(scores));
         self.owners = (0..self.space.len()).map(|gene| self.owner(gene, &fitness)).collect();
         let mut next = self.children.clone();
         for (phenotype, fitness) in &fitness {

@@ -265,7 +265,7 @@ mod tests {
             let noise = 0.01 * 100f64.powf(random.random());
             let drift = 0.002 * 50f64.powf(random.random());
             let estimate = observed(gain, noise, drift, 18, seed);
-            within += usize::from((estimate.mean - gain).abs() < 1.645 * estimate.error);
+            within += usize::from((estimate.mean - gain).abs() < statistics::normal::ONE_SIDED_95 * estimate.error);
         }
         assert!((170..=196).contains(&within), "{within} of 200");
     }

@@ -1,5 +1,7 @@
 //! Prediction of a leaf: a constant, or a line over one of the scales.
 
+use statistics::Rank;
+
 use super::Leaf;
 use super::examples::Examples;
 
@@ -105,7 +107,7 @@ pub(super) fn fit(examples: &Examples, scales: &[usize], rows: &[u32]) -> Leaf {
     correct_sum(&mut leaf, examples, rows, total);
     let mut ratios: Vec<f64> = rows.iter().map(|&row| examples.targets[row as usize] / examples.answer(&leaf, row)).collect();
     ratios.sort_by(f64::total_cmp);
-    leaf.quantiles = [0.1, 0.5, 0.9].map(|part| ratios[((ratios.len() - 1) as f64 * part).round() as usize]);
+    leaf.quantiles = [0.1, 0.5, 0.9].map(|part| Rank::Nearest.of_sorted(&ratios, part).unwrap_or(1.0));
     leaf
 }
 

@@ -222,7 +222,7 @@ pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Prediction> {
     };
     let one = |promise: &Prediction| {
         let all = promises(&promise.setting)?;
-        let mean = |of: fn(&Prediction) -> f64| all.iter().map(|promise| of(promise)).sum::<f64>() / count;
+        let mean = |of: fn(&Prediction) -> f64| statistics::mean(all.iter().map(|promise| of(promise))).unwrap_or(f64::NAN);
         let gain = mean(|promise| promise.gain);
         let spread = all.iter().map(|promise| (promise.gain - gain).powi(2)).sum::<f64>() / (count - 1.0).max(1.0) / count;
         let error = (mean(|promise| promise.error.powi(2)) + spread).sqrt();

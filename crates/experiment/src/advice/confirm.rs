@@ -12,6 +12,7 @@ use progress::Monitor;
 use report::advice::Measured;
 use report::record::ServiceFigures;
 use sim::run::{Pilot, ServerEvent, StreamMeasure};
+use statistics::percent;
 use twin::ObservedRequest;
 
 use super::judgement::Judgement;
@@ -19,7 +20,7 @@ use super::observed::{self, Observed};
 use super::phases::{self, Phase, RunSeconds, Seconds};
 use super::requests::in_trace;
 use crate::bench::tails;
-use crate::comparison::{percent, service};
+use crate::comparison::service;
 use crate::load::Load;
 use crate::world::World;
 

@@ -4,11 +4,12 @@ use control::Setting;
 use observe::Preference;
 use observe::counters::Sample;
 use report::advice::{Advice, Verdict};
+use statistics::percent;
 use twin::counters::{Counted, Ensemble, Judgement, Judges, Known};
 
 use super::linux;
 use super::text::{leave_alone, nothing_known, text_with_error};
-use crate::comparison::{percent, promise as on_record};
+use crate::comparison::promise as on_record;
 use progress::monitor::Monitor;
 
 /// Input of [`advise`].

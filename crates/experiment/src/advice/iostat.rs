@@ -5,7 +5,7 @@
 //! sda   1234.0 98765.0     0.0   0.00   78.50    80.04  2.0 ...  0.00    0.00   96.78  99.20
 //! ```
 //! Columns are found by name, as in sysstat 10 to 12. Of several reports the first is skipped: it is a mean since boot. The interval of
-//! reports is not printed: [`REPORT`] is assumed, and only means are used.
+//! reports is not printed: `REPORT` is assumed, and only means are used.
 
 use std::fs::File;
 use std::io::Read as _;

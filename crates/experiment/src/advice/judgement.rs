@@ -4,6 +4,7 @@ use control::Setting;
 use control::controller::Prediction;
 use observe::Preference;
 use observe::merit::TOLERANCE;
+use statistics::percent;
 use twin::device::Residual;
 
 use super::asked::{self, Brain, Judged, MOST_JUDGED, Sample};
@@ -11,7 +12,7 @@ use super::confirm::ConfirmedRun;
 use super::linux;
 use super::observed::Observed;
 use super::phases::{Phase, Seconds};
-use crate::comparison::{percent, promise as on_record};
+use crate::comparison::promise as on_record;
 use crate::pool::Workers;
 
 /// Maximum number of streams listed for a phase.

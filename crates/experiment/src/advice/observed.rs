@@ -27,6 +27,7 @@ use crate::world::World;
 use progress::monitor::{Interrupted, Monitor};
 use report::advice::Overload;
 use report::record::ServiceFigures;
+use statistics::Rank;
 
 /// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
@@ -88,8 +89,7 @@ impl Observed {
             waited.entry(seen.request.stream).or_default().push(seen.completed - seen.request.arrival);
         }
         let tail = |mut waited: Vec<Nanos>| {
-            waited.sort_unstable();
-            let p99_s = waited[(waited.len() * 99 / 100).min(waited.len() - 1)].as_secs_f64();
+            let p99_s = Rank::Above.of_ordered(&mut waited, 0.99).map_or(0.0, Nanos::as_secs_f64);
             Tail { requests: waited.len() as u64, p99_s }
         };
         Ok(waited.into_iter().map(|(stream, waited)| (stream, tail(waited))).collect())

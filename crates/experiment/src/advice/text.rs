@@ -4,9 +4,9 @@ use control::Setting;
 use control::controller::Prediction;
 use report::advice::{Advice, Verdict};
 use report::record::{Kind, SCHEMA};
+use statistics::percent;
 
 use super::linux;
-use crate::comparison::percent;
 
 /// Advice before anything is known of a load: keep the active setting.
 pub(super) fn nothing_known(load: String, source: String, lasts_s: f64, (active, preference): (&Setting, &str)) -> Advice {

@@ -14,6 +14,7 @@ use sim::device::hdd::Hdd;
 use sim::device::hdd::model::HddModel;
 use sim::device::hdd::spec::HddSpecification;
 use sim::validate::{MeasuredRequest, replay};
+use statistics::sample::population_variance;
 
 use crate::chance;
 
@@ -88,7 +89,8 @@ impl Recording {
         // With a random phase, the mean error is a quarter of a revolution; a recording that keeps the phase is far below.
         let keeps_phase = error(requests) < 0.7 * error(&others[0]);
         let phases = if keeps_phase { vec![requests.to_vec()] } else { others };
-        let weights = std::array::from_fn(|group| 1.0 / variance(&measured[group]).sqrt().max(RESOLUTION_MS));
+        let weights =
+            std::array::from_fn(|group| 1.0 / population_variance(&measured[group]).unwrap_or(0.0).sqrt().max(RESOLUTION_MS));
         Recording { phases, class, measured, weights, keeps_phase }
     }
 
@@ -134,12 +136,6 @@ impl Recording {
         let each = |from: usize| std::array::from_fn(|block| loss(from + block));
         Losses { all: loss(0), without: each(1), only: each(1 + BLOCKS) }
     }
-}
-
-fn variance(times: &[f64]) -> f64 {
-    let count = times.len().max(1) as f64;
-    let mean = times.iter().sum::<f64>() / count;
-    times.iter().map(|time| (time - mean) * (time - mean)).sum::<f64>() / count
 }
 
 /// The block that a request belongs to.
@@ -203,5 +199,5 @@ pub fn respond(model: &Arc<HddModel>, requests: &[MeasuredRequest]) -> Vec<f64> 
 
 fn mean_error(requests: &[MeasuredRequest], responses: &[f64]) -> f64 {
     let errors = requests.iter().zip(responses).map(|(request, response)| (request.response_ms - response).abs());
-    errors.sum::<f64>() / requests.len().max(1) as f64
+    statistics::mean(errors).unwrap_or(0.0)
 }

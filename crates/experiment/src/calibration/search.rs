@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::Context as _;
 use sim::device::hdd::model::HddModel;
 use sim::device::hdd::spec::HddSpecification;
+use statistics::student;
 
 use super::parameters::{Candidate, Kind, Parameter, parameters, rounded};
 use super::recording::{BLOCKS, Losses, Recording};
@@ -27,9 +28,6 @@ const ENOUGH: f64 = 3.0;
 
 /// Maximum passes over all accepted parameters: they converge in a few.
 const PASSES: usize = 4;
-
-/// Student's t for a two-sided interval of 95% with 9 degrees of freedom, [`BLOCKS`] less one.
-const STUDENT: f64 = 2.262;
 
 /// Values of all parameters.
 type Point = Vec<f64>;
@@ -298,11 +296,17 @@ impl<'a> Search<'a> {
             }
             Kind::Number { unit, .. } => {
                 let blocks = BLOCKS as f64;
-                let mean = refits.iter().map(|refit| refit[index]).sum::<f64>() / blocks;
+                let mean = statistics::mean(refits.iter().map(|refit| refit[index])).unwrap_or(f64::NAN);
                 let squares: f64 = refits.iter().map(|refit| (refit[index] - mean) * (refit[index] - mean)).sum();
                 let error = (squares * (blocks - 1.0) / blocks * self.recording.variance_factor()).sqrt();
                 // At least two units: both the value and the times that it is fitted to are rounded.
-                (index, Outcome::Number { value: self.point[index], uncertainty: (STUDENT * error).max(2.0 * unit) })
+                (
+                    index,
+                    Outcome::Number {
+                        value: self.point[index],
+                        uncertainty: (student::two_sided_95(BLOCKS - 1) * error).max(2.0 * unit),
+                    },
+                )
             }
         };
         Ok(self.taken.iter().map(of).collect())

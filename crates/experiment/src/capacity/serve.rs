@@ -6,6 +6,7 @@ use block::{Nanos, Op, Priority, Roster, StreamId, Tenant};
 use progress::monitor::Interrupted;
 use sim::host::Queue;
 use sim::run::{Issue, Server};
+use statistics::Rank;
 
 use super::need::Service;
 use crate::chance;
@@ -176,12 +177,11 @@ fn serve_all(
     let begin = begin.unwrap_or(Count { at: Nanos::ZERO, requests: 0, bytes: 0, work: 0 });
     let seconds = (now - begin.at).as_secs_f64();
     let rate = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
-    responses.sort_unstable();
     Ok(Rates {
         requests: rate((requests - begin.requests) as f64),
         bytes: rate((bytes - begin.bytes) as f64),
         work: rate((work(&queue) - begin.work) as f64 / 1e9),
-        p99: responses.get(responses.len() * 99 / 100).copied().unwrap_or(Nanos::ZERO),
+        p99: Rank::Above.of_ordered(&mut responses, 0.99).unwrap_or(Nanos::ZERO),
     })
 }
 

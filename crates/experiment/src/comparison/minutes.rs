@@ -6,6 +6,7 @@ use control::{ControlLoop, DecisionRecord, Setting, Window};
 use observe::Preference;
 use observe::merit::Scored;
 use report::record;
+use statistics::percent;
 
 /// Windows before and after a change by which its gain is measured: enough to even out chance, few enough that the workload is
 /// still the same.
@@ -86,11 +87,6 @@ pub fn measured_gain(decided: &[DecisionRecord], i: usize, windows: &[Window], p
     let before: Vec<Scored> = windows[from..here].iter().rev().filter_map(score).take(JUDGED_WINDOWS).collect();
     let after: Vec<Scored> = windows[here..to].iter().filter_map(score).take(JUDGED_WINDOWS).collect();
     Comparison::of_scores(&before, &after, preference).map(|comparison| comparison.gain.mean)
-}
-
-/// Converts a difference of scores, which are logarithms, to percent.
-pub fn percent(difference: f64) -> f64 {
-    difference.exp_m1() * 100.0
 }
 
 #[cfg(test)]

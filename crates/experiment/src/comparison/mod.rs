@@ -24,13 +24,12 @@ pub use trace::{LONGEST_REPLAY_S, OF_THE_QUEUE, ReplayOptions, SPEEDS, SurveyedT
 
 pub use crate::load::Load;
 pub use jobs::JobsLoad;
-pub use minutes::{percent, promise};
+pub use minutes::promise;
 pub use record::{figures_of, service};
 pub use remembered::{Remembered, RunHistory};
 pub use runs::{RequestObserver, source};
 
 use crate::experience;
-use crate::gain_model;
 use crate::pool::Workers;
 use crate::shipped;
 use crate::tenants::{Contract, Reference};
@@ -107,7 +106,6 @@ impl Experiment {
             candidates,
             seed: self.seed,
             experience: Arc::default(),
-            gains: Arc::default(),
             fleet: Arc::default(),
         })
     }
@@ -172,7 +170,6 @@ impl Experiment {
         let mut brief = self.brief()?;
         if steered {
             brief.experience = self.lessons(remembered.as_ref())?;
-            brief.gains = gain_model::load(None)?;
         }
         regime::expect_different(&regimes)?;
         let plan = Plan { observer, ..self.plan(regimes, brief, alone, workers)? };

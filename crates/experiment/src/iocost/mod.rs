@@ -24,8 +24,6 @@ pub use probe::{Asked, Order, Place, Places, Probe, Prober, Requests, Sample};
 /// Samples per pattern. Rounds over all patterns follow each other, so that drift of the device, and places of different speed, show in the
 /// error.
 pub const ROUNDS: usize = 5;
-/// Student's t for a two-sided interval of 95% with `ROUNDS` - 1 degrees of freedom.
-const STUDENT_T: f64 = 2.776;
 /// Requests outstanding while rates are measured, as in the kernel's `tools/cgroup/iocost_coef_gen.py`.
 const DEPTH: u32 = 64;
 /// Requests outstanding for large sequential transfers: more only fill the queue.
@@ -62,11 +60,8 @@ pub struct Figure {
 
 impl Figure {
     fn of(values: &[f64]) -> Figure {
-        let count = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        let half = STUDENT_T * (variance / count).sqrt();
-        Figure { value: mean, error_percent: Some(100.0 * half / mean) }
+        let (value, half) = statistics::sample::mean_and_margin(values).unwrap_or((f64::NAN, f64::NAN));
+        Figure { value, error_percent: Some(100.0 * half / value) }
     }
 
     /// The error as a part of the value; 1 if it was not measured.

@@ -3,6 +3,7 @@
 use block::{Nanos, Op};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use statistics::Rank;
 
 use crate::chance;
 
@@ -89,9 +90,7 @@ impl Sample {
 
     /// A quantile of latencies in microseconds; 0 without requests.
     pub fn latency_us(&self, share: f64) -> f64 {
-        let mut latencies = self.latencies.clone();
-        let index = ((latencies.len() as f64 * share) as usize).min(latencies.len().saturating_sub(1));
-        if latencies.is_empty() { 0.0 } else { latencies.select_nth_unstable(index).1.0 as f64 / 1e3 }
+        Rank::Above.of_ordered(&mut self.latencies.clone(), share).map_or(0.0, |latency| latency.0 as f64 / 1e3)
     }
 }
 

@@ -49,7 +49,7 @@ impl Distribution {
         let share = |limit: &f64| errors.partition_point(|error| error <= limit) as f64 / count as f64;
         Distribution {
             count,
-            mean: errors.iter().sum::<f64>() / count as f64,
+            mean: statistics::mean(errors.iter().copied()).unwrap_or(0.0),
             within: WITHIN.each_ref().map(share),
             quantiles: (0..=POINTS).map(|point| errors[(count - 1) * point / POINTS]).collect(),
         }

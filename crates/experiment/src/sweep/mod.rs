@@ -162,6 +162,6 @@ pub fn estimate(plan: &Arc<Plan>, workers: Workers) -> anyhow::Result<Estimate> 
         workers.monitor.progress(number + 1);
     }
     workers.monitor.end();
-    let mean = took.iter().sum::<f64>() / took.len() as f64;
-    Ok(Estimate { cases, parts, core_s: Some(mean * cases as f64).filter(|seconds| seconds.is_finite()) })
+    let mean = statistics::mean(took);
+    Ok(Estimate { cases, parts, core_s: mean.map(|mean| mean * cases as f64).filter(|seconds| seconds.is_finite()) })
 }

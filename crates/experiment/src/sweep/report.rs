@@ -5,18 +5,11 @@ use std::path::Path;
 
 use anyhow::ensure;
 use serde::Serialize;
+use statistics::{percent, sample};
 
 use super::columns;
 use super::output::{Stored, part_name};
 use super::table;
-
-/// Student's t, 97.5% quantiles of 1 to 30 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2).
-const STUDENT_T: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101,
-    2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-];
-/// The quantile for more degrees of freedom (normal distribution).
-const NORMAL: f64 = 1.96;
 
 /// The best setting for a load on a disk.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -207,7 +200,7 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         percent(mean(left_out))
     });
     let (setting, merits, values) = &group.settings[number];
-    let average = |values: &[f64]| (!values.is_empty()).then(|| mean(values.iter().copied()));
+    let average = |values: &[f64]| sample::mean(values.iter().copied());
     Some(Best {
         load,
         disk,
@@ -215,32 +208,15 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         default_value: average(base_values),
         value: average(values),
         gain_percent: percent(gain),
-        interval_percent: half_width(&of_best.iter().map(|(_, gain)| *gain).collect::<Vec<f64>>())
+        interval_percent: sample::mean_and_margin(&of_best.iter().map(|(_, gain)| *gain).collect::<Vec<f64>>())
             .filter(|_| varies(base) || varies(merits))
-            .map(|half| (percent(gain - half), percent(gain + half))),
+            .map(|(_, half)| (percent(gain - half), percent(gain + half))),
         held_out_percent: held_out,
         seeds: of_best.len(),
         settings: group.settings.len(),
     })
 }
 
-/// Half-width of the 95% confidence interval of the mean; `None` with fewer than two values.
-fn half_width(values: &[f64]) -> Option<f64> {
-    let (count, mean) = (values.len(), mean(values.iter().copied()));
-    let freedom = count.checked_sub(1).filter(|freedom| *freedom > 0)?;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / freedom as f64;
-    Some(STUDENT_T.get(freedom - 1).unwrap_or(&NORMAL) * (variance / count as f64).sqrt())
-}
-
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for value in values {
-        (sum, count) = (sum + value, count + 1.0);
-    }
-    sum / count
-}
-
-/// Converts a difference of logarithms to percent.
-fn percent(difference: f64) -> f64 {
-    100.0 * difference.exp_m1()
+    sample::mean(values).unwrap_or(f64::NAN)
 }

@@ -13,6 +13,6 @@ pub struct Row {
     pub load_sha256: String,
     /// Why the case failed; `None` if it has figures.
     pub error: Option<String>,
-    /// Values of the [figures](super::columns::names), in their order.
+    /// Values of the figures, in their order.
     pub figures: Vec<Option<f64>>,
 }

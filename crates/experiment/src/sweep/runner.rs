@@ -115,7 +115,7 @@ impl Runner {
             let merit = |row: &Row| columns::merit_of(&plan.objective, row.figures.get(objective?).copied().flatten());
             let merits: Option<Vec<f64>> = rows.iter().map(merit).collect();
             tried.push((setting, rows));
-            Ok(merits.map(|merits| merits.iter().sum::<f64>() / merits.len() as f64))
+            Ok(merits.and_then(statistics::mean))
         };
         let mut search = plan.searched.begin()?;
         let mut merits = vec![run(plan.default.clone())?];

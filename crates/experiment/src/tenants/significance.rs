@@ -13,17 +13,16 @@
 use block::Nanos;
 use report::record::ChanceFigures;
 use sim::run::{Responses, TenantMeasure};
+use statistics::count::{fewest_significant, fisher};
+use statistics::normal::ONE_SIDED_95;
+use statistics::sample;
 
 use super::service_comparison::{LEAST, ServiceComparison};
 
 /// Significance level: the maximum probability of a false positive.
 const LEVEL: f64 = 0.01;
-/// The one-sided quantile of each of two normally distributed errors that add up: 2.326 / √2 standard deviations.
-const EACH_DEVIATIONS: f64 = 1.645;
-/// The probability of exceeding [`EACH_DEVIATIONS`].
+/// The level of each of two normally distributed errors that add up: 2.326 / √2 standard deviations, [`ONE_SIDED_95`].
 const EACH_LEVEL: f64 = 0.05;
-/// Number of cases above which the binomial distribution is approximated by a normal one.
-const EXACT: u64 = 10_000;
 /// Chance excuses no throughput below this part of the bound. On a disk with two modes (sequential reads and writes mixed, with and without
 /// its read-ahead) two runs can differ by a factor of 3; nine tenths of the throughput are a violation there, too.
 const LEAST_EXCUSED: f64 = 0.95;
@@ -79,10 +78,7 @@ impl Chance {
 }
 
 fn deviation(ratios: &[f64]) -> f64 {
-    let count = ratios.len() as f64;
-    let mean = ratios.iter().sum::<f64>() / count;
-    let squares: f64 = ratios.iter().map(|ratio| (ratio - mean) * (ratio - mean)).sum();
-    if count > 1.0 { (squares / (count - 1.0)).sqrt() } else { 0.0 }
+    sample::variance(ratios).map_or(0.0, f64::sqrt)
 }
 
 /// Whether a throughput ratio is below a bound by more than chance explains, over this many windows.
@@ -95,36 +91,12 @@ pub fn is_less(ratio: f64, bound: f64, chance: &ChanceFigures, windows: u64) -> 
 
 /// Whether `violated` of `windows` windows are significantly more than those of reference against reference.
 pub fn is_more_often(violated: u64, windows: u64, chance: &ChanceFigures) -> bool {
-    probability_of_as_many((violated, windows), (chance.violated, chance.windows)) < LEVEL
+    fisher((violated, windows), (chance.violated, chance.windows)) < LEVEL
 }
 
 /// Whether `violated` of `windows` windows are significantly more than this part of them (binomial test).
 pub fn is_too_often(violated: u64, windows: u64, part: f64) -> bool {
     violated >= fewest_significant(windows, part, LEVEL)
-}
-
-/// The smallest number of hits that is significant: at least as many have a probability below `level` if each case is a hit with
-/// probability `part`. One more than `cases` if there is none.
-fn fewest_significant(cases: u64, part: f64, level: f64) -> u64 {
-    let count = cases as f64;
-    if cases > EXACT {
-        return (count * part + deviations(level) * (count * part * (1.0 - part)).sqrt()).ceil() as u64;
-    }
-    // The probability of fewer hits: term by term, each from the previous one.
-    let (mut term, mut fewer) = ((1.0 - part).powf(count), 0.0);
-    (0..=cases)
-        .find(|&hits| {
-            let at_least = 1.0 - fewer;
-            fewer += term;
-            term *= (count - hits as f64) / (hits + 1) as f64 * part / (1.0 - part);
-            at_least < level
-        })
-        .unwrap_or(cases + 1)
-}
-
-/// The one-sided quantile of the normal distribution for this level, in standard deviations.
-fn deviations(level: f64) -> f64 {
-    if level <= LEVEL { 2.326 } else { EACH_DEVIATIONS }
 }
 
 /// The ratio below which a window in violation cannot be explained by chance.
@@ -137,7 +109,7 @@ pub fn certain_violation(chance: &ChanceFigures) -> f64 {
 /// the quantile here has an error. 0 if there are too few responses.
 pub fn least_p99_ratio(here: &Responses, there: &Responses) -> f64 {
     let error = (0.99 * 0.01 / there.count().max(1) as f64).sqrt();
-    let most = there.quantile((0.99 + EACH_DEVIATIONS * error).min(1.0));
+    let most = there.quantile((0.99 + ONE_SIDED_95 * error).min(1.0));
     let level = if most == there.quantile(0.99) { LEVEL } else { EACH_LEVEL };
     let count = here.count();
     let longer = fewest_significant(count, 0.01, level);
@@ -148,37 +120,12 @@ pub fn least_p99_ratio(here: &Responses, there: &Responses) -> f64 {
     least.as_secs_f64() / most.as_secs_f64()
 }
 
-/// Fisher's exact test: the probability of at least as many hits among the first cases if hits are distributed over both groups by chance.
-fn probability_of_as_many((hits, cases): (u64, u64), (other_hits, other_cases): (u64, u64)) -> f64 {
-    let (all, all_hits) = (cases + other_cases, hits + other_hits);
-    let factorials: Vec<f64> = [0.0]
-        .into_iter()
-        .chain((1..=all).scan(0.0, |sum, number| {
-            *sum += (number as f64).ln();
-            Some(*sum)
-        }))
-        .collect();
-    let ways = |of: u64, chosen: u64| factorials[of as usize] - factorials[chosen as usize] - factorials[(of - chosen) as usize];
-    (hits..=all_hits.min(cases))
-        .filter(|first| all_hits - first <= other_cases)
-        .map(|first| (ways(cases, first) + ways(other_cases, all_hits - first) - ways(all, all_hits)).exp())
-        .sum()
-}
-
 #[cfg(test)]
 mod tests {
     use block::{Op, Priority, Roster};
     use sim::run::{Finished, Issue, Owner, Tenants, Transferred};
 
     use super::*;
-
-    #[test]
-    fn fishers_test_gives_the_probabilities_of_the_tea_tasting_lady() {
-        // Fisher, The Design of Experiments (1935): all of 4 cups of 8 by chance, 1 in 70; at least 3 of them, 17 in 70.
-        let of = |hits| probability_of_as_many((hits, 4), (4 - hits, 4));
-        assert!((of(4) - 1.0 / 70.0).abs() < 1e-9 && (of(3) - 17.0 / 70.0).abs() < 1e-9, "{} {}", of(4), of(3));
-        assert!((probability_of_as_many((0, 0), (0, 20)) - 1.0).abs() < 1e-9);
-    }
 
     #[test]
     fn one_in_a_hundred_windows_may_be_two_of_twenty_and_not_three() {

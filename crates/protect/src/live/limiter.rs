@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::decision::Limit;
-use applier::{ApplierError, Client, Kind};
+use applier::{ApplierError, Client, Kind, Scope};
 
 /// Sets and restores limits of cgroups.
 pub trait Limiter: Send {
@@ -74,7 +74,7 @@ impl Limiter for ByApplier {
 
     fn limit(&mut self, cgroup: &str, device: &str, limit: &Limit, why: &str) -> Result<(), ApplierError> {
         let values = [(format!("io.max {device}"), line(limit))];
-        self.ask(|client| client.set(cgroup, &values, why)).map(drop)
+        self.ask(|client| client.set(Scope::Cgroup(cgroup.to_owned()), &values, why)).map(drop)
     }
 
     fn release(&mut self, cgroup: &str) -> Result<(), ApplierError> {

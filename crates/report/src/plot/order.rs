@@ -79,7 +79,7 @@ fn panel(i: usize, record: &Record, served: &[&SamplePoint], ranks: &Ranks, x: &
     panel.line(&format!("way c{}", i % COLOURS), points().map(Some), "");
     panel.dots("write", of(false), "writes");
     panel.dots("read", of(true), "reads");
-    let mean = served.iter().map(|point| point.response_ms).sum::<f64>() / served.len().max(1) as f64;
+    let mean = statistics::mean(served.iter().map(|point| point.response_ms)).unwrap_or(0.0);
     let note = format!("{} GB total seek distance, mean {} ms", three_digits(way(served)), three_digits(mean));
     panel.finish(&classes(i), &label(record), &note, &format!("Order of service under {}: {note}.", label(record)))
 }

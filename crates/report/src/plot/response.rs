@@ -111,8 +111,7 @@ pub(crate) fn over_time(comparison: &Comparison) -> Vec<String> {
 
 /// The mean of the bins' means: the number of requests per bin is not known here.
 fn mean(bin: &[Option<f64>]) -> Option<f64> {
-    let means: Vec<f64> = bin.iter().flatten().copied().collect();
-    (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+    statistics::mean(bin.iter().flatten().copied())
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ fn of_tenant(comparison: &Comparison, tenant: &TenantFigures) -> Option<TenantPa
 }
 
 fn mean(bin: &[f64]) -> Option<f64> {
-    Some(bin.iter().sum::<f64>() / bin.len() as f64)
+    statistics::mean(bin.iter().copied())
 }
 
 fn here(curve: &TenantCurve) -> Vec<Option<(f64, f64)>> {

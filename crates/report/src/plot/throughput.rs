@@ -32,6 +32,6 @@ pub(crate) fn over_time(comparison: &Comparison) -> Vec<String> {
 }
 
 fn curve(record: &Record) -> Vec<Option<(f64, f64)>> {
-    let mean = |bin: &[f64]| Some(bin.iter().sum::<f64>() / bin.len() as f64);
+    let mean = |bin: &[f64]| statistics::mean(bin.iter().copied());
     binned(&record.curves.throughput_mb_s, record.curves.bin_s, mean)
 }

@@ -21,8 +21,8 @@
 //!   v
 //! plug ---> queue (admit, dispatch, flush, switch) ---> ledger, block::Scheduler, device
 //! ```
-//! All of them use the types of [`call`], [`files`], [`settings`], [`error`] and [`tally`]. [`steering`] changes queue and host while they
-//! run; [`summary`] is the result of a run.
+//! All of them use the types of `call`, `files`, `settings`, `error` and `tally`. `steering` changes queue and host while they
+//! run; `summary` is the result of a run.
 
 mod background;
 mod call;

@@ -65,7 +65,7 @@ impl SpeculativeReadAhead<'_> {
             (!starves).then_some(then - now)
         };
         let gains: Option<Vec<f64>> = LOADS.iter().map(&mut of_load).collect();
-        (gains.map(|gains| gains.iter().sum::<f64>() / gains.len() as f64), requests)
+        (gains.and_then(statistics::mean), requests)
     }
 
     fn trial(&self, load: &Load) -> Option<TrialResult> {

@@ -12,6 +12,7 @@ use control::Setting;
 use observe::Event;
 use rayon::prelude::*;
 use sim::profile::DeviceProfile;
+use statistics::Rank;
 
 use super::counted::{Counted, Side};
 use super::counter::Counter;
@@ -214,8 +215,7 @@ impl Ensemble {
     pub(super) fn kept(&self) -> Result<Vec<Kept>, Box<Unlike>> {
         let count = self.particles.len() as f64;
         let mut deviate: Vec<f64> = self.particles.iter().map(|one| one.deviates).collect();
-        deviate.sort_by(f64::total_cmp);
-        if deviate.get(deviate.len() / 2).is_none_or(|middle| *middle > UNLIKE) {
+        if Rank::Above.of(&mut deviate, 0.5).is_none_or(|middle| middle > UNLIKE) {
             let nearest = self.particles.iter().min_by(|a, b| a.off.total_cmp(&b.off)).map(|one| one.counted).unwrap_or_default();
             return Err(Box::new(Unlike { nearest, counted: self.counted }));
         }

@@ -6,6 +6,7 @@ use control::controller::{Evidence, Prediction};
 use observe::Preference;
 use observe::merit;
 use rayon::prelude::*;
+use statistics::Rank;
 
 use super::counted::Counted;
 use super::ensemble::{Ensemble, Kept, Unlike};
@@ -127,7 +128,7 @@ impl Judges<'_> {
 /// The prediction of one candidate.
 fn prediction(setting: &Setting, outcomes: &[Outcome]) -> Prediction {
     let count = outcomes.len() as f64;
-    let mean = |of: fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / count;
+    let mean = |of: fn(&Outcome) -> f64| statistics::mean(outcomes.iter().map(of)).unwrap_or(f64::NAN);
     let sorted = |of: fn(&Outcome) -> f64| {
         let mut values: Vec<f64> = outcomes.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -158,7 +159,7 @@ fn facts(kept: &[Kept]) -> Vec<(String, String)> {
     let range = |of: &dyn Fn(&Kept) -> f64| {
         let mut values: Vec<f64> = kept.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
-        let at = |share: f64| values.get((share * (values.len().saturating_sub(1)) as f64) as usize).copied().unwrap_or_default();
+        let at = |share: f64| Rank::Lower.of_sorted(&values, share).unwrap_or_default();
         (at(0.1), at(0.9))
     };
     let percent = |(low, high): (f64, f64)| format!("{:.0} to {:.0}%", 100.0 * low, 100.0 * high);

@@ -1,5 +1,7 @@
 //! Distinguishes flash from hard disks.
 
+use statistics::Rank;
+
 use super::access::Access;
 use super::findings::Finding;
 
@@ -38,12 +40,11 @@ pub fn of(accesses: &[Access]) -> Inferred {
     let mut reads: Vec<f64> = far(false).map(Access::response_ms).collect();
     let (writes, seconds) = (far(true).count(), busy_s(accesses));
     let (is_flash, told) = if reads.len() >= MIN_COUNT {
-        let tenth = reads.len() / 10;
-        let is_quick = *reads.select_nth_unstable_by(tenth, f64::total_cmp).1 < QUICKEST_ARM_MS;
+        let is_below = |ms: Option<f64>, bound: f64| ms.is_some_and(|ms| ms < bound);
+        let is_quick = is_below(Rank::Above.of(&mut reads, 0.1), QUICKEST_ARM_MS);
         // Some distant reads may be cache hits of a disk, but not most.
         let mut shares: Vec<f64> = far(false).map(|access| access.response_ms() / f64::from(access.others + 1)).collect();
-        let middle = shares.len() / 2;
-        (is_quick && *shares.select_nth_unstable_by(middle, f64::total_cmp).1 < QUICKEST_READ_MS, reads.len())
+        (is_quick && is_below(Rank::Above.of(&mut shares, 0.5), QUICKEST_READ_MS), reads.len())
     } else if writes >= MIN_COUNT {
         (writes as f64 > MAX_WRITES_A_SECOND * seconds, writes)
     } else {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use sim::device::limited::spec::LimitsSpecification;
 use sim::profile::DeviceProfile;
 use sim::profile::limited::LimitedProfile;
+use statistics::Rank;
 
 use super::access::{Access, in_context};
 use super::findings::Finding;
@@ -183,9 +184,8 @@ fn plateau(windows: &[Window]) -> Option<(f64, f64)> {
 }
 
 fn mean_and_spread(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
-    let number = values.clone().count().max(1) as f64;
-    let mean = values.clone().sum::<f64>() / number;
-    let square = values.map(|value| (value - mean).powi(2)).sum::<f64>() / number;
+    let mean = statistics::mean(values.clone()).unwrap_or(0.0);
+    let square = statistics::mean(values.map(|value| (value - mean).powi(2))).unwrap_or(0.0);
     (mean, square.sqrt())
 }
 
@@ -222,8 +222,7 @@ impl Limit {
 /// Minimum service time in ns of the device behind the limit, if no saturated device has this pace; `None` if one may.
 fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usize]) -> Option<f64> {
     let mut sizes: Vec<u64> = at_limit.iter().map(|&at| accesses[at].sectors).collect();
-    let middle = sizes.len() / 2;
-    let size = *sizes.select_nth_unstable(middle).1;
+    let size = Rank::Above.of_ordered(&mut sizes, 0.5)?;
     // After a pause, the limit does not delay a request.
     let is_lone = |access: &&Access| {
         let paused = access.before.is_some_and(|(_, at, _)| (access.dispatched as f64) > at as f64 + pace * counted.cost(access));
@@ -238,7 +237,7 @@ fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usi
     let mut service_ns = usual;
     if lone.len() >= MIN_COUNT {
         lone.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
-        let (alone, limited) = lone[lone.len() / 2];
+        let (alone, limited) = Rank::Above.of_sorted(&lone, 0.5)?;
         service_ns = lone.iter().map(|(alone, _)| *alone).fold(f64::MAX, f64::min);
         if alone < QUICKER_ALONE * limited {
             return Some(service_ns);
@@ -275,8 +274,7 @@ fn is_by_bytes(accesses: &[Access], pace: f64, at_limit: &[usize]) -> bool {
     if excesses.len() < MIN_COUNT {
         return false;
     }
-    let middle = excesses.len() / 2;
-    *excesses.select_nth_unstable_by(middle, f64::total_cmp).1 < QUICKEST_CARD_NS
+    Rank::Above.of(&mut excesses, 0.5).is_some_and(|excess| excess < QUICKEST_CARD_NS)
 }
 
 /// The burst above the limit's rate before the plateau; `None` if there is none, or it is insignificant.
@@ -290,16 +288,14 @@ fn burst(accesses: &[Access], counted: Counted, windows: &[Window], pace: f64, a
         levels.push(held);
     }
     let mut full: Vec<f64> = at_limit.iter().map(|&at| levels[at]).collect();
-    let most = full.len() * 9 / 10;
-    let credits = *full.select_nth_unstable_by(most, f64::total_cmp).1;
-    let mean = accesses.iter().map(|access| counted.cost(access)).sum::<f64>() / accesses.len() as f64;
+    let credits = Rank::Above.of(&mut full, 0.9)?;
+    let mean = statistics::mean(accesses.iter().map(|access| counted.cost(access)))?;
     let mut quicker: Vec<f64> = windows.iter().map(Window::pace).filter(|quick| *quick < QUICKER * pace).collect();
     if credits < MIN_CREDITS * mean || quicker.is_empty() {
         return None;
     }
     // The interquartile range, as a window may be partly on the plateau.
-    quicker.sort_by(f64::total_cmp);
-    let [first, pace, last] = [1, 2, 3].map(|quarter| quicker[(quicker.len() - 1) * quarter / 4]);
+    let [first, pace, last] = [0.25, 0.5, 0.75].map(|share| Rank::Lower.of(&mut quicker, share).unwrap_or(pace));
     let each = windows.first().map_or(0, |window| window.accesses.len());
     Some(Burst { pace, uncertainty: (last - first) / pace, credits, accesses: quicker.len() * each })
 }

@@ -21,10 +21,11 @@ use twin::counters::{Counted, Counter, Ensemble, Judges, Known};
 use super::case::{self, EvaluationCase, Extent};
 use crate::worlds::Which;
 use experiment::bench::tails;
-use experiment::comparison::{percent, regime};
+use experiment::comparison::regime;
 use experiment::pool::Workers;
 use experiment::world::World;
 use progress::monitor::Monitor;
+use statistics::percent;
 
 /// Interval at which counters are read.
 const SAMPLED: Nanos = Nanos::from_millis(1_000);

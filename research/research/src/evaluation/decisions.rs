@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use control::DecisionRecord;
-use control::ab_test::NORMAL_95;
 use control::controller::Evidence;
-use experiment::comparison::percent;
 use observe::Preference;
 use observe::merit;
 use observe::merit::{TOLERANCE, Tails};
+use statistics::normal::ONE_SIDED_95;
+use statistics::percent;
 
 use super::case::EvaluationCase;
 use super::run::Run;
 use super::scores::of_phase;
-use super::statistics::median;
 use crate::report::evaluation::{DecisionKind, DecisionScores, DecisionSummary, ForecastScores};
+use statistics::median;
 
 /// Minimum remaining duration of a phase in seconds for a gain to be measured: a trial alone takes three.
 const LEAST_REST_S: f64 = 4.0;
@@ -181,7 +181,7 @@ pub fn summary<'a>(all: impl Iterator<Item = (&'a [DecisionScores], &'a [Forecas
     let (decisions, forecasts): (Vec<_>, Vec<_>) = all.unzip();
     let decisions: Vec<&DecisionScores> = decisions.into_iter().flatten().collect();
     // The logarithm is also infinite for a setting that is forecast to serve nothing.
-    let logarithm = |percent: f64| (percent / 100.0).ln_1p().clamp(-MAX_GAIN, MAX_GAIN);
+    let logarithm = |percent: f64| statistics::gain::of_percent(percent).clamp(-MAX_GAIN, MAX_GAIN);
     let gains: Vec<(f64, bool)> =
         decisions.iter().filter_map(|one| Some((logarithm(one.true_gain_percent?), one.starves))).collect();
     let below = |least: f64| gains.iter().filter(|(gain, starves)| *gain < least || *starves).count() as u64;
@@ -192,7 +192,7 @@ pub fn summary<'a>(all: impl Iterator<Item = (&'a [DecisionScores], &'a [Forecas
         .flatten()
         .map(|one| (logarithm(one.gain_percent), one.error_percent / 100.0, logarithm(one.true_gain_percent)))
         .collect();
-    let within = forecasts.iter().filter(|(gain, error, measured)| (measured - gain).abs() <= NORMAL_95 * error).count();
+    let within = forecasts.iter().filter(|(gain, error, measured)| (measured - gain).abs() <= ONE_SIDED_95 * error).count();
     DecisionSummary {
         changes: gains.len() as u64,
         worse: below((1.0 - TOLERANCE).ln()),

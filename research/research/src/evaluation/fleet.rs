@@ -27,11 +27,12 @@ use serde::Serialize;
 
 use super::case::{self, EvaluationCase, Extent};
 use super::run::Run;
-use super::statistics::weighted_mean;
+use super::weighted_mean::weighted_mean;
 use crate::worlds::Which;
 use experiment::comparison::regime;
+use experiment::experience;
 use experiment::pool::Workers;
-use experiment::{experience, gain_model};
+use statistics::percent;
 
 /// Number of machines that have measured the load before.
 const MACHINES: u64 = 5;
@@ -162,7 +163,6 @@ impl FleetEvaluation {
         let brief = ControllerInput {
             candidates: regime::with_found(regime::candidates(&[])?)?,
             experience: experience::load(None)?,
-            gains: gain_model::load(None)?,
             ..ControllerInput::default()
         };
         let chosen = regime::controller("seekwise", &crate::controller::all().collect::<Vec<_>>())?;
@@ -343,8 +343,4 @@ fn known_gains(outcomes: &[FleetOutcome]) -> BTreeMap<String, f64> {
         *sum = (sum.0 + one.gain.mean, sum.1 + 1.0);
     }
     sums.into_iter().map(|(setting, (sum, count))| (setting, sum / count)).collect()
-}
-
-fn percent(gain: f64) -> f64 {
-    100.0 * gain.exp_m1()
 }

@@ -24,10 +24,11 @@ use observe::merit::TOLERANCE;
 
 use super::case::{EvaluationCase, Extent};
 use super::run::Run;
-use super::statistics::weighted_mean;
+use super::weighted_mean::weighted_mean;
 use crate::worlds::Purpose;
 use experiment::comparison::{Remembered, RunHistory, regime, source};
 use experiment::pool::Workers;
+use statistics::percent;
 
 /// Number of other loads in a base.
 const OTHERS: usize = 3;
@@ -237,8 +238,4 @@ fn best(scores: &Scores) -> Option<String> {
 fn is_best(scores: &Scores, setting: &str) -> Option<bool> {
     let best = scores.values().copied().reduce(f64::max)?;
     Some(scores.get(setting).is_some_and(|score| *score >= best - TOLERANCE))
-}
-
-fn percent(gain: f64) -> f64 {
-    100.0 * gain.exp_m1()
 }

@@ -6,7 +6,7 @@
 //!           └─▶ every controller ──────────▶ scores against the key
 //! scores of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
 //! ```
-//! Optionally, every question is repeated with a knowledge base: see [`memory`].
+//! Optionally, every question is repeated with a knowledge base: see `memory`.
 
 pub(crate) mod case;
 pub mod ceiling;
@@ -18,7 +18,7 @@ mod memory;
 pub mod processor_time;
 pub(crate) mod run;
 pub(crate) mod scores;
-mod statistics;
+mod weighted_mean;
 pub mod worth;
 
 use std::collections::BTreeMap;
@@ -39,11 +39,11 @@ use case::{EvaluationCase, Extent};
 use decisions::Judge;
 use experiment::comparison::regime;
 use experiment::experience;
-use experiment::gain_model;
 use experiment::pool::Workers;
 use run::Run;
 use scores::{Key, Scores};
-use statistics::{median, weighted_mean};
+use statistics::median;
+use weighted_mean::weighted_mean;
 
 /// The default controllers: the paper's schemes and ours.
 const CONTROLLERS: &[&str] = &["round-robin", "feedback", "two-layer", "seekwise"];
@@ -65,8 +65,6 @@ pub struct ControllerEvaluation {
     pub traces: Vec<PathBuf>,
     /// Training data of controllers; `None` for the built-in ones.
     pub experience: Option<PathBuf>,
-    /// Model of expected gains; `None` for the built-in one.
-    pub gain_model: Option<PathBuf>,
     /// The world to draw from.
     pub world: Which,
     /// Whether to run fewer and shorter loads.
@@ -133,13 +131,11 @@ impl ControllerEvaluation {
         let usual = Extent::new(self.is_quick, self.traces.clone());
         let extent = Extent { seconds: self.seconds.unwrap_or(usual.seconds), ..usual };
         let questions = case::draw_all(purpose, &extent, self.seed, self.seeds, workers)?;
-        let gains = gain_model::load(self.gain_model.as_deref())?;
         let brief = ControllerInput {
             preference: self.preference,
             candidates,
             seed: self.seed,
             experience: experience.clone(),
-            gains,
             ..ControllerInput::default()
         };
         let runs: Vec<(&(u64, EvaluationCase), &Policy)> =
@@ -237,7 +233,7 @@ impl ControllerEvaluation {
             below_default: over.iter().filter(|over| **over < -100.0 * TOLERANCE).count() as u64,
             questions: all.len() as u64,
             starves: count(|scores| scores.starves) as u64,
-            changes_mean: all.iter().map(|scores| scores.changes as f64).sum::<f64>() / all.len().max(1) as f64,
+            changes_mean: statistics::mean(all.iter().map(|scores| scores.changes as f64)).unwrap_or(0.0),
             decided_median_s: median(decided.iter().copied().flatten()),
             never_decided: decided.iter().filter(|decided| decided.is_none()).count() as u64,
             phases_worth_deciding: decided.len() as u64,
@@ -257,7 +253,6 @@ impl ControllerEvaluation {
         add("candidates", &self.candidates);
         add("trace", &self.traces.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         add("experience", &self.experience.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
-        add("gain-model", &self.gain_model.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         let quick = self.is_quick.then_some("--quick");
         let (cpu_time, memory) = (self.measures_cpu.then_some("--cpu-time"), self.examines_memory.then_some("--memory"));
         for flag in [self.world.flag(), quick, cpu_time, memory].into_iter().flatten() {
@@ -443,7 +438,7 @@ pub fn worlds_text() -> anyhow::Result<String> {
     for (title, purpose) in purposes {
         text += &format!("{title}\n  devices  {}\n  loads    {}\n", purpose.devices.join(", "), purpose.loads.join(", "));
         if !purpose.training_devices.is_empty() {
-            text += &format!("  of models of gains  {}\n", purpose.training_devices.join(", "));
+            text += &format!("  more devices for tenants  {}\n", purpose.training_devices.join(", "));
         }
     }
     Ok(text)

@@ -11,6 +11,7 @@ use experiment::comparison::{JobsLoad, Load as _, regime};
 use experiment::steered::Steered;
 use experiment::world::World;
 use progress::monitor::Monitor;
+use statistics::Rank;
 
 /// The device, fast enough for any requested rate.
 const DISK: &str = "nvme-tlc";
@@ -91,8 +92,7 @@ impl Clocked {
                 processor_ns() - start
             })
             .collect();
-        readings.sort_unstable();
-        let clock_ns = readings[readings.len() / 2];
+        let clock_ns = Rank::Above.of_ordered(&mut readings, 0.5).unwrap_or(0);
         Ok(Clocked { steered: Steered::new(controller, &setting, device, None), clock_ns, spent_ns: 0, requests: 0 })
     }
 

@@ -20,6 +20,7 @@ use super::run::Run;
 use crate::worlds::Which;
 use experiment::comparison::regime;
 use experiment::pool::Workers;
+use statistics::percent;
 
 /// The version of the JSON's layout.
 const SCHEMA: u32 = 1;
@@ -266,13 +267,7 @@ fn group_worth(group: &Group, number: usize, first: usize, cases: &[CaseWorth]) 
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (mut sum, mut count) = (0.0, 0.0);
-    values.for_each(|value| (sum, count) = (sum + value, count + 1.0));
-    if count > 0.0 { sum / count } else { 0.0 }
-}
-
-fn percent(logarithm: f64) -> f64 {
-    100.0 * logarithm.exp_m1()
+    statistics::mean(values).unwrap_or(0.0)
 }
 
 impl Report {

@@ -285,8 +285,8 @@ fn once(live: &mut dyn LiveDevice, setting: &Setting, jobs: &Jobs, monitor: &dyn
 
 /// The mean of several runs; `None` if there are none.
 pub fn mean(runs: &[Overall]) -> Option<Overall> {
-    let of = |figure: &dyn Fn(&Overall) -> f64| runs.iter().map(figure).sum::<f64>() / runs.len() as f64;
-    (!runs.is_empty()).then(|| Overall { bytes_per_s: of(&|run| run.bytes_per_s), response_s: of(&|run| run.response_s) })
+    let of = |figure: &dyn Fn(&Overall) -> f64| statistics::mean(runs.iter().map(figure));
+    Some(Overall { bytes_per_s: of(&|run| run.bytes_per_s)?, response_s: of(&|run| run.response_s)? })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! skewness is above 1 and the logarithm brings it nearer to 0.
 
 use serde::{Deserialize, Serialize};
+use statistics::Rank;
 
 use super::dataset::Examples;
 
@@ -35,8 +36,7 @@ impl Scale {
             return plain;
         }
         let mut positive: Vec<f64> = known.iter().map(|(value, _)| *value).filter(|value| *value > 0.0).collect();
-        positive.sort_by(f64::total_cmp);
-        let Some(&median) = positive.get(positive.len() / 2) else { return plain };
+        let Some(median) = Rank::Above.of(&mut positive, 0.5) else { return plain };
         let bent: Vec<(f64, f64)> = known.iter().map(|&(value, weight)| ((value / median).ln_1p(), weight)).collect();
         let logarithm = Moments::of(&bent);
         let is_better = logarithm.skewness.abs() < straight.skewness && logarithm.mean.is_finite() && logarithm.deviation > 0.0;

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use ::report::promises::{signed, with_error};
 use ::report::text::{paragraph, printable};
+use statistics::percent;
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
@@ -115,7 +116,6 @@ impl Report {
     /// The report as text for a terminal of this width, or a pipe.
     pub fn text(&self, width: Option<usize>) -> String {
         let mut text = String::new();
-        let percent = |gain: f64| 100.0 * gain.exp_m1();
         for asked in &self.asked {
             let what = format!("{} under {}", asked.load, asked.in_force);
             let said = match (asked.advice(), &asked.unanswered) {
@@ -139,7 +139,7 @@ impl Report {
         let (requests, processes) = self.coverage();
         let (advised, lose, lose_processes, starve) = self.advice();
         let gains: Vec<f64> = self.asked.iter().filter_map(Asked::advice).map(|one| one.of_requests).collect();
-        let mean = gains.iter().sum::<f64>() / gains.len().max(1) as f64;
+        let mean = statistics::mean(gains).unwrap_or(0.0);
         let unanswered = self.asked.iter().filter(|asked| asked.unanswered.is_some()).count();
         let gainable =
             self.asked.iter().filter(|one| one.promised.iter().any(|one| one.of_requests > WORTH && !one.starved)).count();

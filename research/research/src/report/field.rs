@@ -6,6 +6,7 @@ use super::validation::Spread;
 use ::report::number::{MISSING, three_digits};
 use ::report::promises::signed;
 use ::report::text::{paragraph, printable};
+use statistics::gain::of_percent;
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 2;
@@ -91,9 +92,9 @@ pub struct Gain {
 impl Gain {
     /// From differences of logarithms.
     fn of(differences: Vec<f64>) -> Gain {
-        let mean = differences.iter().sum::<f64>() / differences.len().max(1) as f64;
+        let mean = statistics::mean(differences.iter().copied()).unwrap_or(0.0);
         let interval_percent = Spread::of(differences).interval.map(|interval| 100.0 * interval);
-        Gain { percent: 100.0 * mean.exp_m1(), interval_percent }
+        Gain { percent: statistics::percent(mean), interval_percent }
     }
 
     fn is_harm(&self) -> bool {
@@ -268,9 +269,9 @@ fn harm(pairs: &[&Pair]) -> String {
 /// The agent's gain as a share of the best setting's.
 fn share_of_best(pairs: &[&Pair]) -> Option<String> {
     let mean = |of: &dyn Fn(&Pair) -> Option<f64>| pairs.iter().filter_map(|pair| of(pair)).sum::<f64>() / pairs.len() as f64;
-    let agent = mean(&|pair| Some((pair.gain(pair.agent()?, Figure::Merit)?.percent / 100.0).ln_1p()));
-    let best = mean(&|pair| Some((pair.best()?.1.percent / 100.0).ln_1p()));
-    let gain = |mean: f64| signed(100.0 * mean.exp_m1());
+    let agent = mean(&|pair| Some(of_percent(pair.gain(pair.agent()?, Figure::Merit)?.percent)));
+    let best = mean(&|pair| Some(of_percent(pair.best()?.1.percent)));
+    let gain = |mean: f64| signed(statistics::percent(mean));
     let share = |of: f64| format!("{} (agent: {:.0}% of it)", gain(of), 100.0 * agent / of);
     (best > 0.0).then(|| {
         let foreseen = mean(&Pair::best_of_other_rounds);

@@ -139,7 +139,7 @@ impl Report {
         }
         text.push('\n');
         let (requests, merit) = (self.pairs(|one| one.by_requests), self.pairs(|one| one.by_merit));
-        let regret = self.loads.iter().map(|one| one.regret_percent).sum::<f64>() / self.loads.len().max(1) as f64;
+        let regret = statistics::mean(self.loads.iter().map(|one| one.regret_percent)).unwrap_or(0.0);
         let share = |pairs: Pairs| match pairs.differ {
             0 => "no pairs differ".to_owned(),
             _ => format!("{} of {} pairs ({:.1}%)", pairs.alike, pairs.differ, pairs.percent()),

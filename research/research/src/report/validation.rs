@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::plot;
 use ::report::number::{MISSING, three_digits};
 use ::report::text::{paragraph, printable};
+use statistics::sample::mean_and_margin;
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 2;
@@ -140,26 +141,12 @@ pub struct Spread {
     pub interval: Option<f64>,
 }
 
-/// Student's t for a two-sided 95% interval, by degrees of freedom from 1.
-const STUDENT: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-
 impl Spread {
     /// Statistics of some values; all are 0 if there are none.
     pub fn of(mut values: Vec<f64>) -> Spread {
         values.sort_by(f64::total_cmp);
-        let middle = values.len() / 2;
-        let median = match values.len() {
-            0 => 0.0,
-            even if even % 2 == 0 => 0.5 * (values[middle - 1] + values[middle]),
-            _ => values[middle],
-        };
-        let interval = (values.len() > 1).then(|| {
-            let count = values.len() as f64;
-            let mean = values.iter().sum::<f64>() / count;
-            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-            // Beyond ten degrees of freedom the quantile decreases slowly, to 1.96.
-            STUDENT.get(values.len() - 2).copied().unwrap_or(STUDENT[STUDENT.len() - 1]) * (variance / count).sqrt()
-        });
+        let median = statistics::median(values.iter().copied()).unwrap_or(0.0);
+        let interval = mean_and_margin(&values).map(|(_, margin)| margin);
         Spread { median, low: values.first().copied().unwrap_or(0.0), high: values.last().copied().unwrap_or(0.0), interval }
     }
 

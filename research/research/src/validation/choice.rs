@@ -15,6 +15,7 @@ use experiment::comparison::regime;
 use experiment::fio::Overall;
 use experiment::pool::Workers;
 use progress::monitor::Quiet;
+use statistics::Rank;
 
 /// The candidates.
 const CANDIDATES: &str = "kernel";
@@ -46,10 +47,9 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
             Some(score(&Preference::default(), got.bytes_per_s, got.response_s, fairness))
         };
         let mut scores: Vec<f64> = runs.iter().zip(&one.runs).filter_map(score_of).collect();
-        scores.sort_by(f64::total_cmp);
         let starving = runs.iter().flatten().filter(|(_, tails)| starves(tails, standard)).count();
         // A setting that starves a stream in most of its runs is never chosen.
-        if let Some(&median) = scores.get(scores.len() / 2)
+        if let Some(median) = Rank::Above.of(&mut scores, 0.5)
             && 2 * starving <= runs.len()
         {
             scored.push((&one.setting, median));
@@ -75,7 +75,7 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
         workload: workload.to_owned(),
         chosen: advice.verdict.setting.clone(),
         best: best.to_string(),
-        behind_percent: chosen.map(|(_, score)| 100.0 * ((most - score).exp() - 1.0)),
+        behind_percent: chosen.map(|(_, score)| statistics::percent(most - score)),
         why: advice.verdict.text,
     }))
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use control::controller::Prediction;
 use control::{DecisionRecord, Setting};
+use statistics::percent;
 
 use crate::control_socket::PendingAdvice;
 use crate::history::{Entry, Kind, Promised};
@@ -105,9 +106,4 @@ fn promised(prediction: &Prediction) -> Promised {
         error_percent: 100.0 * prediction.error,
         starves: prediction.starves(),
     }
-}
-
-/// Converts a difference of (logarithmic) scores to percent.
-pub(super) fn percent(gain: f64) -> f64 {
-    100.0 * gain.exp_m1()
 }

@@ -7,6 +7,7 @@ use std::f64::consts::TAU;
 
 use block::Op;
 use rand::Rng as _;
+use statistics::Rank;
 
 use super::Angles;
 use crate::device::mechanics::{Mechanics, Writes};
@@ -98,8 +99,7 @@ fn sector(angles: &mut Angles, mechanics: &Mechanics) -> Option<f64> {
             let all = angles.of_many(Op::Read, lba, sectors)?;
             errors.push(off(all - first - f64::from(sectors - 1) * per_sector));
         }
-        errors.sort_by(f64::total_cmp);
-        per_sector += errors[PLACES / 2] / f64::from(sectors - 1);
+        per_sector += Rank::Above.of(&mut errors, 0.5)? / f64::from(sectors - 1);
         sectors *= 2;
     }
     let is_slower = per_sector > 1.05 * zone.per_sector;

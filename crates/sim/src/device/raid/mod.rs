@@ -10,8 +10,8 @@
 //!                                   [ member: queue, first come first served ] ──▶ Device
 //! ```
 //!
-//! Each level is a [`Level`] in a file of its own. Layouts and choices follow Linux's md driver ([`layout`], [`rebuild`],
-//! [`Raid::choose`]). Not modelled: md's stripe cache, which lets it gather small writes of several requests into one stripe; its
+//! Each level is a [`Level`] in a file of its own. Layouts and choices follow Linux's md driver ([`layout`], `rebuild`,
+//! `Raid::choose`). Not modelled: md's stripe cache, which lets it gather small writes of several requests into one stripe; its
 //! bitmap and journal; the merging of different requests on a member's queue (accesses of one request that touch become one here).
 //!
 //! `operation.rs` carries a request from stage to stage, `members.rs` queues its accesses, `failure.rs` loses a member and rebuilds it.

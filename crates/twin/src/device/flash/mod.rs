@@ -10,6 +10,7 @@ use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
 
 pub use assumed::{SMALL_FLASH, assumed};
 use folded::Folded;
+use statistics::Rank;
 
 use super::access::Access;
 use super::findings::Finding;
@@ -74,7 +75,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
 pub fn estimate_with_distance(accesses: &[Access], capacity: u64) -> (Estimate, f64) {
     let page_us = page_bytes(capacity) as f64 / CHANNEL_MB_S;
     let small = |write: bool| accesses.iter().filter(move |access| access.write == write && access.sectors <= SMALL);
-    let alone = |write: bool| median(small(write).filter(|access| access.others == 0).map(us).collect());
+    let alone = |write: bool| quantile(small(write).filter(|access| access.others == 0).map(us).collect(), 0.5);
     let quickest = |write: bool| quantile(small(write).map(us).collect(), 0.1);
     let (read, reads) = alone(false).or_else(|| quickest(false)).unwrap_or((USUAL_READ_US + page_us, 0));
     let overhead_us = USUAL_OVERHEAD_US.min(0.25 * read);
@@ -126,17 +127,12 @@ fn us(access: &Access) -> f64 {
     access.response_ms() * 1e3
 }
 
-fn median(values: Vec<f64>) -> Option<(f64, usize)> {
-    quantile(values, 0.5)
-}
-
 /// The quantile at this fraction, and the number of values; `None` with too few values.
 fn quantile(mut values: Vec<f64>, share: f64) -> Option<(f64, usize)> {
     if values.len() < MIN_COUNT {
         return None;
     }
-    let (at, number) = ((share * (values.len() - 1) as f64) as usize, values.len());
-    Some((*values.select_nth_unstable_by(at, f64::total_cmp).1, number))
+    Rank::Lower.of(&mut values, share).map(|value| (value, values.len()))
 }
 
 /// Number of dies, and the number of accesses that it is based on; 0 for a default. Of n random requests on p dies, n p / (n + p - 1) are

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use statistics::Rank;
+
 use crate::device::access::Access;
 use crate::device::findings::Finding;
 use crate::device::seek::Curve;
@@ -305,13 +307,9 @@ fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Inferred
     Inferred { value: most.max(USUAL_SEGMENTS), accesses: if most >= USUAL_SEGMENTS { told } else { 0 } }
 }
 
-/// The quantile at this fraction; 0 without values.
+/// The nearest value to the quantile at this share; 0 without values.
 pub fn quantile(values: &mut [f64], share: f64) -> f64 {
-    if values.is_empty() {
-        return 0.0;
-    }
-    let at = (share * (values.len() - 1) as f64).round() as usize;
-    *values.select_nth_unstable_by(at, f64::total_cmp).1
+    Rank::Nearest.of(values, share).unwrap_or(0.0)
 }
 
 #[cfg(test)]

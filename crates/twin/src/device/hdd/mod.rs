@@ -32,9 +32,8 @@ use turn::Turn;
 const MIN_SEEKS: usize = 30;
 /// Maximum number of seeks for a curve: more cost much and hardly improve it.
 const MAX_SEEKS: usize = 800;
-/// Number of jackknife blocks, and the two-sided 95% quantile of Student's distribution with one degree of freedom less than blocks.
+/// Number of jackknife blocks.
 const BLOCKS: usize = 5;
-const STUDENT: f64 = 2.776;
 /// Relative error of the curve's shape compared with measured ones (those of DIXtrac in the shipped profiles).
 const OFF_SHAPE: f64 = 0.05;
 /// Default settle time that writes add to a seek: data sheets say 0.1 to 1 ms.
@@ -157,9 +156,9 @@ impl Seeks {
             short += (other.short_ms - curve.short_ms).powi(2);
             long += (other.long_ms - curve.long_ms).powi(2);
         }
-        let blocks = BLOCKS as f64;
+        let (blocks, student) = (BLOCKS as f64, statistics::student::two_sided_95(BLOCKS - 1));
         let of =
-            |squares: f64, ms: f64| (STUDENT * (squares * (blocks - 1.0) / blocks).sqrt()).max(0.02 * turn.ms).max(OFF_SHAPE * ms);
+            |squares: f64, ms: f64| (student * (squares * (blocks - 1.0) / blocks).sqrt()).max(0.02 * turn.ms).max(OFF_SHAPE * ms);
         (of(short, curve.short_ms), of(long, curve.long_ms))
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use device_model::rotation::{End, Finder};
+use statistics::Rank;
 
 use crate::device::access::Access;
 use crate::device::findings::Finding;
@@ -79,12 +80,8 @@ pub fn find(accesses: &[Access], samples: &[SeekSample], (rate_error, strange): 
 /// The half of the samples with the shorter transfers: long ones cross tracks and wait there, so their band is higher than a revolution.
 fn shorter(samples: &[SeekSample]) -> Vec<SeekSample> {
     let mut transfers: Vec<f64> = samples.iter().map(|sample| sample.transfer_ms).collect();
-    let middle = transfers.len() / 2;
-    let Some((_, median, _)) = transfers.get(middle).is_some().then(|| transfers.select_nth_unstable_by(middle, f64::total_cmp))
-    else {
-        return Vec::new();
-    };
-    samples.iter().filter(|sample| sample.transfer_ms <= *median).copied().collect()
+    let median = Rank::Above.of(&mut transfers, 0.5).unwrap_or(0.0);
+    samples.iter().filter(|sample| sample.transfer_ms <= median).copied().collect()
 }
 
 /// The line in the region with the most completions; `None` if it does not show rotation.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use device_model::grow::{self, Boundary, Criterion, Draft};
 
 use super::super::Examples;
-use super::statistics::entropy;
+use super::leaf_error::entropy;
 use super::{MAX_DEPTH, Node, Split};
 
 /// Training rows, each with the fraction that reaches this node.

@@ -4,14 +4,14 @@
 //! Continuous Attributes in C4.5", 1996). Weka's J48 is the reference: on rows without ties in gain ratio the trees are the same.
 
 mod grow;
+mod leaf_error;
 mod prune;
-mod statistics;
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use statistics::largest;
+pub(super) use leaf_error::largest;
 
 use super::{Buffers, Classifier, Examples, Learner, ModelError, Names, Parameter, Preparation};
 
@@ -217,7 +217,7 @@ impl Node {
 
     /// A leaf's class, its rows, and how many of them belong to other classes.
     fn verdict(&self, names: &Names) -> String {
-        let best = statistics::largest(&self.counts);
+        let best = leaf_error::largest(&self.counts);
         let (total, errors) = (self.total(), self.total() - self.counts[best]);
         let class = names.class(best);
         if errors > 1e-9 { format!("{class} ({total:.1}/{errors:.1})") } else { format!("{class} ({total:.1})") }

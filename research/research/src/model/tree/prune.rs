@@ -2,7 +2,7 @@
 
 use super::super::Examples;
 use super::grow::{counts, share, split};
-use super::statistics::{additional_errors, largest};
+use super::leaf_error::{additional_errors, largest};
 use super::{Node, Split};
 
 /// Minimum improvement of a subtree over its replacement, in rows (Weka's margin).

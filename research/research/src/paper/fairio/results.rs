@@ -2,6 +2,7 @@
 
 use block::sched::fairio::Stable;
 use experiment::synthetic::Actor;
+use statistics::Rank;
 
 use super::array::DISKS;
 use super::runs::{BENCHMARKS, FOUR, Plan, Run, Runs, SetUp, TWO, Trial, UNSHARED, USUAL};
@@ -244,8 +245,7 @@ impl Results<'_> {
             measures.printed(name, worst(&errors));
             measures.ours(name, worst(&of_ours));
         }
-        changes.sort_by(f64::total_cmp);
-        measures.printed("service-change", changes.get(changes.len() / 2).copied());
+        measures.printed("service-change", Rank::Above.of(&mut changes, 0.5));
     }
 
     /// Tests the report's explanation of MADbench2's large error (section IV): its heavier classes had too few requests.

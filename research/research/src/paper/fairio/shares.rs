@@ -6,6 +6,7 @@ use sim::host::{Ledger, RunSummary};
 use sim::run::{BIN, Served, TenantMeasure, Tenants, Timeline};
 
 use experiment::tenants::judge;
+use statistics::Rank;
 
 /// Window lengths for share errors; the shortest is the resolution of the queue's accounting.
 pub const WINDOWS: [Nanos; 3] = [BIN, Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
@@ -156,9 +157,7 @@ fn window_error(work: &[Timeline<u64>], weights: &[u32], end: Nanos, window: Nan
             if times.iter().sum::<f64>() > 0.0 { largest(&errors(&times, weights)) } else { 0.0 }
         })
         .collect();
-    worst.sort_by(f64::total_cmp);
-    let place = (0.99 * worst.len() as f64).ceil() as usize;
-    worst.get(place.saturating_sub(1)).copied()
+    Rank::Inverse.of(&mut worst, 0.99)
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Course {
             }
         }
         let rates: Vec<f64> = seconds.iter().map(|(_, rate)| *rate).collect();
-        let mean_mb_s = rates.iter().sum::<f64>() / rates.len().max(1) as f64 / 1e6;
+        let mean_mb_s = statistics::mean(rates.iter().copied()).unwrap_or(0.0) / 1e6;
         let bins = bytes.into_iter().map(|bytes| bytes / bin_s / 1e6).collect();
         Course { bins, bin_s, mean_mb_s, deviation_percent: deviation_percent(&rates[rates.len() / 2..]) }
     }
@@ -92,9 +92,8 @@ impl Course {
 }
 
 fn deviation_percent(rates: &[f64]) -> Option<f64> {
-    let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / rates.len() as f64;
-    (mean > 0.0).then(|| 100.0 * variance.sqrt() / mean)
+    let mean = statistics::mean(rates.iter().copied()).filter(|mean| *mean > 0.0)?;
+    statistics::sample::population_variance(rates).map(|variance| 100.0 * variance.sqrt() / mean)
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl Settling {
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    statistics::mean(values.iter().copied())
 }
 
 fn largest(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -55,7 +55,7 @@ impl Better {
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    statistics::mean(values.iter().copied())
 }
 
 /// The smallest gain; `None` if there are none.

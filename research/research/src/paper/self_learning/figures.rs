@@ -195,7 +195,7 @@ impl World<'_> {
         };
         let values: Vec<Option<f64>> = trials.iter().map(one).collect();
         let values = values.into_iter().collect::<Option<Vec<f64>>>()?;
-        Some(values.iter().sum::<f64>() / values.len() as f64)
+        statistics::mean(values)
     }
 
     /// A panel with workloads as groups and schedulers or schemes as series.
@@ -576,7 +576,7 @@ fn preferences(drawing: &Drawing, world: &World) -> Figure {
     let mean = |preference, of| {
         let under = Under::Scheme(Scheme { preference, ..Scheme::TWO_LAYER });
         let logs: Vec<f64> = TABLE_4.iter().filter_map(|name| world.mean(0, name, &under, of).map(f64::ln)).collect();
-        (!logs.is_empty()).then(|| 100.0 * (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+        statistics::mean(logs).map(|mean| 100.0 * mean.exp())
     };
     let row = |of| PREFERENCES.iter().map(|&(_, preference)| mean(preference, of)).collect();
     let method = "Geometric mean over Table 4 of what two-layer learning gets, relative to deadline. With UP(3,2,2) schedulers are ranked by \

@@ -173,7 +173,7 @@ pub fn gain_percent(run: &Summary, other: &Summary, data: Data) -> Option<f64> {
             weight += seconds;
         }
     }
-    (weight > 0.0).then(|| 100.0 * (sum / weight).exp_m1())
+    (weight > 0.0).then(|| statistics::percent(sum / weight))
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ fn learners(figure: &Figure, measures: &mut Measures) {
 fn windows(figure: &Figure, measures: &mut Measures) {
     let mean = |name: &&str| {
         let values = values(figure, name)?;
-        Some((values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp())
+        statistics::sample::geometric_mean(values.iter().copied())
     };
     let Some(means) = WINDOW_NAMES.iter().map(mean).collect::<Option<Vec<f64>>>() else { return };
     let known: Vec<Option<f64>> = means.iter().copied().map(Some).collect();

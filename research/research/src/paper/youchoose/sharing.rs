@@ -394,9 +394,7 @@ fn seconds(volume: &TenantMeasure) -> Vec<f64> {
 
 /// The coefficient of variation: standard deviation / mean.
 fn variation(values: &[f64]) -> f64 {
-    let count = values.len().max(1) as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt() / mean
+    statistics::sample::variation(values).unwrap_or(f64::NAN)
 }
 
 /// The scenes of figures 6, 8 and 9 for a row of the variations.

@@ -1,8 +1,9 @@
-//! Means with confidence intervals, and medians.
+//! Means with confidence intervals.
 
 use crate::report::evaluation::Interval;
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use statistics::bootstrap::interval_95;
 
 /// Number of bootstrap samples for an interval.
 const SAMPLES: usize = 2000;
@@ -16,22 +17,9 @@ pub fn weighted_mean(values: &[(f64, f64)], seed: u64) -> Option<Interval> {
     };
     let value = mean(&mut values.iter().copied())?;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut sample = || {
-        let mut drawn = (0..values.len()).map(|_| values[random.random_range(0..values.len())]);
-        mean(&mut drawn)
-    };
-    let mut means: Vec<f64> = (0..SAMPLES).filter_map(|_| sample()).collect();
-    means.sort_by(f64::total_cmp);
-    Some(Interval { value, low: *means.get(means.len() / 40)?, high: means[means.len() - 1 - means.len() / 40] })
-}
-
-/// The median; `None` without values.
-pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.into_iter().collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    let upper = *values.get(middle)?;
-    Some(if values.len() % 2 == 1 { upper } else { (values[middle - 1] + upper) / 2.0 })
+    let draw = |below: usize| random.random_range(0..below);
+    let (low, high) = interval_95(values.len(), SAMPLES, draw, |places| mean(&mut places.map(|place| values[place])))?;
+    Some(Interval { value, low, high })
 }
 
 #[cfg(test)]
@@ -48,10 +36,5 @@ mod tests {
         assert!(few.low < 0.5 && few.high > 0.5 && few.high - few.low > 3.0 * (many.high - many.low), "{few:?} {many:?}");
         assert_eq!(weighted_mean(&[(1.0, 0.0)], 1), None);
         assert_eq!(weighted_mean(&[], 1), None);
-    }
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!((median([3.0, 1.0, 2.0]), median([4.0, 1.0]), median([])), (Some(2.0), Some(2.5), None));
     }
 }

@@ -16,18 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 
-use crate::planner::{Assignment, Consumption, Initial, Rules, Step, Survey};
 use block::Nanos;
 use block::rates::Rates;
+use experiment::planner::{Assignment, Consumption, Initial, Rules, Step, Survey};
 
-use super::alone::OnReference;
-use super::asks::Asks;
-use super::cluster::{Cluster, ClusterArray, ClusterVolume};
-use super::place::{YOUCHOOSE, got};
-use crate::comparison::regime;
-use crate::pool::{Unseen, Workers};
-use crate::synthetic::asks::Pattern;
-use crate::tenants::{Reference, THROUGHPUT, VIOLATED};
+use experiment::comparison::regime;
+use experiment::placement::{Asks, Cluster, ClusterArray, ClusterVolume, OnReference, YOUCHOOSE, got};
+use experiment::pool::{Unseen, Workers};
+use experiment::synthetic::asks::Pattern;
+use experiment::tenants::{Reference, THROUGHPUT, VIOLATED};
 
 /// The disk arrays: name and profile.
 pub const DISKS: [(&str, &str); 2] = [
@@ -186,11 +183,6 @@ impl Hybrid {
         };
         hybrid.demands = (0..hybrid.arrays.len()).map(|array| [mean(array, false), mean(array, true)]).collect();
         Ok(hybrid)
-    }
-
-    /// By array: the part of its time that a search needs, and that films need.
-    pub fn demands(&self) -> &[[f64; 2]] {
-        &self.demands
     }
 
     /// An upper bound for every policy: the number of volumes that fit by their demands if a volume could be divided between arrays.
