@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use knowledge::Knowledge;
+use serde_json::Value;
 
 use crate::knowledge_base::*;
 
