@@ -175,7 +175,7 @@ fn a_rival_wins(place: &Place, disk: &Disk) {
     let name = &disk.name;
     let daemon = place.act(name);
     until("something is set", || disk.scheduler() != "none");
-    until("the rival writes what is not there", || {
+    until("the rival writes a missing attribute", || {
         let other = if disk.scheduler() == "kyber" { "bfq" } else { "kyber" };
         fs::write(disk.queue().join("scheduler"), other).unwrap();
         std::thread::sleep(Duration::from_millis(1500));

@@ -155,7 +155,7 @@ fn every_request_of_fio_is_captured_with_its_sectors_its_process_and_its_times()
     expected.sort();
     captured.sort();
     assert_eq!(captured.len(), 3000);
-    assert!(captured == expected, "what is captured is not what fio asked");
+    assert!(captured == expected, "the captured requests differ from those of fio");
     let info: Value = serde_json::from_str(&succeeds(&["trace", "info", trace.to_str().unwrap(), "--json"])).unwrap();
     assert_eq!(info["recorded_response"]["requests"], 3000, "all were answered");
     assert_eq!((&info["stream_count"], &info["streams"][0]["name"]), (&Value::from(1), &Value::from("fio")));
@@ -266,7 +266,7 @@ fn advice_on_a_device_equals_advice_on_its_trace() {
     assert_eq!(advice["load"], format!("{}, watched for 3 s", device.name()));
     assert!(advice["requests"].as_u64().unwrap() > 3_000, "{}", advice["requests"]);
     let in_force = advice["in_force"].as_str().unwrap();
-    assert!(in_force.starts_with("mq-deadline:fifo_batch=4"), "{in_force} is not what the device has");
+    assert!(in_force.starts_with("mq-deadline:fifo_batch=4"), "{in_force} differs from the device's setting");
     assert!(advice["verdict"]["text"].as_str().is_some_and(|text| !text.is_empty()));
 }
 

@@ -5,6 +5,7 @@
 
 mod circles;
 mod commands;
+mod knowledge_base;
 mod program;
 
 mod advise;

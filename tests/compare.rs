@@ -70,7 +70,7 @@ fn the_same_input_gives_the_same_bytes_for_any_number_of_threads() {
             files.iter().map(|file| (file.file_name().unwrap().to_owned(), std::fs::read(file).unwrap())).collect();
         let again = seekwise(&["report", "--json"]).arg(&records).output().unwrap();
         assert!(again.status.success(), "{}", text(&again.stderr));
-        assert!(again.stdout == output.stdout, "a report of the records is not what was compared");
+        assert!(again.stdout == output.stdout, "a report of the records differs from the comparison");
         (output.stdout, again.stdout, std::fs::read(&page).unwrap(), contents)
     };
     assert!(once("1", "one") == once("4", "four"));
@@ -99,7 +99,7 @@ fn the_table_keeps_to_the_columns_that_are_asked_for_in_a_pipe_too() {
         text(&output.stdout).lines().map(|line| line.chars().count()).max().unwrap()
     };
     assert!(widest("80") <= 80, "{} columns", widest("80"));
-    assert!(widest("") > 100 && widest("wide") > 100, "what is no number is not heeded");
+    assert!(widest("") > 100 && widest("wide") > 100, "a value that is no number is ignored");
 }
 
 #[test]

@@ -7,17 +7,16 @@
 
 mod program;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use program::{refused, succeeds, text};
-use serde_json::Value;
 
 /// Timeout of every step, sufficient for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -368,89 +367,5 @@ fn what_cannot_be_emulated_is_refused_with_a_reason() {
     ] {
         let message = refused(&[&["emulate"], &arguments[..]].concat());
         assert!(message.contains(reason), "{arguments:?}: {message}");
-    }
-}
-
-fn run_lab(arguments: &[&str]) -> Output {
-    Command::new(program::sibling("seekwise-lab")).args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn lab(arguments: &[&str]) -> String {
-    let output = run_lab(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-#[test]
-fn the_simulator_is_near_the_real_kernel_on_the_same_disk() {
-    let Some(_alone) = alone(true) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("truth.html");
-    // A disk of ten times the speed, so that the test takes a minute. Direct I/O only, and no streaming workloads: at ten times
-    // 150 MB/s the loop device and FUSE are the bottleneck instead of the emulated disk (two cores: maximum-throughput 26 to 67 MB/s).
-    let disk = ["--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--scale", "10"];
-    let workloads = "random-reads,random-readers,random-mix,reader-and-writers,reader-among-writers,streams-and-readers,database,\
-                     file-server,multi-threaded-access,typical-database";
-    let runs = ["--seconds", "5", "--runs", "1", "--json", "--html", page.to_str().unwrap()];
-    let truth: Value =
-        serde_json::from_str(&lab(&[&["validate"], &disk[..], &["--workloads", workloads], &runs].concat())).unwrap();
-    assert!(truth["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()));
-    let disk = &truth["disks"][0];
-    let rows = disk["rows"].as_array().unwrap();
-    let all = |key: &str| rows.iter().map(|row| row[key].as_str().unwrap()).collect::<BTreeSet<_>>();
-    assert!(all("workload").len() == 10 && all("scheduler").is_superset(&["none", "mq-deadline", "kyber"].into()), "{rows:?}");
-    // Margins allow for a busy machine.
-    let agreement = |figure: usize, key: &str| disk["agreement"][figure][key].as_f64().unwrap();
-    assert!(agreement(0, "off_median_percent") < 20.0, "{}", disk["agreement"]);
-    let sum = |key: &str| (0..3).map(|figure| agreement(figure, key)).sum::<f64>();
-    assert!(sum("pairs") > 10.0 && sum("alike") > 0.8 * sum("pairs"), "{}", disk["agreement"]);
-    assert!(fs::read_to_string(page).unwrap().contains("</html>"));
-}
-
-#[test]
-fn a_drive_is_fitted_and_compared_by_reads_alone_and_left_as_it_was() {
-    let Some(_alone) = alone(true) else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let emulator = Emulator::start(folder.path(), &["--attach", "--size", "8G", "--queue-depth", "4", "--queue-policy", "fifo"]);
-    let before = queues(None);
-    let device = ["--device", &emulator.place, "--read-only", "--workloads", "random-reads,random-readers"];
-    let runs = ["--scheduler", "none", "--scheduler", "mq-deadline", "--seconds", "3", "--runs", "1", "--json"];
-    let output = run_lab(&[&["validate"], &device[..], &runs].concat());
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let found = text(&output.stderr);
-    assert!(found.contains("kind of device: hard disk") && found.contains("time of a turn: 8.33"), "{found}");
-    let truth: Value = serde_json::from_str(&text(&output.stdout)).unwrap();
-    let rows = truth["disks"][0]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 4, "{rows:?}");
-    for row in rows {
-        let median = |which: &str| row[which][0]["median"].as_f64().unwrap();
-        assert!((median("simulated") / median("real") - 1.0).abs() < 0.4, "{row:#}");
-    }
-    // The choice of the twin from the kernel's events is listed, too.
-    assert!(truth["disks"][0]["choices"].as_array().is_some_and(|choices| !choices.is_empty()), "{truth:#}");
-    assert_eq!(queues(None), before);
-    let statistics = emulator.end();
-    assert_eq!(statistics["writes"], 0, "{statistics:#}");
-}
-
-#[test]
-fn what_cannot_be_compared_with_the_kernel_is_said_before_anything_is_run() {
-    assert!(lab(&["validate", "--list"]).contains("random-reads "));
-    for (arguments, message) in [
-        (&["--workloads", "nothing"][..], "--workloads nothing: unknown workload; known: random-reads, "),
-        (&["--workloads", "database", "--read-only"], "--workloads database: writes to the device"),
-        (&["--scheduler", "cfq"], "--scheduler cfq: Linux has no such scheduler; it has none, mq-deadline, kyber, bfq"),
-        (&["--device", "/dev/null", "--read-only"], "--device /dev/null: is not a whole disk"),
-        (&["--device", "/dev/sda"], "--read-only"),
-        (&["--queue-depth", "3", "--disk", "sata7200"], "4"),
-        (&["--scale", "10", "--scheduler", "bfq"], "--scheduler bfq: the time constants of bfq cannot be scaled"),
-        (&["--scale", "10", "--workloads", "buffered-readers"], "--workloads buffered-readers: uses the page cache"),
-        (&["--scheduler", "mq-deadline swappiness=10"], "swappiness"),
-        (&["--html", "/nowhere/at/all.html"], "there is no folder /nowhere/at"),
-    ] {
-        let output = run_lab(&[&["validate"], arguments].concat());
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        let said = text(&output.stderr);
-        assert!(said.contains(message), "{said}");
     }
 }

@@ -90,7 +90,7 @@ fn the_commands_of_the_page_work_against_a_server() {
     drop(alone);
 }
 
-/// What the page says of certificates, with a server that has them.
+/// The page's steps for certificates, with a server that has them.
 #[test]
 fn the_certificates_of_the_page_let_a_machine_in() {
     let folder = tempdir().unwrap();

@@ -120,7 +120,7 @@ impl Scene {
         let both = [self.fio(Some("reader"), LOADS[0]), self.fio(Some("stream"), LOADS[1])];
         let [reader, stream] = both.map(|fio| fio());
         let (reader, stream) = (reader / alone[0], stream / alone[1]);
-        println!("the reader gets {reader:.3} of what it has alone, the stream {stream:.3}");
+        println!("the reader gets {reader:.3} of its rate alone, the stream {stream:.3}");
         reader / (reader + stream)
     }
 }

@@ -147,12 +147,12 @@ fn whoever_is_killed_or_comes_the_disk_ends_as_it_was_found() {
     let is_learning = || disk.scheduler() != found && !disk.users_of_scratch().is_empty();
 
     what_cannot_be_a_scratch_file_is_refused(&place, &disk);
-    assert!(is_as_before(), "what was refused has changed something");
+    assert!(is_as_before(), "a refused request has changed something");
 
     let learning = place.start(&["learn", &disk.name, "--scratch", &disk.scratch(), "--controller", SEARCH]);
     until("a setting is tried", is_learning);
     let took = work_comes(&disk, &is_as_before);
-    until("it says who came", || place.log().contains("real work came: dd "));
+    until("it names the foreign process", || place.log().contains("real work came: dd "));
     assert!(took < STOPS_WITHIN, "real work had to wait for {took:?}");
     until("it goes on when nobody works any more", is_learning);
     assert!(learning.end("-INT").success(), "{}", place.log());

@@ -155,7 +155,7 @@ fn a_quick_run_of_fairio_has_the_reports_tables_next_to_ours_and_judges_every_ba
     assert_eq!(cell(&replication, "table-1", 0, 0)["paper"], 12.2);
     let error = cell(&replication, "table-1", 0, 0)["ours"].as_f64().unwrap();
     let other = cell(&replication, "table-1", 0, 1)["ours"].as_f64().unwrap();
-    assert!((error + other).abs() < 1e-9, "what one class has too much the other has too little: {error} {other}");
+    assert!((error + other).abs() < 1e-9, "the excess of one class is the deficit of the other: {error} {other}");
     assert_eq!(
         (&cell(&replication, "table-5", 5, 2)["paper"], cell(&replication, "table-5", 5, 2)["ours"].is_number()),
         (&1700.0.into(), true)

@@ -66,7 +66,7 @@ fn a_misplaced_volume_moves_for_a_reason_and_is_served_while_it_moves() {
         assert!((sum - 100.0).abs() < 1e-6, "a row of the matrix: {sum}");
     }
     let again = succeeds(&[&arguments[..], &["--json", "--threads", "1"]].concat());
-    assert_eq!(json, again, "the same whatever the number of threads");
+    assert_eq!(json, again, "the same for every number of threads");
 }
 
 #[test]

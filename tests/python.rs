@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What the package's tests import. Ray is not among it: it takes as long to install as all of these; `research/bars/scale --part sweep` has it.
+/// Packages that the tests import. Ray is not among it: it takes as long to install as all of these; `research/bars/scale --part sweep` has it.
 const PACKAGES: &[&str] = &[
     "pytest",
     "pyarrow",

@@ -111,7 +111,10 @@ fn every_job_file_says_what_it_does_and_where_it_is_from() {
         let head: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
         assert!((10..=100).contains(&head[0].len()), "{name}: the summary is {:?}", head[0]);
         assert!(head[1].starts_with("# From: ") && head[1].contains("; "), "{name}: {:?}", head[1]);
-        assert!(head.iter().any(|line| line.contains("Given: ") || line.contains("Stand-in for ")), "{name}: what was given?");
+        assert!(
+            head.iter().any(|line| line.contains("Given: ") || line.contains("Stand-in for ")),
+            "{name}: names no given figures"
+        );
         assert!(text.lines().all(|line| line.len() <= 132), "{name}: a line is too long");
     }
 }
@@ -608,7 +611,7 @@ fn logged(log: &Path, files: &[(String, u64)]) -> Stream {
                 offset: offset.parse().unwrap(),
                 bytes: bytes.parse().unwrap(),
             }),
-            _ => panic!("{}: what is {line:?}?", log.display()),
+            _ => panic!("{}: unknown line {line:?}", log.display()),
         }
     }
     stream

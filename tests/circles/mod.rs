@@ -20,7 +20,8 @@ pub struct Circle {
 pub fn circles(package: &Path) -> Vec<Circle> {
     let src = package.join("src");
     let files = sources(&src);
-    let folders: BTreeSet<&[String]> = files.iter().flat_map(|file| (0..file.path.len()).map(|depth| &file.path[..depth])).collect();
+    let folders: BTreeSet<&[String]> =
+        files.iter().flat_map(|file| (0..file.path.len()).map(|depth| &file.path[..depth])).collect();
     folders.into_iter().flat_map(|folder| circles_in(folder, &files, &src)).collect()
 }
 

@@ -12,8 +12,13 @@ use std::time::{Duration, Instant};
 /// Timeout of every step, sufficient for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Path of the agent: the program of the test's package, or next to it.
 pub fn agent() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_seekwise-agent"))
+    match (option_env!("CARGO_BIN_EXE_seekwise-agent"), option_env!("CARGO_BIN_EXE_seekwise-lab")) {
+        (Some(agent), _) => PathBuf::from(agent),
+        (None, Some(lab)) => Path::new(lab).with_file_name("seekwise-agent"),
+        (None, None) => panic!("the test belongs to a package without one of the programs"),
+    }
 }
 
 /// Path of the program that emulates disks, in the folder of the built workspace.
@@ -35,12 +40,13 @@ pub fn can_run(more: &[(bool, &str)]) -> bool {
         (!opens("/dev/loop-control"), "/dev/loop-control"),
         (Command::new("losetup").arg("--version").output().is_err(), "losetup"),
         (!seekwise().exists(), "the program seekwise next to seekwise-agent (cargo build -p seekwise)"),
+        (!agent().exists(), "the program seekwise-agent (cargo build -p seekwise-agent)"),
         (!applier().exists(), "the program seekwise-applier next to seekwise-agent (cargo build -p seekwise-applier)"),
         (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
     ];
     match missing.iter().chain(more).find(|(is_missing, _)| *is_missing) {
-        Some((_, what)) => {
-            eprintln!("skipped: needs {what}");
+        Some((_, requirement)) => {
+            eprintln!("skipped: needs {requirement}");
             false
         }
         None => true,

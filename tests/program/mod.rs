@@ -21,16 +21,9 @@ pub fn sibling(name: &str) -> PathBuf {
     path
 }
 
-/// The program that has the named controllers: `seekwise-lab` for research controllers.
-pub fn for_controllers(arguments: &[&str]) -> PathBuf {
-    let controllers = arguments.windows(2).filter(|pair| pair[0] == "--controller").map(|pair| pair[1]);
-    let is_research = |controller: &str| seekwise::moved::CONTROLLERS.contains(&controller.split(':').next().unwrap_or_default());
-    if controllers.clone().any(is_research) { sibling("seekwise-lab") } else { PathBuf::from(PROGRAM) }
-}
-
 /// Runs the program with these arguments.
 pub fn run(arguments: &[&str]) -> Output {
-    Command::new(for_controllers(arguments)).args(arguments).stdin(Stdio::null()).output().unwrap()
+    Command::new(PROGRAM).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 /// Output as text.

@@ -43,7 +43,7 @@ fn tables_of_access_are_read_again_and_a_wrong_file_changes_nothing() {
     assert!(Client::open(&served.path("nbd"), "a").is_ok(), "not before it is asked for");
     assert!(served.reload().status.success());
     assert!(Client::open(&served.path("nbd"), "a").is_err());
-    assert_eq!(open.read(0, 4096).unwrap().0, 0, "what is open stays open");
+    assert_eq!(open.read(0, 4096).unwrap().0, 0, "open connections stay open");
     std::fs::write(&path, format!("{text}\n[[allow]]\nvolumes = []\n")).unwrap();
     let refused = served.reload();
     let said = String::from_utf8_lossy(&refused.stderr);

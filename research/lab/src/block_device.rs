@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
+use applier::attribute::{MACHINE, MACHINE_PREFIX, NONE, NR_REQUESTS, READ_AHEAD, SCHEDULER, WRITE_BACK_THROTTLE};
 use applier::sysfs::Sysfs;
-use block::{Tunable, Unit};
 use control::Setting;
 use emulate::attach::queue::Queue;
 use linux::events::{Background, Tracepoints};
@@ -14,7 +15,9 @@ use linux::topology::{self, Device};
 use research::validation::RealDevice;
 
 use crate::emulator::Emulator;
+use crate::settings::Settings;
 use seekwise::trace::capture;
+use terminal::eprint_line;
 
 /// The missing prerequisites for running fio on a device, or on an emulated one; empty if there are none.
 pub(crate) fn missing(emulates: bool) -> Vec<&'static str> {
@@ -52,13 +55,14 @@ pub const LIVE: [&str; 8] = [
 /// Number of queue tunables at the start of [`LIVE`]; the others are in `/proc/sys/vm`.
 pub const OF_THE_QUEUE: usize = 2;
 
-/// A block device. Its settings, and those of the page cache, are restored on drop.
+/// A block device. Its settings, and those of the page cache, are restored on drop; after a kill, at the next start.
 pub struct BlockDevice {
     path: PathBuf,
+    name: String,
     queue: Queue,
-    /// The original scheduler and values of [`LIVE`], and below the target of write-back throttling if the kernel supports that.
-    before: (String, [String; LIVE.len()]),
-    throttled_at: Option<String>,
+    settings: Arc<Settings>,
+    /// The original read-ahead in KiB.
+    read_ahead: String,
     memory_mib: u64,
     /// 512-byte sectors of the device.
     pub capacity_sectors: u64,
@@ -74,7 +78,7 @@ impl BlockDevice {
     ///
     /// # Errors
     /// It is not a whole disk, or its settings cannot be read.
-    pub fn open(path: &Path) -> anyhow::Result<BlockDevice> {
+    pub fn open(path: &Path, settings: &Arc<Settings>) -> anyhow::Result<BlockDevice> {
         let target = path.canonicalize().with_context(|| format!("--device {}", path.display()))?;
         let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         ensure!(
@@ -83,24 +87,19 @@ impl BlockDevice {
             path.display()
         );
         let queue = Queue::of(name);
-        let mut values = [const { String::new() }; LIVE.len()];
-        for (number, value) in values.iter_mut().enumerate() {
-            *value = live(&queue, number)?;
-        }
-        let before = (queue.get("scheduler")?, values);
-        let throttled_at = queue.get("wbt_lat_usec").ok();
         let observed = observable(name).map_err(|error| eprintln!("No forecasts: requests cannot be traced: {error}")).ok();
         let size = Path::new("/sys/block").join(name).join("size");
         let text = fs::read_to_string(&size).with_context(|| size.display().to_string())?;
         let capacity_sectors = text.trim().parse().with_context(|| format!("{}: is {}", size.display(), text.trim()))?;
         Ok(BlockDevice {
-            path: target,
+            name: name.to_owned(),
+            settings: settings.clone(),
+            read_ahead: queue.get("read_ahead_kb")?,
             queue,
-            before,
-            throttled_at,
             memory_mib: available_mib()?,
             capacity_sectors,
             observed,
+            path: target,
             recording: None,
             emulator: None,
         })
@@ -108,28 +107,29 @@ impl BlockDevice {
 
     /// Applies a scheduler and the given host tunables; all others get their original values.
     fn use_setting(&self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<()> {
+        let value = |name: &str| host.iter().find(|(key, _)| key == name).map(|(_, value)| value.to_string());
+        self.settings.restore(MACHINE)?;
+        let of_machine = LIVE[OF_THE_QUEUE..].iter().filter_map(|name| Some((format!("{MACHINE_PREFIX}{name}"), value(name)?)));
+        let of_machine: Vec<_> = of_machine.collect();
+        if !of_machine.is_empty() {
+            self.settings.set(MACHINE, &of_machine)?;
+        }
+        let scheduler = (SCHEDULER.to_owned(), setting.spec.name.to_owned());
+        if setting.spec.name != NONE {
+            // Only a switch restores the defaults of the tunables.
+            self.settings.set(&self.name, &[(SCHEDULER.to_owned(), NONE.to_owned())])?;
+        }
         let changed = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
-        let rounding = |tunable: &Tunable| if tunable.unit == Unit::Milliseconds { 10 } else { 0 };
-        let changed = changed.map(|(tunable, value)| (tunable.name, *value, rounding(tunable)));
-        self.queue.set_scheduler(setting.spec.name, changed)?;
+        let mut wanted: Vec<_> = changed.map(|(tunable, value)| (format!("iosched/{}", tunable.name), value.to_string())).collect();
+        wanted.push(scheduler);
         // Linux's default for this scheduler: a value that was ever set manually would stay active under bfq.
-        if self.queue.get("wbt_lat_usec").is_ok() {
-            self.queue.set("wbt_lat_usec", if setting.spec.name == "bfq" { "0" } else { "-1" })?;
+        if self.queue.get(WRITE_BACK_THROTTLE).is_ok() {
+            wanted.push((WRITE_BACK_THROTTLE.to_owned(), "-1".to_owned()));
         }
-        for (number, name) in LIVE.iter().enumerate() {
-            let wanted = host.iter().find(|(key, _)| key == name).map(|(_, value)| value.to_string());
-            // Switching the scheduler has set its default number of requests.
-            if wanted.is_none() && *name == "nr_requests" {
-                continue;
-            }
-            let wanted = wanted.as_ref().unwrap_or(&self.before.1[number]);
-            if live(&self.queue, number)? != *wanted {
-                set_live(&self.queue, number, wanted)?;
-                let read = live(&self.queue, number)?;
-                ensure!(read == *wanted, "{name}: is {read} after writing {wanted}");
-            }
-        }
-        Ok(())
+        wanted.push((READ_AHEAD.to_owned(), value(READ_AHEAD).unwrap_or_else(|| self.read_ahead.clone())));
+        // Without a value, switching the scheduler has set its default number of requests.
+        wanted.extend(value(NR_REQUESTS).map(|value| (NR_REQUESTS.to_owned(), value)));
+        self.settings.set(&self.name, &wanted)
     }
 }
 
@@ -144,15 +144,6 @@ fn live(queue: &Queue, number: usize) -> anyhow::Result<String> {
     }
     let path = vm(name);
     Ok(fs::read_to_string(&path).with_context(|| path.display().to_string())?.trim().to_owned())
-}
-
-fn set_live(queue: &Queue, number: usize, value: &str) -> anyhow::Result<()> {
-    let name = LIVE[number];
-    if number < OF_THE_QUEUE {
-        return Ok(queue.set(name, value)?);
-    }
-    let path = vm(name);
-    fs::write(&path, value).with_context(|| format!("{}: writing {value}", path.display()))
 }
 
 /// The device for tracing.
@@ -195,8 +186,7 @@ impl RealDevice for BlockDevice {
             }
         }
         // SCSI and SATA drivers have a budget; loop devices, NVMe and virtio do not.
-        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        simulated.push(format!("dispatch_budget={}", u8::from(name.starts_with("sd"))));
+        simulated.push(format!("dispatch_budget={}", u8::from(self.name.starts_with("sd"))));
         Ok(simulated)
     }
 
@@ -223,13 +213,10 @@ impl RealDevice for BlockDevice {
 
 impl Drop for BlockDevice {
     fn drop(&mut self) {
-        // A removed emulated disk needs no restoration, but the page cache is shared by the machine.
-        let _ = self.queue.set_scheduler(&self.before.0, []);
-        if let Some(value) = &self.throttled_at {
-            let _ = self.queue.set("wbt_lat_usec", value);
-        }
-        for (number, value) in self.before.1.iter().enumerate() {
-            let _ = set_live(&self.queue, number, value);
+        for device in [&self.name, MACHINE] {
+            if let Err(error) = self.settings.restore(device) {
+                eprint_line(&format!("could not be restored: {error:#}; the next start tries again"));
+            }
         }
     }
 }

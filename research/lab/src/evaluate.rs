@@ -22,7 +22,7 @@ use terminal::{self, Terminal};
 
 /// Arguments of `seekwise-lab evaluate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct EvaluateArguments {
     /// First seed for drawing loads and devices
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
     #[command(flatten)]
-    world: WorldArgs,
+    world: WorldArguments,
     /// Run fewer and shorter loads and no cross-validation; takes 1 to 2 minutes
     #[arg(long)]
     quick: bool,
@@ -74,7 +74,7 @@ pub struct Args {
 
 /// Selection of one of the three worlds.
 #[derive(clap::Args)]
-pub struct WorldArgs {
+pub struct WorldArguments {
     /// Use the validation world (design choices) instead of the test world (reported results)
     #[arg(long)]
     build_world: bool,
@@ -83,7 +83,7 @@ pub struct WorldArgs {
     learn_world: bool,
 }
 
-impl WorldArgs {
+impl WorldArguments {
     /// The world.
     pub fn which(&self) -> Which {
         match (self.learn_world, self.build_world) {
@@ -106,7 +106,7 @@ pub fn worlds() -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
-pub fn controllers(args: &Args) -> anyhow::Result<()> {
+pub fn controllers(args: &EvaluateArguments) -> anyhow::Result<()> {
     if let Some(html) = &args.html {
         output::check_page("--html", html)?;
     }
@@ -135,7 +135,7 @@ pub fn controllers(args: &Args) -> anyhow::Result<()> {
 
 /// Arguments of `seekwise-lab processor-time`.
 #[derive(clap::Args)]
-pub struct ProcessorTimeArgs {
+pub struct ProcessorTimeArguments {
     /// The controller, optionally with tunables
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = "seekwise")]
     controller: String,
@@ -151,8 +151,8 @@ pub struct ProcessorTimeArgs {
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
-pub fn processor_time(args: &ProcessorTimeArgs) -> anyhow::Result<()> {
-    let ProcessorTimeArgs { controller, rate, seconds } = args;
+pub fn processor_time(args: &ProcessorTimeArguments) -> anyhow::Result<()> {
+    let ProcessorTimeArguments { controller, rate, seconds } = args;
     let asked = ProcessorTime { controller: controller.clone(), rate: *rate, seconds: *seconds };
     let spent = asked.measure(&Terminal::default())?;
     Ok(terminal::print(&format!(
@@ -163,7 +163,7 @@ pub fn processor_time(args: &ProcessorTimeArgs) -> anyhow::Result<()> {
 
 /// Arguments of `seekwise-lab fleet`.
 #[derive(clap::Args)]
-pub struct FleetArgs {
+pub struct FleetArguments {
     /// First seed for drawing loads and devices
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
@@ -171,7 +171,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
     seeds: u32,
     #[command(flatten)]
-    world: WorldArgs,
+    world: WorldArguments,
     /// Run fewer and shorter loads
     #[arg(long)]
     quick: bool,
@@ -190,8 +190,8 @@ pub struct FleetArgs {
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
-pub fn fleet(args: &FleetArgs) -> anyhow::Result<()> {
-    let &FleetArgs { seed, seeds, quick: is_quick, seconds, .. } = args;
+pub fn fleet(args: &FleetArguments) -> anyhow::Result<()> {
+    let &FleetArguments { seed, seeds, quick: is_quick, seconds, .. } = args;
     let evaluation = FleetEvaluation { seed, seeds, world: args.world.which(), is_quick, seconds };
     let terminal = Terminal::default();
     let report = evaluation.run(Workers::new(&terminal, args.threads.map(usize::from)))?;
@@ -209,7 +209,7 @@ pub struct Questions {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
     seeds: u32,
     #[command(flatten)]
-    world: WorldArgs,
+    world: WorldArguments,
     /// Run fewer and shorter loads
     #[arg(long)]
     quick: bool,
@@ -227,7 +227,7 @@ pub struct Questions {
 
 /// Arguments of `seekwise-lab twin`.
 #[derive(clap::Args)]
-pub struct TwinArgs {
+pub struct TwinArguments {
     #[command(flatten)]
     questions: Questions,
     /// Simulate on a device fitted to the observed requests instead of the true model
@@ -239,7 +239,7 @@ pub struct TwinArgs {
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
-pub fn twin(args: &TwinArgs) -> anyhow::Result<()> {
+pub fn twin(args: &TwinArguments) -> anyhow::Result<()> {
     let Questions { seed, seeds, quick: is_quick, threads, json, .. } = args.questions;
     let (world, candidates) = (args.questions.world.which(), args.questions.candidates.clone());
     let ceiling = Ceiling { seed, seeds, world, is_quick, fits_device: args.fit_device, candidates };
@@ -251,7 +251,7 @@ pub fn twin(args: &TwinArgs) -> anyhow::Result<()> {
 
 /// Arguments of `seekwise-lab worth`.
 #[derive(clap::Args)]
-pub struct WorthArgs {
+pub struct WorthArguments {
     /// First seed for drawing loads and devices
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
@@ -271,7 +271,7 @@ pub struct WorthArgs {
 
 /// Arguments of `seekwise-lab shares`.
 #[derive(clap::Args)]
-pub struct SharesArgs {
+pub struct SharesArguments {
     /// How many devices with tenants to draw
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = number::within::<u32>(1..=10_000, "draws"))]
     draws: u32,
@@ -296,7 +296,7 @@ pub struct SharesArgs {
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
-pub fn shares(args: &SharesArgs) -> anyhow::Result<()> {
+pub fn shares(args: &SharesArguments) -> anyhow::Result<()> {
     let world = if args.learn_world { Which::Learn } else { Which::Build };
     let shares = Shares { draws: args.draws, first: args.first, seed: args.seed, world };
     let terminal = Terminal::default();
@@ -308,7 +308,7 @@ pub fn shares(args: &SharesArgs) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
-pub fn worth(args: &WorthArgs) -> anyhow::Result<()> {
+pub fn worth(args: &WorthArguments) -> anyhow::Result<()> {
     let worth = Worth { seed: args.seed, seeds: args.seeds, seconds: args.seconds };
     let terminal = Terminal::default();
     let report = worth.measure(Workers::new(&terminal, args.threads.map(usize::from)))?;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use crate::block_device::{BlockDevice, LIVE, OF_THE_QUEUE, missing};
 use crate::emulator::{Emulated, Emulator};
 use crate::programs;
+use crate::settings::{JOURNAL, Settings};
 use seekwise::number;
 use terminal::{self, Terminal};
 
@@ -28,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Arguments of `seekwise-lab field`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct FieldArguments {
     #[command(flatten)]
     emulated: Emulated,
     /// Number of disks of each kind to run in parallel. Each takes CPU time, flash more than hard disks
@@ -60,22 +62,26 @@ pub struct Args {
     /// Additional lines for the agent's configuration, such as `controller = "genetic"`
     #[arg(long, value_name = "LINE")]
     configure: Vec<String>,
+    /// Folder in which the original settings are kept until they are restored; after a kill, the next start restores them
+    #[arg(long, value_name = "DIR", default_value = JOURNAL)]
+    journal: PathBuf,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &FieldArguments) -> anyhow::Result<()> {
     let trials = trials(args)?;
     ensure!(!trials.loads.is_empty(), "--workloads none: requires --mix");
     let missing = missing(true);
     ensure!(missing.is_empty(), "missing prerequisites: {}", missing.join("; "));
     programs::agent()?;
     let fio = version()?;
+    let settings = Settings::open(&args.journal)?;
     let models = args.emulated.models();
     let terminal = Terminal::default();
-    let devices = models.iter().map(|model| devices(model, args, &trials)).collect::<anyhow::Result<Vec<_>>>()?;
+    let devices = models.iter().map(|model| devices(model, args, (&trials, &settings))).collect::<anyhow::Result<Vec<_>>>()?;
     let pairs = trials.run(devices, &terminal)?;
     let field = Field {
         schema: SCHEMA,
@@ -90,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-fn trials(args: &Args) -> anyhow::Result<Trials> {
+fn trials(args: &FieldArguments) -> anyhow::Result<Trials> {
     let named = |names: &[String]| names.iter().map(|name| workloads::find(name)).collect::<anyhow::Result<Vec<_>>>();
     let all = || WORKLOADS.iter().map(|shipped| shipped.name.to_owned()).collect();
     let single: Vec<String> = match args.workloads.as_slice() {
@@ -121,7 +127,7 @@ fn trials(args: &Args) -> anyhow::Result<Trials> {
     Ok(Trials { loads, settings, seconds, rounds: args.rounds, preference })
 }
 
-fn devices(model: &Model, args: &Args, trials: &Trials) -> anyhow::Result<Devices> {
+fn devices(model: &Model, args: &FieldArguments, (trials, settings): (&Trials, &Arc<Settings>)) -> anyhow::Result<Devices> {
     let name = match (model.queue_depth, model.queue_policy) {
         (Some(depth), Some(policy)) => format!("{} ({depth} requests, {})", model.name, format!("{policy:?}").to_lowercase()),
         _ => model.name.clone(),
@@ -129,7 +135,7 @@ fn devices(model: &Model, args: &Args, trials: &Trials) -> anyhow::Result<Device
     let device = |_| -> anyhow::Result<Box<dyn AgentDevice>> {
         // An eighth more suffices for the file system's metadata.
         let (emulator, path) = Emulator::start(model, args.ext4.map_or(BYTES, |bytes| bytes + bytes / 8), 1.0)?;
-        let mut device = BlockDevice::open(&path)?;
+        let mut device = BlockDevice::open(&path, settings)?;
         device.emulator = Some(emulator);
         let mounted = args.ext4.map(|bytes| Mounted::ext4(&path, bytes)).transpose()?;
         let place = tempfile::tempdir().context("cannot create a folder for the agent")?;

@@ -11,7 +11,7 @@ use research::guarantees::rates::{self, RatesResult};
 use seekwise::number;
 use terminal::Terminal;
 
-use crate::evaluate::WorldArgs;
+use crate::evaluate::WorldArguments;
 
 /// Maximum share of a host that the guarantees of a random contract need.
 const MOST_NEEDED: f64 = 0.7;
@@ -24,7 +24,7 @@ const LISTED: u32 = 20;
 
 /// Arguments of `seekwise-lab guarantees`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct GuaranteesArguments {
     /// `alone`: a tenant alone on the disk that it is guaranteed; `contracts`: several tenants whose guarantees need at most 0.7 of the
     /// host; `admission`: contracts of any need, the answer of `seekwise guarantee` to each, and whether drawn loads break it; `rates`:
     /// limits and reservations in every second, of tenants that ask all the time
@@ -50,7 +50,7 @@ pub struct Args {
     )]
     schedulers: Vec<String>,
     #[command(flatten)]
-    world: WorldArgs,
+    world: WorldArguments,
     /// Print the job file of each contract
     #[arg(long)]
     jobs: bool,
@@ -63,7 +63,7 @@ pub struct Args {
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &GuaranteesArguments) -> anyhow::Result<()> {
     let which = args.world.which();
     let schedulers = args.schedulers.iter().map(|text| regime::scheduler(text)).collect::<anyhow::Result<Vec<Setting>>>()?;
     anyhow::ensure!(
@@ -99,7 +99,7 @@ fn alone_text(all: &[AloneResult]) -> String {
     text
 }
 
-fn admission_text(args: &Args, all: &[AdmissionResult]) -> String {
+fn admission_text(args: &GuaranteesArguments, all: &[AdmissionResult]) -> String {
     let mut text = String::new();
     for result in all {
         if args.jobs {
@@ -136,7 +136,7 @@ fn admission_text(args: &Args, all: &[AdmissionResult]) -> String {
     text
 }
 
-fn contracts_text(args: &Args, all: &[ContractResult]) -> String {
+fn contracts_text(args: &GuaranteesArguments, all: &[ContractResult]) -> String {
     let mut text = String::new();
     let bytes = |result: &ContractResult, position: usize| {
         let last = result.outcomes.last().map_or(0, |outcome| outcome.bytes);
@@ -173,7 +173,7 @@ fn contracts_text(args: &Args, all: &[ContractResult]) -> String {
     text
 }
 
-fn list_broken(text: &mut String, args: &Args, result: &ContractResult) {
+fn list_broken(text: &mut String, args: &GuaranteesArguments, result: &ContractResult) {
     for (scheduler, outcome) in args.schedulers.iter().zip(&result.outcomes) {
         for tenant in outcome.tenancy.tenants.iter().filter(|tenant| !tenant.broken.is_empty()) {
             let reference = tenant.promised.reference.as_deref().unwrap_or_default();
@@ -182,7 +182,7 @@ fn list_broken(text: &mut String, args: &Args, result: &ContractResult) {
     }
 }
 
-fn rates_text(args: &Args, all: &[RatesResult]) -> String {
+fn rates_text(args: &GuaranteesArguments, all: &[RatesResult]) -> String {
     let mut text = String::new();
     for result in all {
         if args.jobs {
@@ -218,7 +218,7 @@ fn rates_text(args: &Args, all: &[RatesResult]) -> String {
     text
 }
 
-fn list_missed(text: &mut String, args: &Args, result: &RatesResult) {
+fn list_missed(text: &mut String, args: &GuaranteesArguments, result: &RatesResult) {
     for (scheduler, (tenants, _)) in args.schedulers.iter().zip(&result.outcomes) {
         for tenant in tenants {
             for figures in tenant.rates.iter().filter(|figures| figures.missed > 0) {

@@ -10,11 +10,11 @@ use seekwise::number;
 use statistics::Rank;
 use terminal::Terminal;
 
-use crate::evaluate::WorldArgs;
+use crate::evaluate::WorldArguments;
 
 /// Arguments of `seekwise-lab iocost`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct IocostArguments {
     /// Seed of all draws
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = number::within::<u32>(1..=10_000, "devices"))]
     draws: u32,
     #[command(flatten)]
-    world: WorldArgs,
+    world: WorldArguments,
     /// Number of devices at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
@@ -32,7 +32,7 @@ pub struct Args {
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &IocostArguments) -> anyhow::Result<()> {
     let terminal = Terminal::default();
     let workers = Workers::new(&terminal, args.threads.map(usize::from));
     let numbers: Vec<u32> = (0..args.draws).collect();

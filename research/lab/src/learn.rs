@@ -23,7 +23,7 @@ pub enum Command {
     /// Print the features of windows and requests as a Markdown page (docs/reference/features.md)
     Features,
     /// Run workloads under every candidate and write the experience that controllers learn from
-    Gather(gather::Args),
+    Gather(gather::GatherArguments),
     /// Print a randomly generated job file, as `gather --random` runs them
     Draw {
         /// Number of the job file, from 0, in the order of `gather`
@@ -38,7 +38,7 @@ pub enum Command {
     /// List the learners and their hyper-parameters
     List,
     /// Train a model on labelled rows
-    Train(TrainArgs),
+    Train(TrainArguments),
     /// Test a model on labelled rows
     Evaluate {
         /// The model
@@ -46,7 +46,7 @@ pub enum Command {
         /// CSV with a header line and the model's features, the last column being the class; or experience
         data: PathBuf,
         #[command(flatten)]
-        columns: ColumnArgs,
+        columns: ColumnArguments,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -60,7 +60,7 @@ pub enum Command {
 
 /// Arguments of `seekwise-lab learn train`.
 #[derive(clap::Args)]
-pub struct TrainArgs {
+pub struct TrainArguments {
     /// CSV with a header line, numeric features and the class in the last column; empty or ? for missing values. Or experience, as `gather`
     /// writes it (.json, .json.zst): the best setting of each case is its class
     data: PathBuf,
@@ -68,7 +68,7 @@ pub struct TrainArgs {
     #[arg(long, value_name = "NAME|all", default_value = "all")]
     learner: String,
     #[command(flatten)]
-    columns: ColumnArgs,
+    columns: ColumnArguments,
     /// Give every class the same total weight
     #[arg(long)]
     balanced: bool,
@@ -85,7 +85,7 @@ pub struct TrainArgs {
 
 /// Columns with special meaning.
 #[derive(clap::Args)]
-pub struct ColumnArgs {
+pub struct ColumnArguments {
     /// Column with the class [default: the last]
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
@@ -134,10 +134,10 @@ fn list() -> Result<String, std::fmt::Error> {
     Ok(text)
 }
 
-fn read(path: &Path, columns: &ColumnArgs) -> anyhow::Result<Dataset> {
+fn read(path: &Path, columns: &ColumnArguments) -> anyhow::Result<Dataset> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
     ensure!(!file.metadata()?.is_dir(), "{}: is a folder; should be a CSV file or experience", path.display());
-    let ColumnArgs { label, group, weight } = columns;
+    let ColumnArguments { label, group, weight } = columns;
     if path.extension().is_some_and(|extension| extension == "json" || extension == "zst") {
         let named = [("--label", label), ("--group", group), ("--weight", weight)];
         let named = named.into_iter().find(|(_, column)| column.is_some());
@@ -159,7 +159,7 @@ fn load(path: &Path) -> anyhow::Result<Model> {
     Model::from_json(&text).with_context(|| path.display().to_string())
 }
 
-fn train(args: &TrainArgs) -> anyhow::Result<()> {
+fn train(args: &TrainArguments) -> anyhow::Result<()> {
     report::record::check_replaceable(&args.output).with_context(|| format!("--output {}", args.output.display()))?;
     let learners: Vec<&'static dyn Learner> =
         if args.learner == "all" { ALL.to_vec() } else { vec![model::learner(&args.learner).context("--learner")?] };
@@ -204,7 +204,7 @@ fn outcome(models: &[Model], best: usize, output: &Path) -> Result<String, std::
     Ok(text)
 }
 
-fn evaluate(model: &Path, data: &Path, columns: &ColumnArgs, json: bool) -> anyhow::Result<()> {
+fn evaluate(model: &Path, data: &Path, columns: &ColumnArguments, json: bool) -> anyhow::Result<()> {
     let model = load(model)?;
     let rows = read(data, columns)?;
     let evaluation = Evaluation::of(&model, &rows).with_context(|| data.display().to_string())?;

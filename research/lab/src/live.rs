@@ -37,7 +37,7 @@ const EXCLUSIVE: i32 = 0o200;
 
 /// A whole device of this machine, opened exclusively.
 pub struct BlockDevice {
-    // In the order in which they end: what was set is put back by the applier while the device is still there.
+    // In the order in which they end: the applier restores the settings while the device is still there.
     linux: LinuxTarget,
     _applier: Option<OwnApplier>,
     eyes: Tracepoints,

@@ -11,6 +11,7 @@ mod live;
 mod paper;
 mod programs;
 mod protect;
+mod settings;
 mod validate;
 
 use std::process::ExitCode;
@@ -42,15 +43,15 @@ enum Command {
     Counters(evaluate::Questions),
     /// Evaluate controllers on unseen workloads and devices, compared with every constant setting
     #[command(alias = "exam")]
-    Evaluate(evaluate::Args),
+    Evaluate(evaluate::EvaluateArguments),
     /// Run the agent on emulated disks under the real kernel and compare it with fixed settings
-    Field(field::Args),
-    /// Measure what a fleet is worth to a machine that meets a load for the first time, and what a hostile one costs
-    Fleet(evaluate::FleetArgs),
+    Field(field::FieldArguments),
+    /// Measure the gain from a fleet for a machine that meets a load for the first time, and the loss from a hostile one
+    Fleet(evaluate::FleetArguments),
     /// Measure whether guarantees to tenants are kept, on drawn hosts with drawn loads
-    Guarantees(guarantees::Args),
+    Guarantees(guarantees::GuaranteesArguments),
     /// Measure how right `seekwise learn iocost` is, on drawn devices, and beside it the kernel's script
-    Iocost(iocost::Args),
+    Iocost(iocost::IocostArguments),
     /// Train, test and print models, and gather training data
     #[command(subcommand)]
     Learn(learn::Command),
@@ -60,24 +61,24 @@ enum Command {
     #[command(subcommand)]
     Paper(paper::Command),
     /// Measure whether promises to cgroups are kept beside noisy neighbours, on drawn hosts: by limits that a controller sets, and by others
-    Protect(protect::Args),
+    Protect(protect::ProtectArguments),
     /// Measure the shares of disk time that `fairio` gives drawn tenants on drawn devices, and their cost in throughput
-    Shares(evaluate::SharesArgs),
+    Shares(evaluate::SharesArguments),
     /// Like `seekwise simulate`, with the research controllers too
     Simulate(simulate::SimulateArguments),
     /// Measure the processor time of a controller at a steady rate of requests, after its first minute
-    ProcessorTime(evaluate::ProcessorTimeArgs),
+    ProcessorTime(evaluate::ProcessorTimeArguments),
     /// Compare the twin's predictions for every scheduler with real runs
-    Twin(evaluate::TwinArgs),
+    Twin(evaluate::TwinArguments),
     /// Compare the simulator with the real kernel: run the same fio jobs on an emulated or real disk and in the simulator
     ///
     /// Without --device the disk is emulated, which requires root, losetup and FUSE.
     #[command(alias = "truth")]
-    Validate(validate::Args),
+    Validate(validate::ValidateArguments),
     /// List the three worlds: training (learning), validation (design choices) and test (reported results)
     Worlds,
-    /// Say what each group of settings is worth, to whom and at whose cost: the best of it in hindsight for drawn loads on drawn devices
-    Worth(evaluate::WorthArgs),
+    /// Report the gain and cost of each group of settings: its best setting in hindsight for drawn loads on drawn devices
+    Worth(evaluate::WorthArguments),
 }
 
 fn main() -> ExitCode {

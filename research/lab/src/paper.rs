@@ -21,7 +21,7 @@ pub enum Command {
     List,
     /// Replicate a paper's experiments
     Run(Arguments),
-    /// Show what papers state, what was reproduced and what is better, from results of `run`; prints Markdown
+    /// Compare the statements of papers with the results of `run`: reproduced, not reproduced, better; prints Markdown
     Overview(Overview),
 }
 

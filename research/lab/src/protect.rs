@@ -10,14 +10,14 @@ use seekwise::number;
 use statistics::Rank;
 use terminal::Terminal;
 
-use crate::evaluate::WorldArgs;
+use crate::evaluate::WorldArguments;
 
 /// Minimum throughput of neighbours relative to the oracle's fixed limit.
 const NEIGHBOURS: f64 = 0.7;
 
 /// Arguments of `seekwise-lab protect`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ProtectArguments {
     /// Seed of all draws
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = number::within::<u32>(1..=10_000, "draws"))]
     draws: u32,
     #[command(flatten)]
-    world: WorldArgs,
+    world: WorldArguments,
     /// Kinds of promises that are drawn, of p99, least, share and reference
     #[arg(long, value_name = "KINDS", value_delimiter = ',', default_value = "p99,least", value_parser = kind)]
     kinds: Vec<PromiseKind>,
@@ -58,7 +58,7 @@ fn scheduler(text: &str) -> Result<String, String> {
 ///
 /// # Errors
 /// Wrong arguments, or an interruption.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ProtectArguments) -> anyhow::Result<()> {
     let terminal = Terminal::default();
     let workers = Workers::new(&terminal, args.threads.map(usize::from));
     let numbers: Vec<u32> = (args.first..args.first.saturating_add(args.draws)).collect();
@@ -92,7 +92,7 @@ fn text(all: &[ProtectResult], trace: bool) -> String {
         );
         let (alone, forecast) = &result.alone;
         let _ = match forecast {
-            Ok(forecast) => writeln!(text, "    the twin forecasts {:.2} times what the victim gets alone", forecast / alone),
+            Ok(forecast) => writeln!(text, "    the twin forecasts {:.2} times the victim's rate alone", forecast / alone),
             Err(why) => writeln!(text, "    the twin forecasts nothing of the victim alone: {why}"),
         };
         if trace {

@@ -16,13 +16,14 @@ use research::validation::{BYTES, Model, ValidationRequest, version};
 
 use crate::block_device::{BlockDevice, LIVE, missing};
 use crate::emulator::{Emulated, Emulator};
+use crate::settings::{JOURNAL, Settings};
 use seekwise::number;
 use seekwise::output::check_page;
 use terminal::{self, Terminal};
 
 /// Arguments of `seekwise-lab validate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ValidateArguments {
     #[command(flatten)]
     emulated: Emulated,
     /// A scheduler, optionally with its tunables and those of the host (`mq-deadline:fifo_batch=1 read_ahead_kb=512`), or the set `kernel`;
@@ -52,6 +53,9 @@ pub struct Args {
     /// List the workloads and exit
     #[arg(long, exclusive = true)]
     list: bool,
+    /// Folder in which the original settings are kept until they are restored; after a kill, the next start restores them
+    #[arg(long, value_name = "DIR", default_value = JOURNAL)]
+    journal: PathBuf,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -61,7 +65,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ValidateArguments) -> anyhow::Result<()> {
     if args.list {
         let lines = WORKLOADS.iter().map(|shipped| format!("{:28}{}\n", shipped.name, shipped.summary()));
         return Ok(terminal::print(&lines.collect::<String>())?);
@@ -75,10 +79,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let fio = version()?;
     let terminal = Terminal::default();
     let workers = Workers::new(&terminal, None);
+    let settings = Settings::open(&args.journal)?;
     let mut disks = Vec::new();
     match &args.device {
         Some(path) => {
-            let mut device = BlockDevice::open(path)?;
+            let mut device = BlockDevice::open(path, &settings)?;
             // The fitted profile exists as long as its file.
             let (model, _file) = match (&args.emulated.disk, &models[0]) {
                 (Some(_), model) => (model.clone(), None),
@@ -89,7 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None => {
             for model in &models {
                 let (emulator, path) = Emulator::start(model, BYTES, args.scale)?;
-                let mut device = BlockDevice::open(&path)?;
+                let mut device = BlockDevice::open(&path, &settings)?;
                 device.emulator = Some(emulator);
                 disks.push(question.ask(model, &mut device, workers)?);
             }
@@ -113,7 +118,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-fn question(args: &Args) -> anyhow::Result<ValidationRequest> {
+fn question(args: &ValidateArguments) -> anyhow::Result<ValidationRequest> {
     let mut settings = Vec::new();
     for text in &args.schedulers {
         match text.as_str() {

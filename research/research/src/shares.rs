@@ -179,7 +179,7 @@ fn sum(of: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Draw {
-    /// Whether each tenant can use its share of this total disk time per second; what others cannot use is distributed by weight.
+    /// Whether each tenant can use its share of this total disk time per second; time that others cannot use is distributed by weight.
     fn can_use(&self, total: f64) -> Vec<bool> {
         let mut can = vec![true; self.tenants.len()];
         loop {

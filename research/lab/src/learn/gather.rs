@@ -18,7 +18,7 @@ use terminal::Terminal;
 
 /// Arguments of `seekwise-lab learn gather`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct GatherArguments {
     /// Job files, or names of built-in workloads
     #[arg(value_name = "JOB.fio|WORKLOAD")]
     workloads: Vec<PathBuf>,
@@ -50,7 +50,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &GatherArguments) -> anyhow::Result<()> {
     let file = WholeFile::create(&args.output)?;
     let candidate = |text: &String| Setting::parse(text).with_context(|| format!("--candidate {text}"));
     let mut settings = args.candidates.iter().map(candidate).collect::<anyhow::Result<Vec<_>>>()?;
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn named(args: &Args) -> anyhow::Result<Vec<Lesson>> {
+fn named(args: &GatherArguments) -> anyhow::Result<Vec<Lesson>> {
     let disks = args.disks.iter().map(|text| Device::parse(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut sources = Vec::new();
     for path in &args.workloads {

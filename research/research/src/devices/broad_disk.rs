@@ -7,7 +7,7 @@
 use sim::device::hdd::spec::{Mapping, QueuePolicy, ReadAhead, WriteCache};
 
 use super::Family;
-use super::drive::{Class, draw};
+use super::drive::{CacheClass, Class, GeometryClass, draw};
 use experiment::chance::one_of;
 
 /// See the file's head.
@@ -40,10 +40,12 @@ const OLD: Class = Class {
     what: "a small drive, to train on",
     rpm: &[3600.0, 4500.0, 5400.0, 7200.0],
     capacity_gb: (0.5, 20.0),
-    surfaces: &[1, 2, 3, 4, 6, 8, 10, 14],
-    surface_gb: (0.06, 3.0),
-    tracks_to_sectors: (24.0, 45.0),
-    zones: 8..=18,
+    geometry: GeometryClass {
+        surfaces: &[1, 2, 3, 4, 6, 8, 10, 14],
+        surface_gb: (0.06, 3.0),
+        tracks_to_sectors: (24.0, 45.0),
+        zones: 8..=18,
+    },
     single_ms: (0.8, 3.5),
     average_ms: ((7.5, 12.0), (10.0, 15.0)),
     settle_ms: (0.3, 1.5),
@@ -52,10 +54,12 @@ const OLD: Class = Class {
     // For SCSI with 5 to 80 and ATA with 33 and 66 MB/s.
     links_mb_s: &[3.5, 7.0, 15.0, 30.0, 60.0],
     overhead_ms: (0.1, 1.1),
-    cache_kib: &[128, 256, 512, 1024, 2048],
-    segments: &[1, 2, 4, 8, 16],
-    write_caches: &[WriteCache::Off, WriteCache::Sequential, WriteCache::On],
-    read_ahead: &[ReadAhead::Segment, ReadAhead::Segment, ReadAhead::Track],
+    cache: CacheClass {
+        cache_kib: &[128, 256, 512, 1024, 2048],
+        segments: &[1, 2, 4, 8, 16],
+        write_caches: &[WriteCache::Off, WriteCache::Sequential, WriteCache::On],
+        read_ahead: &[ReadAhead::Segment, ReadAhead::Segment, ReadAhead::Track],
+    },
     queues: QUEUES,
     is_modern: 0.4,
 };
@@ -65,10 +69,12 @@ const SERVER: Class = Class {
     what: "a fast drive, to train on",
     rpm: &[7200.0, 10_000.0, 10_000.0, 15_000.0],
     capacity_gb: (9.0, 900.0),
-    surfaces: &[2, 3, 4, 6, 8],
-    surface_gb: (1.5, 150.0),
-    tracks_to_sectors: (30.0, 80.0),
-    zones: 8..=24,
+    geometry: GeometryClass {
+        surfaces: &[2, 3, 4, 6, 8],
+        surface_gb: (1.5, 150.0),
+        tracks_to_sectors: (30.0, 80.0),
+        zones: 8..=24,
+    },
     single_ms: (0.3, 1.0),
     average_ms: ((3.3, 5.5), (6.0, 9.0)),
     settle_ms: (0.2, 0.8),
@@ -77,10 +83,12 @@ const SERVER: Class = Class {
     // For SCSI with 80 to 320, and SAS with 300 and 600 MB/s.
     links_mb_s: &[60.0, 120.0, 260.0, 540.0],
     overhead_ms: (0.05, 0.4),
-    cache_kib: &[1024, 4096, 16_384, 65_536],
-    segments: &[4, 8, 16, 32],
-    write_caches: &[WriteCache::Off, WriteCache::On],
-    read_ahead: &[ReadAhead::Segment],
+    cache: CacheClass {
+        cache_kib: &[1024, 4096, 16_384, 65_536],
+        segments: &[4, 8, 16, 32],
+        write_caches: &[WriteCache::Off, WriteCache::On],
+        read_ahead: &[ReadAhead::Segment],
+    },
     queues: QUEUES,
     is_modern: 0.8,
 };
@@ -90,10 +98,12 @@ const LARGE: Class = Class {
     what: "a large drive, to train on",
     rpm: &[4200.0, 5400.0, 5900.0, 7200.0, 7200.0],
     capacity_gb: (30.0, 8000.0),
-    surfaces: &[1, 2, 3, 4, 6, 8, 10],
-    surface_gb: (20.0, 900.0),
-    tracks_to_sectors: (60.0, 140.0),
-    zones: 12..=30,
+    geometry: GeometryClass {
+        surfaces: &[1, 2, 3, 4, 6, 8, 10],
+        surface_gb: (20.0, 900.0),
+        tracks_to_sectors: (60.0, 140.0),
+        zones: 12..=30,
+    },
     single_ms: (0.4, 2.0),
     average_ms: ((7.5, 10.0), (10.0, 15.0)),
     settle_ms: (0.2, 1.5),
@@ -102,10 +112,12 @@ const LARGE: Class = Class {
     // For ATA with 100, and SATA with 150, 300 and 600 MB/s.
     links_mb_s: &[85.0, 130.0, 260.0, 540.0],
     overhead_ms: (0.05, 0.3),
-    cache_kib: &[2048, 8192, 32_768, 131_072],
-    segments: &[4, 8, 16, 32],
-    write_caches: &[WriteCache::On, WriteCache::On, WriteCache::Off],
-    read_ahead: &[ReadAhead::Segment],
+    cache: CacheClass {
+        cache_kib: &[2048, 8192, 32_768, 131_072],
+        segments: &[4, 8, 16, 32],
+        write_caches: &[WriteCache::On, WriteCache::On, WriteCache::Off],
+        read_ahead: &[ReadAhead::Segment],
+    },
     queues: QUEUES,
     is_modern: 1.0,
 };

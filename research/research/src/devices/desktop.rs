@@ -8,7 +8,7 @@
 use sim::device::hdd::spec::{Mapping, QueuePolicy, ReadAhead, WriteCache};
 
 use super::Family;
-use super::drive::{Class, draw};
+use super::drive::{CacheClass, Class, GeometryClass, draw};
 
 /// See the file's head.
 pub static FAMILY: Family = Family {
@@ -22,10 +22,12 @@ const CLASS: Class = Class {
     what: "a desktop drive with SATA",
     rpm: &[5400.0, 5900.0, 7200.0, 7200.0],
     capacity_gb: (80.0, 2000.0),
-    surfaces: &[1, 2, 3, 4, 6, 8],
-    surface_gb: (40.0, 330.0),
-    tracks_to_sectors: (60.0, 125.0),
-    zones: 12..=30,
+    geometry: GeometryClass {
+        surfaces: &[1, 2, 3, 4, 6, 8],
+        surface_gb: (40.0, 330.0),
+        tracks_to_sectors: (60.0, 125.0),
+        zones: 12..=30,
+    },
     single_ms: (0.5, 1.2),
     average_ms: ((8.0, 9.5), (10.0, 15.0)),
     settle_ms: (0.2, 0.8),
@@ -34,10 +36,12 @@ const CLASS: Class = Class {
     // For SATA with 150, 300 and 600 MB/s.
     links_mb_s: &[130.0, 260.0, 540.0],
     overhead_ms: (0.08, 0.25),
-    cache_kib: &[2048, 8192, 16_384, 32_768, 65_536],
-    segments: &[8, 16, 16, 32],
-    write_caches: &[WriteCache::On],
-    read_ahead: &[ReadAhead::Segment],
+    cache: CacheClass {
+        cache_kib: &[2048, 8192, 16_384, 32_768, 65_536],
+        segments: &[8, 16, 16, 32],
+        write_caches: &[WriteCache::On],
+        read_ahead: &[ReadAhead::Segment],
+    },
     queues: &[(1, QueuePolicy::Fifo), (32, QueuePolicy::Sptf)],
     is_modern: 1.0,
 };

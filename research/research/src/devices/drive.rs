@@ -36,12 +36,7 @@ pub(super) struct Class {
     pub(super) rpm: &'static [f64],
     /// Capacity of the drive, in GB.
     pub(super) capacity_gb: Range,
-    pub(super) surfaces: &'static [u16],
-    /// Capacity of a surface, in GB.
-    pub(super) surface_gb: Range,
-    /// Ratio of tracks per surface to sectors per track.
-    pub(super) tracks_to_sectors: Range,
-    pub(super) zones: RangeInclusive<u32>,
+    pub(super) geometry: GeometryClass,
     /// Read seek of one cylinder.
     pub(super) single_ms: Range,
     /// Average read seek, for the fastest of `rpm`, and for the slowest.
@@ -54,22 +49,37 @@ pub(super) struct Class {
     pub(super) links_mb_s: &'static [f64],
     /// Overhead of each command.
     pub(super) overhead_ms: Range,
-    /// Cache size, in KiB.
-    pub(super) cache_kib: &'static [u32],
-    pub(super) segments: &'static [u32],
-    pub(super) write_caches: &'static [WriteCache],
-    pub(super) read_ahead: &'static [ReadAhead],
+    pub(super) cache: CacheClass,
     /// Queue depths, and orders of service.
     pub(super) queues: &'static [(u32, QueuePolicy)],
     /// Probability that the drive reads ahead for other requests, accesses sectors as they pass under the head, and transfers hits during seeks.
     pub(super) is_modern: f64,
 }
 
+/// Geometry of a kind of drive.
+pub(super) struct GeometryClass {
+    pub(super) surfaces: &'static [u16],
+    /// Capacity of a surface, in GB.
+    pub(super) surface_gb: Range,
+    /// Ratio of tracks per surface to sectors per track.
+    pub(super) tracks_to_sectors: Range,
+    pub(super) zones: RangeInclusive<u32>,
+}
+
+/// Cache of a kind of drive.
+pub(super) struct CacheClass {
+    /// Cache size, in KiB.
+    pub(super) cache_kib: &'static [u32],
+    pub(super) segments: &'static [u32],
+    pub(super) write_caches: &'static [WriteCache],
+    pub(super) read_ahead: &'static [ReadAhead],
+}
+
 /// Generates a drive.
 pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevice {
     let rpm = one_of(random, class.rpm);
     let (surfaces, sectors_per_surface) = capacity(random, class);
-    let ratio = range(random, class.tracks_to_sectors);
+    let ratio = range(random, class.geometry.tracks_to_sectors);
     let sectors_per_track = (sectors_per_surface / ratio).sqrt();
     let cylinders = (sectors_per_surface / sectors_per_track).round() as u32;
     let mechanics = mechanics(random, class, rpm);
@@ -118,10 +128,10 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
 /// Number of surfaces, and sectors per surface. The number is adjusted if the random one is outside the capacity range.
 fn capacity(random: &mut Xoshiro256PlusPlus, class: &Class) -> (u16, f64) {
     let (least, most) = class.capacity_gb;
-    let surface = range(random, class.surface_gb);
+    let surface = range(random, class.geometry.surface_gb);
     let fits = |surfaces: &&u16| (least..=most).contains(&(f64::from(**surfaces) * surface));
-    let fitting: Vec<u16> = class.surfaces.iter().filter(fits).copied().collect();
-    let surfaces = if fitting.is_empty() { one_of(random, class.surfaces) } else { one_of(random, &fitting) };
+    let fitting: Vec<u16> = class.geometry.surfaces.iter().filter(fits).copied().collect();
+    let surfaces = if fitting.is_empty() { one_of(random, class.geometry.surfaces) } else { one_of(random, &fitting) };
     let whole = (f64::from(surfaces) * surface).clamp(least, most);
     (surfaces, whole * 1e9 / 512.0 / f64::from(surfaces))
 }
@@ -180,7 +190,7 @@ fn zones(
     mechanics: &MechanicsSpecification,
     single_ms: f64,
 ) -> Vec<ZoneSpecification> {
-    let number = random.random_range(class.zones.clone());
+    let number = random.random_range(class.geometry.zones.clone());
     let inner_to_outer = 0.45 + 0.17 * random.random::<f64>();
     let outer = mean_sectors * 2.0 / (1.0 + inner_to_outer);
     let revolution_ms = 60_000.0 / mechanics.rotation_rpm;
@@ -227,10 +237,10 @@ fn bus(class: &Class, media_mb_s: f64) -> Bus {
 }
 
 fn cache(random: &mut Xoshiro256PlusPlus, class: &Class, is_modern: bool) -> CacheSpecification {
-    let segments = one_of(random, class.segments);
-    let segment_sectors = (one_of(random, class.cache_kib) * 2 / segments).max(64);
-    let write_cache = one_of(random, class.write_caches);
-    let read_ahead = one_of(random, class.read_ahead);
+    let segments = one_of(random, class.cache.segments);
+    let segment_sectors = (one_of(random, class.cache.cache_kib) * 2 / segments).max(64);
+    let write_cache = one_of(random, class.cache.write_caches);
+    let read_ahead = one_of(random, class.cache.read_ahead);
     CacheSpecification {
         segments,
         segment_sectors,

@@ -7,7 +7,7 @@
 use sim::device::hdd::spec::{Mapping, QueuePolicy, ReadAhead, WriteCache};
 
 use super::Family;
-use super::drive::{Class, draw};
+use super::drive::{CacheClass, Class, GeometryClass, draw};
 
 /// See the file's head.
 pub static FAMILY: Family =
@@ -18,10 +18,12 @@ const CLASS: Class = Class {
     what: "a large server drive",
     rpm: &[7200.0],
     capacity_gb: (1000.0, 8000.0),
-    surfaces: &[3, 4, 6, 8, 10, 12, 14],
-    surface_gb: (200.0, 660.0),
-    tracks_to_sectors: (105.0, 150.0),
-    zones: 16..=30,
+    geometry: GeometryClass {
+        surfaces: &[3, 4, 6, 8, 10, 12, 14],
+        surface_gb: (200.0, 660.0),
+        tracks_to_sectors: (105.0, 150.0),
+        zones: 16..=30,
+    },
     single_ms: (0.2, 0.7),
     average_ms: ((7.2, 8.6), (7.2, 8.6)),
     settle_ms: (0.1, 0.6),
@@ -30,10 +32,12 @@ const CLASS: Class = Class {
     // For SATA or SAS with 300, 600 and 1,200 MB/s.
     links_mb_s: &[260.0, 540.0, 1100.0],
     overhead_ms: (0.05, 0.15),
-    cache_kib: &[32_768, 65_536, 131_072, 262_144],
-    segments: &[16, 32, 64],
-    write_caches: &[WriteCache::On, WriteCache::On, WriteCache::On, WriteCache::Off],
-    read_ahead: &[ReadAhead::Segment],
+    cache: CacheClass {
+        cache_kib: &[32_768, 65_536, 131_072, 262_144],
+        segments: &[16, 32, 64],
+        write_caches: &[WriteCache::On, WriteCache::On, WriteCache::On, WriteCache::Off],
+        read_ahead: &[ReadAhead::Segment],
+    },
     queues: &[(16, QueuePolicy::Sptf), (32, QueuePolicy::Sptf), (32, QueuePolicy::Sptf)],
     is_modern: 1.0,
 };

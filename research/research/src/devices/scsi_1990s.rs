@@ -8,7 +8,7 @@
 use sim::device::hdd::spec::{Mapping, QueuePolicy, ReadAhead, WriteCache};
 
 use super::Family;
-use super::drive::{Class, draw};
+use super::drive::{CacheClass, Class, GeometryClass, draw};
 
 /// See the file's head.
 pub static FAMILY: Family = Family {
@@ -22,10 +22,12 @@ const CLASS: Class = Class {
     what: "a SCSI drive of the mid-1990s",
     rpm: &[3600.0, 4500.0, 5400.0, 5400.0],
     capacity_gb: (0.5, 4.0),
-    surfaces: &[4, 5, 7, 8, 9, 10, 13, 15, 17, 19],
-    surface_gb: (0.06, 0.4),
-    tracks_to_sectors: (24.0, 36.0),
-    zones: 8..=16,
+    geometry: GeometryClass {
+        surfaces: &[4, 5, 7, 8, 9, 10, 13, 15, 17, 19],
+        surface_gb: (0.06, 0.4),
+        tracks_to_sectors: (24.0, 36.0),
+        zones: 8..=16,
+    },
     single_ms: (1.5, 3.5),
     average_ms: ((8.5, 11.5), (11.0, 14.0)),
     settle_ms: (0.4, 1.0),
@@ -34,10 +36,12 @@ const CLASS: Class = Class {
     // For SCSI with 5, 10 and 20 MB/s.
     links_mb_s: &[3.5, 7.0, 15.0],
     overhead_ms: (0.4, 1.1),
-    cache_kib: &[128, 256, 512],
-    segments: &[1, 2, 3, 4],
-    write_caches: &[WriteCache::Off, WriteCache::Off, WriteCache::Sequential, WriteCache::On],
-    read_ahead: &[ReadAhead::Segment, ReadAhead::Segment, ReadAhead::Track],
+    cache: CacheClass {
+        cache_kib: &[128, 256, 512],
+        segments: &[1, 2, 3, 4],
+        write_caches: &[WriteCache::Off, WriteCache::Off, WriteCache::Sequential, WriteCache::On],
+        read_ahead: &[ReadAhead::Segment, ReadAhead::Segment, ReadAhead::Track],
+    },
     queues: &[(1, QueuePolicy::Fifo), (1, QueuePolicy::Fifo), (4, QueuePolicy::Fifo), (8, QueuePolicy::Sstf)],
     is_modern: 0.0,
 };

@@ -7,7 +7,7 @@
 use sim::device::hdd::spec::{Mapping, QueuePolicy, ReadAhead, WriteCache};
 
 use super::Family;
-use super::drive::{Class, draw};
+use super::drive::{CacheClass, Class, GeometryClass, draw};
 
 /// See the file's head.
 pub static FAMILY: Family = Family {
@@ -21,10 +21,12 @@ const CLASS: Class = Class {
     what: "a SCSI drive of the early 2000s",
     rpm: &[10_000.0, 15_000.0],
     capacity_gb: (9.0, 73.5),
-    surfaces: &[2, 3, 4, 5, 6, 8, 10, 12],
-    surface_gb: (1.5, 12.0),
-    tracks_to_sectors: (32.0, 52.0),
-    zones: 8..=24,
+    geometry: GeometryClass {
+        surfaces: &[2, 3, 4, 5, 6, 8, 10, 12],
+        surface_gb: (1.5, 12.0),
+        tracks_to_sectors: (32.0, 52.0),
+        zones: 8..=24,
+    },
     single_ms: (0.25, 0.9),
     average_ms: ((3.3, 4.2), (4.5, 5.8)),
     settle_ms: (0.15, 0.5),
@@ -33,10 +35,12 @@ const CLASS: Class = Class {
     // For Ultra2 with 80, Ultra160 and Ultra320.
     links_mb_s: &[70.0, 140.0, 270.0],
     overhead_ms: (0.1, 0.35),
-    cache_kib: &[1024, 2048, 4096, 8192, 16_384],
-    segments: &[4, 8, 10, 16, 32],
-    write_caches: &[WriteCache::Off, WriteCache::On],
-    read_ahead: &[ReadAhead::Segment, ReadAhead::NextTrack],
+    cache: CacheClass {
+        cache_kib: &[1024, 2048, 4096, 8192, 16_384],
+        segments: &[4, 8, 10, 16, 32],
+        write_caches: &[WriteCache::Off, WriteCache::On],
+        read_ahead: &[ReadAhead::Segment, ReadAhead::NextTrack],
+    },
     queues: &[
         (1, QueuePolicy::Fifo),
         (4, QueuePolicy::Sstf),

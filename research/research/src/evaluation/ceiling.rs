@@ -256,7 +256,7 @@ fn understood(stream: &Understood) -> Stream {
     }
 }
 
-/// The largest ratio of a wait to its bound; limited to what JSON can represent, as it is infinite for a stream that was never served.
+/// The largest ratio of a wait to its bound; limited to the range of JSON, as it is infinite for a stream that was never served.
 fn finite(tails: &Tails, standard: &Tails) -> f64 {
     merit::max_wait_ratio(tails, standard).min(f64::MAX)
 }

@@ -295,6 +295,6 @@ mod tests {
         assert!((summary.slope.unwrap() - 1.2f64.ln() / 1.1f64.ln()).abs() < 1e-9, "{summary:?}");
         let nothing = [forecast(0.0, 0.0), forecast(-100.0, -90.0)];
         let slope = super::summary([(&decisions[..], &nothing[..])].into_iter()).slope.unwrap();
-        assert!((0.7..0.8).contains(&slope), "what serves nothing counts as a factor of 20: {slope}");
+        assert!((0.7..0.8).contains(&slope), "a setting that serves nothing counts as a factor of 20: {slope}");
     }
 }

@@ -24,7 +24,10 @@ pub mod worth;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::report::evaluation::{CaseScores, DecisionScores, ForecastScores, Interval, Report, SCHEMA, Standing, Verdict};
+use crate::report::evaluation::{
+    CaseScores, DecisionScores, DecisionSpeed, DefaultComparison, ForecastScores, Interval, RegretFigures, Report, SCHEMA,
+    Standing, Verdict,
+};
 use anyhow::{Context, ensure};
 use control::Setting;
 use control::controller::{ControllerChoice, ControllerInput, Fixed};
@@ -224,19 +227,25 @@ impl ControllerEvaluation {
             is_constant: policy.is_constant(),
             correct_percent: percent(all.iter().map(|scores| share(scores.correct_s, scores.judged_s)).collect()),
             deciding_percent: percent(all.iter().map(|scores| share(scores.deciding_correct_s, scores.deciding_s)).collect()),
-            regret_mean_percent: percent(regrets.iter().map(|(_, regret)| (*regret, 1.0)).collect()),
-            regret_median_percent: median(regrets.iter().map(|(_, regret)| *regret)),
-            regret_worst_percent: worst.map(|(_, regret)| *regret),
-            worst_question: worst.map_or(String::new(), |(number, _)| questions[*number].1.name.clone()),
-            over_default_mean_percent: percent(over.iter().map(|over| (*over, 1.0)).collect()),
-            over_default_worst_percent: over.iter().copied().reduce(f64::min),
-            below_default: over.iter().filter(|over| **over < -100.0 * TOLERANCE).count() as u64,
+            regret: RegretFigures {
+                regret_mean_percent: percent(regrets.iter().map(|(_, regret)| (*regret, 1.0)).collect()),
+                regret_median_percent: median(regrets.iter().map(|(_, regret)| *regret)),
+                regret_worst_percent: worst.map(|(_, regret)| *regret),
+                worst_question: worst.map_or(String::new(), |(number, _)| questions[*number].1.name.clone()),
+            },
+            over_default: DefaultComparison {
+                over_default_mean_percent: percent(over.iter().map(|over| (*over, 1.0)).collect()),
+                over_default_worst_percent: over.iter().copied().reduce(f64::min),
+                below_default: over.iter().filter(|over| **over < -100.0 * TOLERANCE).count() as u64,
+            },
             questions: all.len() as u64,
             starves: count(|scores| scores.starves) as u64,
             changes_mean: statistics::mean(all.iter().map(|scores| scores.changes as f64)).unwrap_or(0.0),
-            decided_median_s: median(decided.iter().copied().flatten()),
-            never_decided: decided.iter().filter(|decided| decided.is_none()).count() as u64,
-            phases_worth_deciding: decided.len() as u64,
+            speed: DecisionSpeed {
+                decided_median_s: median(decided.iter().copied().flatten()),
+                never_decided: decided.iter().filter(|decided| decided.is_none()).count() as u64,
+                phases_worth_deciding: decided.len() as u64,
+            },
             worst_p99_ratio_median: median(ratios.iter().copied()),
             worst_p99_ratio: ratios.iter().copied().reduce(f64::max),
             cpu_ns_per_request: median(all.iter().filter_map(|scores| scores.cpu_ns)),
@@ -401,7 +410,7 @@ fn verdicts(standings: &[Standing]) -> Vec<Verdict> {
     let value = |interval: &Option<Interval>| interval.map_or(f64::NEG_INFINITY, |interval| interval.value);
     let most_correct = constants().max_by(|a, b| value(&a.correct_percent).total_cmp(&value(&b.correct_percent)));
     let least_regret = constants().min_by(|a, b| {
-        let of = |standing: &Standing| standing.regret_mean_percent.map_or(f64::INFINITY, |interval| interval.value);
+        let of = |standing: &Standing| standing.regret.regret_mean_percent.map_or(f64::INFINITY, |interval| interval.value);
         of(a).total_cmp(&of(b))
     });
     let (Some(most_correct), Some(least_regret)) = (most_correct, least_regret) else { return Vec::new() };
@@ -417,7 +426,12 @@ fn verdicts(standings: &[Standing]) -> Vec<Verdict> {
         Verdict {
             policy: standing.policy.clone(),
             correct: compare(standing.correct_percent, most_correct.correct_percent, true, &most_correct.policy),
-            regret: compare(standing.regret_mean_percent, least_regret.regret_mean_percent, false, &least_regret.policy),
+            regret: compare(
+                standing.regret.regret_mean_percent,
+                least_regret.regret.regret_mean_percent,
+                false,
+                &least_regret.policy,
+            ),
         }
     };
     standings.iter().filter(|standing| !standing.is_constant).map(judge).collect()

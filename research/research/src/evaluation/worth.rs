@@ -39,7 +39,7 @@ struct Group {
     settings: &'static [&'static str],
 }
 
-/// The groups; each setting has the default for what it does not name. The values are recommended or warned of in Red Hat's and SUSE's tuning
+/// The groups; each setting has the default for tunables that it does not name. The values are recommended or warned of in Red Hat's and SUSE's tuning
 /// guides, the kernel's `Documentation/block`, and the PostgreSQL and MySQL manuals.
 const GROUPS: &[Group] = &[
     Group { name: "scheduler", settings: &["none", "kyber", "bfq"] },

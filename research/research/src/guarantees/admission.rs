@@ -28,7 +28,7 @@ use sim::host::QueueSettings;
 use sim::run::Watch;
 
 use super::bars::run_load;
-use super::draw::{self, KINDS, Kind};
+use super::draw::{self, KINDS, LoadKind};
 use crate::worlds::Which;
 
 /// Sets of loads per contract; the worst counts.
@@ -162,7 +162,7 @@ impl Drawn {
     fn run(&self, seed: u64, set: u32, watch: &Watch) -> anyhow::Result<(Vec<String>, String)> {
         let mut random = source("admission loads", seed, set);
         let mut floods = 0;
-        let kinds: Vec<&Kind> = self.contract.promises.iter().map(|promise| kind(&mut random, promise, &mut floods)).collect();
+        let kinds: Vec<&LoadKind> = self.contract.promises.iter().map(|promise| kind(&mut random, promise, &mut floods)).collect();
         let mut text = draw::global(&self.world, self.size_mib);
         for (promise, kind) in self.contract.promises.iter().zip(&kinds) {
             text += &format!("[{}]\n{}", promise.name, kind.draw(&mut random));
@@ -188,11 +188,11 @@ impl Drawn {
 }
 
 /// A kind of load for a tenant.
-fn kind(random: &mut Xoshiro256PlusPlus, promise: &TenantGuarantee, floods: &mut u32) -> &'static Kind {
+fn kind(random: &mut Xoshiro256PlusPlus, promise: &TenantGuarantee, floods: &mut u32) -> &'static LoadKind {
     let is_flood = promise.best_effort && happens(random, FLOODS);
     let is_flood = is_flood && *floods < draw::MOST_FLOODS;
     *floods += u32::from(is_flood);
-    let is_allowed = |kind: &&Kind| if promise.best_effort { kind.is_flood == is_flood } else { kind.may_have_guarantee() };
+    let is_allowed = |kind: &&LoadKind| if promise.best_effort { kind.is_flood == is_flood } else { kind.may_have_guarantee() };
     one_of(random, &KINDS.iter().filter(is_allowed).collect::<Vec<_>>())
 }
 

@@ -39,7 +39,7 @@ const MOST_MIB: u64 = 20_000;
 pub const MOST_FLOODS: u32 = 4;
 
 /// A kind of load, as the section of a job file.
-pub struct Kind {
+pub struct LoadKind {
     /// The name.
     pub name: &'static str,
     draw: fn(&mut Xoshiro256PlusPlus) -> String,
@@ -49,7 +49,7 @@ pub struct Kind {
     pub is_buffered: bool,
 }
 
-impl Kind {
+impl LoadKind {
     /// Whether a tenant with such a load may have a guarantee. A load that writes through the page cache may not: the guarantee covers the
     /// disk and not the memory, which such a tenant has to itself on its reference disk and shares here. Next to another writer it got 70%
     /// of the throughput with nearly no requests at the disk.
@@ -70,14 +70,14 @@ pub(super) fn depth(random: &mut Xoshiro256PlusPlus, most: f64) -> u32 {
 }
 
 /// Kinds of tenants' loads.
-pub static KINDS: &[Kind] = &[
-    Kind {
+pub static KINDS: &[LoadKind] = &[
+    LoadKind {
         name: "random-reader",
         draw: |random| format!("{DIRECT}rw=randread\nbs={}k\niodepth={}\n", one_of(random, &[4, 8, 16, 64]), depth(random, 32.0)),
         is_flood: false,
         is_buffered: false,
     },
-    Kind {
+    LoadKind {
         name: "mixed",
         draw: |random| {
             let (read, kib) = (random.random_range(30..=90), one_of(random, &[4, 8, 16]));
@@ -86,19 +86,19 @@ pub static KINDS: &[Kind] = &[
         is_flood: false,
         is_buffered: false,
     },
-    Kind {
+    LoadKind {
         name: "random-writer",
         draw: |random| format!("{DIRECT}rw=randwrite\nbs={}k\niodepth={}\n", one_of(random, &[4, 16, 64]), depth(random, 16.0)),
         is_flood: false,
         is_buffered: false,
     },
-    Kind {
+    LoadKind {
         name: "stream",
         draw: |random| format!("{DIRECT}rw=read\nbs={}k\niodepth={}\n", one_of(random, &[4, 64, 256, 1024]), depth(random, 16.0)),
         is_flood: false,
         is_buffered: false,
     },
-    Kind {
+    LoadKind {
         name: "cache-writer",
         draw: |random| {
             let (pattern, kib) = (one_of(random, &["write", "randwrite"]), one_of(random, &[4, 64, 1024]));
@@ -107,7 +107,7 @@ pub static KINDS: &[Kind] = &[
         is_flood: false,
         is_buffered: true,
     },
-    Kind {
+    LoadKind {
         name: "pauses",
         draw: |random| {
             let (blocks, ms) = (one_of(random, &[1, 20, 200]), one_of(random, &[20, 500, 2000]));
@@ -117,7 +117,7 @@ pub static KINDS: &[Kind] = &[
         is_flood: false,
         is_buffered: false,
     },
-    Kind {
+    LoadKind {
         name: "steady",
         draw: |random| {
             let (rate, kib) = (depth(random, 100.0), one_of(random, &[4, 16, 128]));
@@ -126,7 +126,7 @@ pub static KINDS: &[Kind] = &[
         is_flood: false,
         is_buffered: false,
     },
-    Kind {
+    LoadKind {
         name: "flood",
         draw: |random| {
             let pattern = one_of(random, &["randread", "randread", "randwrite", "randrw"]);

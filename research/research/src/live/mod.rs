@@ -100,7 +100,7 @@ pub struct Steered {
     pub why: String,
     /// For each of the jobs, if it has a bandwidth log: seconds since the start, and bytes per second; else empty.
     pub throughput: Vec<Vec<(f64, f64)>>,
-    /// For each of the jobs, seconds from the start to the end of fio, and what it wrote as JSON.
+    /// For each of the jobs, seconds from the start to the end of fio, and its JSON output.
     pub reports: Vec<(f64, String)>,
 }
 

@@ -1,7 +1,7 @@
 //! Composes programs into a job file: assigns files and names to each program, and keeps the total within the machine's limits.
 //!
 //! A family describes its jobs with the desired sizes and rates; [`Composer::finish`] then shrinks files if the total exceeds the allowed
-//! share of the device, and limits the rate on flash to what is feasible to simulate.
+//! share of the device, and limits the rate on flash so that the simulation is feasible.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -27,7 +27,7 @@ pub struct Columns<'a> {
 pub struct CsvError {
     /// Line number, from 1.
     pub line: u64,
-    /// What is wrong, and what is valid.
+    /// The error, and the valid values.
     pub message: String,
 }
 

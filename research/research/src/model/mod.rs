@@ -210,7 +210,7 @@ pub enum ModelError {
     Parameter {
         /// The learner.
         learner: &'static str,
-        /// What is wrong, and what is valid.
+        /// The error, and the valid values.
         message: String,
     },
     /// The features differ from those the model was trained on.

@@ -1,6 +1,6 @@
-//! Repeats the experiments of papers, and shows what they state next to our results.
+//! Repeats the experiments of papers, and shows their statements next to our results.
 //!
-//! A paper is a folder with a `Paper`, listed in `ALL`, and what the paper states is in `research/papers/NAME/paper.toml`.
+//! A paper is a folder with a `Paper`, listed in `ALL`, and the paper's statements are in `research/papers/NAME/paper.toml`.
 
 mod aims;
 mod clock;
@@ -151,7 +151,7 @@ impl PaperRequest {
         Ok(())
     }
 
-    /// Runs what is needed and draws it.
+    /// Makes the necessary runs and draws them.
     ///
     /// # Errors
     /// As [`PaperRequest::check`]; or a run failed or was interrupted.

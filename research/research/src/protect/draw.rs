@@ -16,7 +16,7 @@ use crate::worlds::Which;
 const DIRECT: &str = "ioengine=libaio\ndirect=1\n";
 
 /// A kind of load: its name, and a generator of its job's options.
-struct Kind {
+struct LoadKind {
     name: &'static str,
     draw: fn(&mut Xoshiro256PlusPlus) -> String,
 }
@@ -84,9 +84,9 @@ const SHARES: [f64; 3] = [0.3, 0.5, 0.7];
 const REFERENCES: u32 = 16;
 
 /// Loads of victims, with the guarantees that apply to each.
-static VICTIMS: &[(Kind, &[Promised])] = &[
+static VICTIMS: &[(LoadKind, &[Promised])] = &[
     (
-        Kind {
+        LoadKind {
             name: "reader",
             draw: |random| {
                 let (kib, depth) = (one_of(random, &[4, 8, 16]), random.random_range(1..=8));
@@ -96,11 +96,14 @@ static VICTIMS: &[(Kind, &[Promised])] = &[
         &[Promised::ReadP99, Promised::Iops],
     ),
     (
-        Kind { name: "log", draw: |random| format!("ioengine=psync\nrw=write\nbs={}k\nfsync=1\n", one_of(random, &[4, 8, 16])) },
+        LoadKind {
+            name: "log",
+            draw: |random| format!("ioengine=psync\nrw=write\nbs={}k\nfsync=1\n", one_of(random, &[4, 8, 16])),
+        },
         &[Promised::FlushP99, Promised::Iops],
     ),
     (
-        Kind {
+        LoadKind {
             name: "oltp",
             draw: |random| {
                 let (reads, depth) = (one_of(random, &[70, 80, 90]), random.random_range(1..=8));
@@ -110,7 +113,7 @@ static VICTIMS: &[(Kind, &[Promised])] = &[
         &[Promised::ReadP99, Promised::Iops],
     ),
     (
-        Kind {
+        LoadKind {
             name: "pauses",
             draw: |random| {
                 let (blocks, ms, kib) = (one_of(random, &[1, 5, 20]), one_of(random, &[5, 20, 100]), one_of(random, &[4, 8, 16]));
@@ -122,37 +125,37 @@ static VICTIMS: &[(Kind, &[Promised])] = &[
 ];
 
 /// Loads of neighbours.
-static NEIGHBOURS: &[Kind] = &[
-    Kind {
+static NEIGHBOURS: &[LoadKind] = &[
+    LoadKind {
         name: "large-writes",
         draw: |random| {
             let (pattern, depth) = (one_of(random, &["write", "randwrite"]), one_of(random, &[4, 8, 16, 32]));
             format!("{DIRECT}rw={pattern}\nbs=1m\niodepth={depth}\n")
         },
     },
-    Kind {
+    LoadKind {
         name: "large-reads",
         draw: |random| {
             let (kib, depth) = (one_of(random, &[256, 512]), one_of(random, &[4, 8, 16]));
             format!("{DIRECT}rw=randread\nbs={kib}k\niodepth={depth}\n")
         },
     },
-    Kind {
+    LoadKind {
         name: "stream",
         draw: |random| {
             let (kib, depth) = (one_of(random, &[128, 1024]), random.random_range(1..=4));
             format!("{DIRECT}rw=read\nbs={kib}k\niodepth={depth}\n")
         },
     },
-    Kind {
+    LoadKind {
         name: "cache-writer",
         draw: |random| {
             let (pattern, kib) = (one_of(random, &["write", "write", "randwrite"]), one_of(random, &[64, 256, 1024]));
             format!("ioengine=psync\nrw={pattern}\nbs={kib}k\n")
         },
     },
-    Kind { name: "scan", draw: |_| "ioengine=psync\nrw=read\nbs=128k\n".to_owned() },
-    Kind { name: "log", draw: |random| format!("ioengine=psync\nrw=write\nbs={}k\nfsync=1\n", one_of(random, &[4, 16])) },
+    LoadKind { name: "scan", draw: |_| "ioengine=psync\nrw=read\nbs=128k\n".to_owned() },
+    LoadKind { name: "log", draw: |random| format!("ioengine=psync\nrw=write\nbs={}k\nfsync=1\n", one_of(random, &[4, 16])) },
 ];
 
 /// Seconds of a run: 5% of those that count are two, so that a single one is not decisive.
@@ -188,7 +191,7 @@ pub struct Drawn {
 }
 
 /// Guarantees of these kinds that a victim may have. A log in the page cache has neither a share nor a reference: the kernel writes it.
-fn promises(victim: &(Kind, &[Promised]), kinds: &[PromiseKind]) -> Vec<Promised> {
+fn promises(victim: &(LoadKind, &[Promised]), kinds: &[PromiseKind]) -> Vec<Promised> {
     let further = [Promised::Share(0.0), Promised::Reference];
     let further = further.iter().filter(|_| victim.0.name != "log");
     victim.1.iter().chain(further).copied().filter(|promised| kinds.contains(&promised.kind())).collect()

@@ -1,6 +1,6 @@
 //! The report of an evaluation: controllers on unseen loads and devices, compared with every constant policy.
 //!
-//! Table, page and JSON show only what is in a [`Report`], so they always agree.
+//! Table, page and JSON show only data of a [`Report`], so they always agree.
 
 use askama::Template;
 use serde::Serialize;
@@ -63,32 +63,21 @@ pub struct Standing {
     pub correct_percent: Option<Interval>,
     /// The same, in phases in which candidates differ.
     pub deciding_percent: Option<Interval>,
-    /// Mean regret: distance below the best constant candidate, in percent.
-    pub regret_mean_percent: Option<Interval>,
-    /// Median regret.
-    pub regret_median_percent: Option<f64>,
-    /// Largest regret.
-    pub regret_worst_percent: Option<f64>,
-    /// The question with the worst regret.
-    pub worst_question: String,
-    /// Mean gain over the default setting, in percent.
-    pub over_default_mean_percent: Option<Interval>,
-    /// Smallest gain over the default.
-    pub over_default_worst_percent: Option<f64>,
-    /// Questions in which it is more than 2% below the default.
-    pub below_default: u64,
+    /// Its distance below the best constant candidate.
+    #[serde(flatten)]
+    pub regret: RegretFigures,
+    /// Its gain over the default setting.
+    #[serde(flatten)]
+    pub over_default: DefaultComparison,
     /// Number of questions.
     pub questions: u64,
     /// Number of questions in which a stream starved.
     pub starves: u64,
     /// Mean number of setting changes per question.
     pub changes_mean: f64,
-    /// Seconds from a phase's beginning until a correct setting was active for good; median of the phases that reached one.
-    pub decided_median_s: Option<f64>,
-    /// Number of phases that never reached a correct setting.
-    pub never_decided: u64,
-    /// Number of phases in which candidates differ.
-    pub phases_worth_deciding: u64,
+    /// How fast it decides.
+    #[serde(flatten)]
+    pub speed: DecisionSpeed,
     /// The worst stream's p99 response time relative to the default's, median of the questions.
     pub worst_p99_ratio_median: Option<f64>,
     /// The maximum of the same.
@@ -97,6 +86,41 @@ pub struct Standing {
     pub cpu_ns_per_request: Option<f64>,
     /// Quality of its decisions; `None` for a constant setting.
     pub decisions: Option<DecisionSummary>,
+}
+
+/// Regret of a policy over all questions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RegretFigures {
+    /// Mean regret: distance below the best constant candidate, in percent.
+    pub regret_mean_percent: Option<Interval>,
+    /// Median regret.
+    pub regret_median_percent: Option<f64>,
+    /// Largest regret.
+    pub regret_worst_percent: Option<f64>,
+    /// The question with the worst regret.
+    pub worst_question: String,
+}
+
+/// Gain of a policy over the default setting.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DefaultComparison {
+    /// Mean gain over the default setting, in percent.
+    pub over_default_mean_percent: Option<Interval>,
+    /// Smallest gain over the default.
+    pub over_default_worst_percent: Option<f64>,
+    /// Questions in which it is more than 2% below the default.
+    pub below_default: u64,
+}
+
+/// Time until decisions of a policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DecisionSpeed {
+    /// Seconds from a phase's beginning until a correct setting was active for good; median of the phases that reached one.
+    pub decided_median_s: Option<f64>,
+    /// Number of phases that never reached a correct setting.
+    pub never_decided: u64,
+    /// Number of phases in which candidates differ.
+    pub phases_worth_deciding: u64,
 }
 
 /// Quality of decisions over all questions. Gains are from runs of the same load under fixed settings.
@@ -358,16 +382,19 @@ fn with_interval(interval: Option<Interval>) -> String {
 const COLUMNS: &[Column<Standing>] = &[
     Column { heading: ["correct", "%"], cell: |it| with_interval(it.correct_percent) },
     Column { heading: ["decisive", "phases %"], cell: |it| with_interval(it.deciding_percent) },
-    Column { heading: ["regret mean", "%"], cell: |it| with_interval(it.regret_mean_percent) },
-    Column { heading: ["median", "%"], cell: |it| optional(it.regret_median_percent, percent) },
-    Column { heading: ["worst", "%"], cell: |it| optional(it.regret_worst_percent, percent) },
-    Column { heading: ["over default", "%"], cell: |it| with_interval(it.over_default_mean_percent) },
-    Column { heading: ["worst", "%"], cell: |it| optional(it.over_default_worst_percent, percent) },
-    Column { heading: ["2% below", "default"], cell: |it| format!("{} of {}", it.below_default, it.questions) },
+    Column { heading: ["regret mean", "%"], cell: |it| with_interval(it.regret.regret_mean_percent) },
+    Column { heading: ["median", "%"], cell: |it| optional(it.regret.regret_median_percent, percent) },
+    Column { heading: ["worst", "%"], cell: |it| optional(it.regret.regret_worst_percent, percent) },
+    Column { heading: ["over default", "%"], cell: |it| with_interval(it.over_default.over_default_mean_percent) },
+    Column { heading: ["worst", "%"], cell: |it| optional(it.over_default.over_default_worst_percent, percent) },
+    Column { heading: ["2% below", "default"], cell: |it| format!("{} of {}", it.over_default.below_default, it.questions) },
     Column { heading: ["starves", ""], cell: |it| it.starves.to_string() },
     Column { heading: ["changes", "mean"], cell: |it| percent(it.changes_mean) },
-    Column { heading: ["decides", "s"], cell: |it| optional(it.decided_median_s, three_digits) },
-    Column { heading: ["undecided", "phases"], cell: |it| format!("{} of {}", it.never_decided, it.phases_worth_deciding) },
+    Column { heading: ["decides", "s"], cell: |it| optional(it.speed.decided_median_s, three_digits) },
+    Column {
+        heading: ["undecided", "phases"],
+        cell: |it| format!("{} of {}", it.speed.never_decided, it.speed.phases_worth_deciding),
+    },
     Column { heading: ["p99 ratio", "median"], cell: |it| optional(it.worst_p99_ratio_median, three_digits) },
     Column { heading: ["", "worst"], cell: |it| optional(it.worst_p99_ratio, three_digits) },
     Column { heading: ["CPU", "ns/req"], cell: |it| optional(it.cpu_ns_per_request, three_digits) },
@@ -621,19 +648,21 @@ mod tests {
             is_constant,
             correct_percent: interval,
             deciding_percent: None,
-            regret_mean_percent: interval,
-            regret_median_percent: Some(0.5),
-            regret_worst_percent: Some(31.0),
-            worst_question: "q".to_owned(),
-            over_default_mean_percent: interval,
-            over_default_worst_percent: Some(-2.5),
-            below_default: 3,
+            regret: RegretFigures {
+                regret_mean_percent: interval,
+                regret_median_percent: Some(0.5),
+                regret_worst_percent: Some(31.0),
+                worst_question: "q".to_owned(),
+            },
+            over_default: DefaultComparison {
+                over_default_mean_percent: interval,
+                over_default_worst_percent: Some(-2.5),
+                below_default: 3,
+            },
             questions: 12,
             starves: 1,
             changes_mean: 1.5,
-            decided_median_s: Some(4.0),
-            never_decided: 2,
-            phases_worth_deciding: 9,
+            speed: DecisionSpeed { decided_median_s: Some(4.0), never_decided: 2, phases_worth_deciding: 9 },
             worst_p99_ratio_median: Some(1.0),
             worst_p99_ratio: Some(f64::INFINITY),
             cpu_ns_per_request: None,

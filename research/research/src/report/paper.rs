@@ -1,7 +1,7 @@
 //! A paper's experiments repeated: its figures redrawn from our runs, its statements next to our results, and targets met or
 //! missed.
 //!
-//! Text, page and JSON show only what is in a [`Replication`], so they always agree.
+//! Text, page and JSON show only data of a [`Replication`], so they always agree.
 
 mod overview;
 mod statement;

@@ -1,4 +1,4 @@
-//! Drives that are drawn, recorded under a load, and fitted from the times alone: what was found against what is true.
+//! Drives that are drawn, recorded under a load, and fitted from the times alone: fitted parameters compared with true ones.
 
 use block::{Nanos, Op, Priority, Request};
 use rand::{Rng as _, SeedableRng as _};
@@ -8,7 +8,7 @@ use sim::profile::{DeviceOptions, Profile};
 use twin::device::fit_and_judge;
 use twin::{Fitted, ObservedRequest};
 
-/// What is asked of a device.
+/// The load of a device.
 #[derive(Clone, Copy)]
 enum Load {
     /// Reads and writes at random, this share of them writes.

@@ -98,7 +98,7 @@ fn fit(profile: &Profile, stretches: &[Stretch], seed: u64) -> (Fitted, Residual
     fit_and_judge(&seen, Some(profile.capacity_sectors()), 2.0 / 3.0).unwrap()
 }
 
-/// The fit finds these numbers within 10%, predicts what it was not fitted to, and its profile says the same.
+/// The fit finds these numbers within 10%, predicts requests that it was not fitted to, and its profile says the same.
 fn is_recovered(limits: &str, stretches: &[Stretch], seed: u64, expected: &[(&str, f64)]) {
     let (fitted, residual) = fit(&limited("nvme-tlc", limits), stretches, seed);
     let what = format!("{limits}, seed {seed}: {}", fitted.profile_toml);

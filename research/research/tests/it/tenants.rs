@@ -1,4 +1,4 @@
-//! Tenants of drawn devices: what a device needs of itself, and that chance alone breaks no guarantee.
+//! Tenants of drawn devices: the overhead of a device, and that chance alone breaks no guarantee.
 use std::path::{Path, PathBuf};
 
 use experiment::capacity::{Extent, host, saturation, serve};
@@ -16,7 +16,7 @@ use sim::run::{Served, TenantMeasure};
 
 const FAMILIES: [&str; 6] = ["broad-disk", "broad-flash", "broad-array", "desktop", "laptop", "sata-flash"];
 
-/// Number `number` of the drawn cases: a drawn disk's file, and a job file of one tenant who was promised this disk.
+/// Number `number` of the drawn cases: a drawn disk's file, and a job file of one tenant with a guarantee of this disk.
 fn case(folder: &Path, number: u32) -> (String, PathBuf) {
     let mut random = chance::source("tenants", 1, number);
     let drawn = (find(FAMILIES[number as usize % FAMILIES.len()]).unwrap().draw)(&mut random);

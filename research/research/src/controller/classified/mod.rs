@@ -2,11 +2,11 @@
 //! setting from each window, and learns from the measured result.
 //!
 //! ```text
-//!  experience of others ──train──▶ model ◀──retrained after Y requests── log of what was measured here
+//!  experience of others ──train──▶ model ◀──retrained after Y requests── log of measurements here
 //!                                    │                                          ▲
 //!  window of X requests ──describe──▶ which arm? ──another than now──▶ change, judged against before ──worse: back──┘
 //! ```
-//! *Labels.* A window alone does not show what another scheduler would have achieved, so it yields no label. A stretch of one
+//! *Labels.* A window alone does not show the result of another scheduler, so it yields no label. A stretch of one
 //! workload (as far as [`Distribution`]s of requests can tell) is labelled with the best candidate that was active in it, and
 //! only if two or more were: before and after a change; in a round over all candidates, if nothing is known; or in exploration
 //! windows (`explore_windows`). A label thus means "the best of those compared", possibly of only two. All windows of a labelled
@@ -90,10 +90,17 @@ pub struct Classified {
     state: State,
     mix: Mix,
     random: Xoshiro256PlusPlus,
+    progress: Progress,
+    is_refused: bool,
+}
+
+/// Progress towards the next training and the next exploration.
+#[derive(Default)]
+struct Progress {
+    /// Completed requests.
     requests: u64,
     /// Windows since the last exploration.
     unexplored: u64,
-    is_refused: bool,
 }
 
 impl Classified {
@@ -113,8 +120,7 @@ impl Classified {
             state: State::First,
             mix: Mix::new(),
             random: Xoshiro256PlusPlus::seed_from_u64(brief.seed),
-            requests: 0,
-            unexplored: 0,
+            progress: Progress::default(),
             is_refused: false,
         }
     }
@@ -280,11 +286,11 @@ impl Classified {
 
     /// Explores another candidate in the next window if that is due, preferring one that was not active in this segment.
     fn explore(&mut self, home: usize) -> Option<Decision> {
-        self.unexplored += 1;
-        if !self.learns_online() || self.set.explore_windows == 0 || self.unexplored < self.set.explore_windows {
+        self.progress.unexplored += 1;
+        if !self.learns_online() || self.set.explore_windows == 0 || self.progress.unexplored < self.set.explore_windows {
             return None;
         }
-        self.unexplored = 0;
+        self.progress.unexplored = 0;
         let others: Vec<usize> = (0..self.arms.len()).filter(|&arm| arm != home && self.eligible[arm]).collect();
         let unknown: Vec<usize> = others.iter().copied().filter(|&arm| self.log.segment.mean(arm).is_none()).collect();
         let among = if unknown.is_empty() { others } else { unknown };
@@ -298,9 +304,9 @@ impl Classified {
 
     /// Retrains the model if enough requests have completed, and returns a message about it.
     fn retrain(&mut self, requests: u64) -> String {
-        let before = self.requests / self.set.retrain_requests;
-        self.requests += requests;
-        if !self.learns_online() || self.requests / self.set.retrain_requests == before {
+        let before = self.progress.requests / self.set.retrain_requests;
+        self.progress.requests += requests;
+        if !self.learns_online() || self.progress.requests / self.set.retrain_requests == before {
             return String::new();
         }
         match self.train() {

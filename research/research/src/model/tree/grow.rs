@@ -11,7 +11,7 @@ use super::{MAX_DEPTH, Node, Split};
 /// Training rows, each with the fraction that reaches this node.
 pub type Weighted = Vec<(usize, f64)>;
 
-/// Values that differ by less than this fraction count as equal. (Weka uses 0.00001, whatever the feature's unit.)
+/// Values that differ by less than this fraction count as equal. (Weka uses 0.00001 for every unit.)
 const DISTINCT: f64 = 1e-9;
 
 /// A gain this much below the average is still average (Weka's margin for rounding).

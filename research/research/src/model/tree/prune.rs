@@ -16,7 +16,7 @@ pub struct Pruner<'a> {
 }
 
 impl Pruner<'_> {
-    /// Removes what does not improve the training error, then what is not expected to reduce the error on unseen rows.
+    /// Removes branches that do not improve the training error, then those that are not expected to reduce the error on unseen rows.
     pub fn prune_all(&self, root: &mut Node, rows: &[(usize, f64)]) {
         collapse(root);
         self.prune(root, rows);

@@ -80,6 +80,6 @@ mod tests {
         let met = share_error(&[("a", Some(&good)), ("b", Some(&silent))]);
         assert_eq!((met.met, met.detail.as_str()), (Some(true), "a; not enough load for their shares: b 9.0%"));
         assert_eq!(share_error(&[("a", Some(&good)), ("b", Some(&bad))]).met, Some(false));
-        assert_eq!(share_error(&[("a", Some(&good)), ("b", None)]).met, None, "what was not run is not met");
+        assert_eq!(share_error(&[("a", Some(&good)), ("b", None)]).met, None, "a bar without a run is not met");
     }
 }

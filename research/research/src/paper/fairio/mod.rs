@@ -15,7 +15,7 @@ use super::stated::Stated;
 use super::{Paper, PaperRequest, Part, Repeated};
 use experiment::pool::Workers;
 use results::Results;
-use runs::{Plan, Runs, Trial};
+use runs::{FairioCase, Plan, Runs};
 
 /// The report.
 pub static PAPER: Paper = Paper {
@@ -32,7 +32,7 @@ fn repeat(wanted: &PaperRequest, stated: &Stated, workers: Workers) -> anyhow::R
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let wants_or_bars = |id: &str| wants(id) || wanted.wants_bars();
     let trials = tables::trials(&plan, wants_or_bars);
-    let place = |trial: &Trial| if let Trial::Trace(place) = trial { Some(*place) } else { None };
+    let place = |trial: &FairioCase| if let FairioCase::Trace(place) = trial { Some(*place) } else { None };
     let traces = traces::record(&plan, &trials.iter().filter_map(place).collect::<Vec<_>>(), workers)?;
     let mut runs = Runs::new();
     plan.run(tables::unshared(&trials, wants_or_bars), &traces, &mut runs, workers)?;

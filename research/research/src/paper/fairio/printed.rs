@@ -7,11 +7,11 @@
 //! window of observation      [used][used] ... [used]   r cycles, per class
 //! ```
 //! At the start of a cycle each class gets a `ServiceShare` of `Service_cycle`: `w / W` of the utilization in the window and of the new
-//! cycle together, less what the window records for the class. Without deviations that is `w / W` of `Service_cycle`. A class whose share is
+//! cycle together, less the use that the window records for the class. Without deviations that is `w / W` of `Service_cycle`. A class whose share is
 //! worth less than `Class_threshold` requests is suspended for the cycle. While fewer than `StorageLoad_threshold` requests are at the storage,
 //! the oldest request is dispatched even if its class has no share left: surplus service.
 //!
-//! The report prints no pseudo-code and refers to another paper for details. What it leaves open is a tunable here, so that each
+//! The report prints no pseudo-code and refers to another paper for details. Open points are tunables here, so that each
 //! interpretation can be run: when a request counts against the share (`charged`), and which deviations "did not degrade the service of other
 //! classes" (`ignored`). The defaults are closest to its text: a share is disk time, "the disk time utilized by each class during the cycle is
 //! recorded", and surplus service is disk time "on top of their allocations".
@@ -35,7 +35,7 @@ pub static SPEC: SchedulerSpec = SchedulerSpec {
 };
 
 tunables! {
-    /// The parameters, and the readings of what the report leaves open.
+    /// The parameters, and the readings of points that the report leaves open.
     #[derive(Clone, Copy)]
     struct Tunables {
         /// Length of a cycle by the clock (`Cycle_length`).
@@ -68,7 +68,7 @@ words! {
     enum Ignored {
         /// Surplus service, which the storage had left over, and share that a class had no requests for.
         Surplus = "surplus",
-        /// What a class used above its weight's part while every class below its own had no requests for more.
+        /// Use of a class above its weight's part while every class below its own had no requests for more.
         Unneeded = "unneeded",
         /// None.
         Nothing = "nothing",

@@ -5,7 +5,7 @@ use experiment::synthetic::Actor;
 use statistics::Rank;
 
 use super::array::DISKS;
-use super::runs::{BENCHMARKS, FOUR, Plan, Run, Runs, SetUp, TWO, Trial, UNSHARED, USUAL};
+use super::runs::{BENCHMARKS, FOUR, FairioCase, Plan, Run, Runs, SetUp, TWO, UNSHARED, USUAL};
 use super::shares::Outcome;
 use super::tables::{ADAPTIVE, CYCLES, DEMAND_CYCLES, MADBENCH2, benchmark_cycles, demand_run, equation_3, fixed, printed, strict};
 use crate::paper::stated::{Measures, Stated};
@@ -60,22 +60,22 @@ fn rank_correlation(values: &[f64]) -> f64 {
 
 impl Results<'_> {
     /// The result of a run in the usual set-up; `None` if it was not run.
-    pub fn get(&self, trial: Trial, under: &str) -> Option<&Outcome> {
+    pub fn get(&self, trial: FairioCase, under: &str) -> Option<&Outcome> {
         self.runs.get(&Run::new(trial, under))
     }
 
     /// Results of all repetitions of a run.
-    pub fn repetitions(&self, trial: Trial, under: &str) -> Vec<&Outcome> {
+    pub fn repetitions(&self, trial: FairioCase, under: &str) -> Vec<&Outcome> {
         let run = |repetition| self.runs.get(&Run::new(trial, under).with(SetUp { repetition, ..USUAL }));
         (0..self.plan.repetitions()).filter_map(run).collect()
     }
 
     /// The workloads that were run, with their names.
-    pub fn trials(&self) -> Vec<(Trial, String)> {
-        let name = |trial: Trial| match trial {
-            Trial::Illustration(number) => format!("Illustration {number}"),
-            Trial::Benchmark(place) | Trial::Trace(place) => BENCHMARKS[place].0.to_owned(),
-            Trial::Drawn(number) => format!("drawn {}", number + 1),
+    pub fn trials(&self) -> Vec<(FairioCase, String)> {
+        let name = |trial: FairioCase| match trial {
+            FairioCase::Illustration(number) => format!("Illustration {number}"),
+            FairioCase::Benchmark(place) | FairioCase::Trace(place) => BENCHMARKS[place].0.to_owned(),
+            FairioCase::Drawn(number) => format!("drawn {}", number + 1),
         };
         let known = super::tables::every_trial().filter(|trial| self.get(*trial, UNSHARED).is_some());
         known.map(|trial| (trial, name(trial))).collect()
@@ -83,15 +83,15 @@ impl Results<'_> {
 
     /// The cycle of equation 3 in ms: for a benchmark with the number of requests that the report chose for it, for a generated workload with
     /// that of each class's type. `None` for an illustration.
-    pub fn heuristic_ms(&self, trial: Trial) -> Option<u32> {
+    pub fn heuristic_ms(&self, trial: FairioCase) -> Option<u32> {
         let unshared = self.get(trial, UNSHARED)?;
         match trial {
-            Trial::Illustration(_) => None,
-            Trial::Benchmark(place) | Trial::Trace(place) => {
+            FairioCase::Illustration(_) => None,
+            FairioCase::Benchmark(place) | FairioCase::Trace(place) => {
                 let requests = self.stated.number("table-5", BENCHMARKS[place].0, "requests")?;
                 Some(equation_3(FOUR.map(|weight| (weight, unshared.service_ms, requests as u32))))
             }
-            Trial::Drawn(number) => {
+            FairioCase::Drawn(number) => {
                 let requests = |actor: &Actor| if actor.phases.len() == 1 { Stable::Yes } else { Stable::No }.requests();
                 let actors = self.plan.classes(number);
                 let classes = actors.iter().zip(&unshared.services_ms);
@@ -101,38 +101,38 @@ impl Results<'_> {
     }
 
     /// The cycle of equation 3 with the number of requests of unstable classes, in ms.
-    pub fn unstable_ms(&self, trial: Trial) -> Option<u32> {
+    pub fn unstable_ms(&self, trial: FairioCase) -> Option<u32> {
         let service_ms = self.get(trial, UNSHARED)?.service_ms;
         Some(equation_3(FOUR.map(|weight| (weight, service_ms, Stable::No.requests()))))
     }
 
     /// The scheduler as printed, with the heuristic's cycle, or for an illustration with the report's best.
-    pub fn by_heuristic(&self, trial: Trial) -> Option<&Outcome> {
+    pub fn by_heuristic(&self, trial: FairioCase) -> Option<&Outcome> {
         let ms = match trial {
-            Trial::Illustration(number) => [BEST_1, BEST_2][usize::from(number == 2)],
+            FairioCase::Illustration(number) => [BEST_1, BEST_2][usize::from(number == 2)],
             _ => self.heuristic_ms(trial)?,
         };
         self.get(trial, &printed(ms))
     }
 
     /// Our scheduler: the fixed cycle in ms with the smallest error, and that error.
-    pub fn best_fixed(&self, trial: Trial) -> Option<(u32, f64)> {
+    pub fn best_fixed(&self, trial: FairioCase) -> Option<(u32, f64)> {
         self.best_by(trial, |outcome| Some(outcome.error()))
     }
 
     /// The same, with errors over times in which all classes had requests outstanding.
-    pub fn best_together(&self, trial: Trial) -> Option<(u32, f64)> {
+    pub fn best_together(&self, trial: FairioCase) -> Option<(u32, f64)> {
         self.best_by(trial, Outcome::error_together)
     }
 
-    fn best_by(&self, trial: Trial, error: impl Fn(&Outcome) -> Option<f64>) -> Option<(u32, f64)> {
+    fn best_by(&self, trial: FairioCase, error: impl Fn(&Outcome) -> Option<f64>) -> Option<(u32, f64)> {
         self.best_among(trial, benchmark_cycles(&self.plan), fixed, error)
     }
 
     /// The cycle in ms with the smallest error among `cycles`, and that error.
     pub fn best_among(
         &self,
-        trial: Trial,
+        trial: FairioCase,
         cycles: &[u32],
         under: impl Fn(u32) -> String,
         error: impl Fn(&Outcome) -> Option<f64>,
@@ -142,12 +142,12 @@ impl Results<'_> {
     }
 
     /// Throughput of a whole run under a scheduler relative to that without shares, in percent.
-    pub fn against_unshared(&self, trial: Trial, under: &str) -> Option<f64> {
+    pub fn against_unshared(&self, trial: FairioCase, under: &str) -> Option<f64> {
         Some(100.0 * self.get(trial, under)?.whole_mb_s / self.get(trial, UNSHARED)?.whole_mb_s)
     }
 
     /// A value of an illustration at each cycle length.
-    fn by_cycle(&self, trial: Trial, under: impl Fn(u32) -> String, value: impl Fn(&Outcome) -> f64) -> Vec<(u32, Spread)> {
+    fn by_cycle(&self, trial: FairioCase, under: impl Fn(u32) -> String, value: impl Fn(&Outcome) -> f64) -> Vec<(u32, Spread)> {
         let at = |&ms: &u32| Some((ms, Spread::of(self.repetitions(trial, &under(ms)).into_iter().map(&value))?));
         CYCLES.iter().filter_map(at).collect()
     }
@@ -157,7 +157,7 @@ impl Results<'_> {
         let mut measures = Measures::default();
         self.measure_illustration(&mut measures, 1, &NAMES_1);
         self.measure_illustration(&mut measures, 2, &NAMES_2);
-        let best = |number| best_cycles(&self.by_cycle(Trial::Illustration(number), printed, Outcome::error));
+        let best = |number| best_cycles(&self.by_cycle(FairioCase::Illustration(number), printed, Outcome::error));
         if let (Some(&first), Some(&last)) = (best(1).first(), best(2).last()) {
             let text = format!("{} against {}", in_words(&best(1)), in_words(&best(2)));
             measures.printed_words("stable-longer", text, first > last);
@@ -167,7 +167,7 @@ impl Results<'_> {
     }
 
     fn measure_illustration(&self, measures: &mut Measures, number: u8, names: &Names) {
-        let trial = Trial::Illustration(number);
+        let trial = FairioCase::Illustration(number);
         let errors = self.by_cycle(trial, printed, Outcome::error);
         let of_ours = self.by_cycle(trial, fixed, Outcome::error);
         if errors.is_empty() {
@@ -221,7 +221,7 @@ impl Results<'_> {
     fn measure_benchmarks(&self, measures: &mut Measures) {
         let (mut errors, mut changes, mut of_ours) = (Vec::new(), Vec::new(), Vec::new());
         for ((trial, name), names) in
-            (0..BENCHMARKS.len()).map(|place| (Trial::Trace(place), BENCHMARKS[place].0)).zip(BENCHMARK_NAMES)
+            (0..BENCHMARKS.len()).map(|place| (FairioCase::Trace(place), BENCHMARKS[place].0)).zip(BENCHMARK_NAMES)
         {
             let (Some(unshared), Some(by_heuristic)) = (self.get(trial, UNSHARED), self.by_heuristic(trial)) else { continue };
             let ours = self.get(trial, ADAPTIVE).map(Outcome::error);

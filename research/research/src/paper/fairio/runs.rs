@@ -53,7 +53,7 @@ pub const UNSHARED: &str = "noop";
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trial {
+pub enum FairioCase {
     /// Illustration 1 or 2.
     Illustration(u8),
     /// A benchmark by its index in [`BENCHMARKS`]: processes that wait for their requests.
@@ -75,7 +75,7 @@ pub struct SetUp {
     pub repetition: u32,
     /// Data layout of a trace.
     pub places: Places,
-    /// Arrival rate of the two heavier classes of a trace, in percent of what their shares can serve; `None` for the recorded rate.
+    /// Arrival rate of the two heavier classes of a trace, in percent of the capacity of their shares; `None` for the recorded rate.
     pub demand_percent: Option<u32>,
 }
 
@@ -87,7 +87,7 @@ pub const USUAL: SetUp =
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Run {
     /// The workload.
-    pub trial: Trial,
+    pub trial: FairioCase,
     /// The scheduler with its tunables.
     pub under: String,
     /// The set-up.
@@ -96,7 +96,7 @@ pub struct Run {
 
 impl Run {
     /// A run in the usual set-up.
-    pub fn new(trial: Trial, under: impl Into<String>) -> Run {
+    pub fn new(trial: FairioCase, under: impl Into<String>) -> Run {
         Run { trial, under: under.into(), set_up: USUAL }
     }
 
@@ -167,9 +167,9 @@ impl Plan {
                 Outcome::of(&summary, &weights, arrivals)
             };
             match run.trial {
-                Trial::Illustration(number) => on_stage(illustration(number, run), Some(END)),
-                Trial::Drawn(number) => on_stage(self.classes(number), None),
-                Trial::Trace(place) => {
+                FairioCase::Illustration(number) => on_stage(illustration(number, run), Some(END)),
+                FairioCase::Drawn(number) => on_stage(self.classes(number), None),
+                FairioCase::Trace(place) => {
                     let trace =
                         traces.get(&(place, run.set_up.places)).with_context(|| format!("{}: no trace", BENCHMARKS[place].0))?;
                     let unshared = run.set_up.demand_percent.and_then(|_| runs.get(&Run::new(run.trial, UNSHARED)));
@@ -181,7 +181,7 @@ impl Plan {
                         traces::replay(trace, &run.set_up.weights, array, &setting, workers.monitor).with_context(about)?;
                     Outcome::of(&summary, &run.set_up.weights, Some(last_arrival(trace)))
                 }
-                Trial::Benchmark(place) => {
+                FairioCase::Benchmark(place) => {
                     let summary = self.benchmark(BENCHMARKS[place].1, run, &setting, workers.monitor).with_context(about)?;
                     Outcome::of(&summary, &run.set_up.weights, None)
                 }
@@ -257,7 +257,7 @@ mod tests {
 
     fn outcome(number: u8, under: &str) -> Outcome {
         let plan = Plan { is_quick: true, seed: 1 };
-        let run = Run::new(Trial::Illustration(number), under);
+        let run = Run::new(FairioCase::Illustration(number), under);
         let stage = plan.stage(illustration(number, &run), &run).unwrap();
         Outcome::of(&stage.run(&run.setting().unwrap(), &Quiet::default()).unwrap(), &TWO, Some(END)).unwrap()
     }

@@ -1,4 +1,4 @@
-//! The runs that the parts need, and Tables I, II and V with variations of what the report leaves open.
+//! The runs that the parts need, and Tables I, II and V with variations of points that the report leaves open.
 
 use crate::report::paper::{Cell, Figure, Panel, Row, Table, Unit};
 use block::Nanos;
@@ -6,7 +6,7 @@ use block::sched::fairio::{CycleClass, cycle_length};
 
 use super::array::DISKS;
 use super::results::{Results, Spread};
-use super::runs::{BENCHMARKS, FOUR, OTHER_WEIGHTS, Plan, Run, Runs, SetUp, Trial, UNSHARED, USUAL};
+use super::runs::{BENCHMARKS, FOUR, FairioCase, OTHER_WEIGHTS, Plan, Run, Runs, SetUp, UNSHARED, USUAL};
 use super::shares::{Outcome, WINDOWS};
 use super::traces::Places;
 use crate::paper::stated::Stated;
@@ -88,8 +88,8 @@ const PLACES: [SetUp; 5] = [
 ];
 
 /// The benchmark whose classes had too few requests in the report.
-pub const MADBENCH2: Trial = Trial::Trace(1);
-/// Rates of its heavier classes, in percent of what their shares can serve; the recorded rates are more than twice that.
+pub const MADBENCH2: FairioCase = FairioCase::Trace(1);
+/// Rates of its heavier classes, in percent of the capacity of their shares; the recorded rates are more than twice that.
 const DEMANDS: [Option<u32>; 4] = [None, Some(100), Some(80), Some(60)];
 /// Cycles in ms, in addition to the heuristic's.
 pub const DEMAND_CYCLES: [u32; 2] = [500, 1000];
@@ -105,51 +105,51 @@ fn all_weights() -> impl Iterator<Item = [u32; 4]> + Clone {
 }
 
 /// The workloads that the requested parts need.
-pub fn trials(plan: &Plan, wants: impl Fn(&str) -> bool) -> Vec<Trial> {
+pub fn trials(plan: &Plan, wants: impl Fn(&str) -> bool) -> Vec<FairioCase> {
     let all = wants("peers") || wants("windows") || wants("bars");
-    let is_wanted = |trial: &Trial| match trial {
-        Trial::Illustration(1) => all || wants("readings") || wants("table-1"),
-        Trial::Illustration(_) => all || wants("readings") || wants("table-2"),
-        Trial::Benchmark(_) => all || wants("closed"),
-        &trial @ Trial::Trace(_) => {
+    let is_wanted = |trial: &FairioCase| match trial {
+        FairioCase::Illustration(1) => all || wants("readings") || wants("table-1"),
+        FairioCase::Illustration(_) => all || wants("readings") || wants("table-2"),
+        FairioCase::Benchmark(_) => all || wants("closed"),
+        &trial @ FairioCase::Trace(_) => {
             let of_all = wants("bars") || ["table-5", "weights", "places"].into_iter().any(&wants);
             of_all || trial == MADBENCH2 && wants("demand")
         }
-        Trial::Drawn(_) => wants("drawn"),
+        FairioCase::Drawn(_) => wants("drawn"),
     };
-    let drawn = (0..plan.drawn()).map(Trial::Drawn);
-    let traces = (0..BENCHMARKS.len()).map(Trial::Trace);
+    let drawn = (0..plan.drawn()).map(FairioCase::Drawn);
+    let traces = (0..BENCHMARKS.len()).map(FairioCase::Trace);
     every_trial().chain(traces).chain(drawn).filter(is_wanted).collect()
 }
 
 /// The report's workloads, with benchmarks as processes.
-pub fn every_trial() -> impl Iterator<Item = Trial> {
-    [1, 2].map(Trial::Illustration).into_iter().chain((0..BENCHMARKS.len()).map(Trial::Benchmark))
+pub fn every_trial() -> impl Iterator<Item = FairioCase> {
+    [1, 2].map(FairioCase::Illustration).into_iter().chain((0..BENCHMARKS.len()).map(FairioCase::Benchmark))
 }
 
 /// The runs without shares, which measure the disk time per request.
-pub fn unshared(trials: &[Trial], wants: impl Fn(&str) -> bool) -> Vec<Run> {
+pub fn unshared(trials: &[FairioCase], wants: impl Fn(&str) -> bool) -> Vec<Run> {
     let of = |set_up: SetUp| {
-        let is_wanted = move |trial: &&Trial| set_up == USUAL || matches!(trial, Trial::Trace(_));
+        let is_wanted = move |trial: &&FairioCase| set_up == USUAL || matches!(trial, FairioCase::Trace(_));
         trials.iter().filter(is_wanted).map(move |&trial| Run::new(trial, UNSHARED).with(set_up))
     };
     PLACES.into_iter().filter(|set_up| *set_up == USUAL || wants("places")).flat_map(of).collect()
 }
 
 /// The runs with shares; the heuristic's cycle is computed from the runs without.
-pub fn shared(trials: &[Trial], plan: &Plan, runs: &Runs, stated: &Stated, wants: impl Fn(&str) -> bool) -> Vec<Run> {
+pub fn shared(trials: &[FairioCase], plan: &Plan, runs: &Runs, stated: &Stated, wants: impl Fn(&str) -> bool) -> Vec<Run> {
     let results = Results { plan: *plan, runs, stated };
     let mut wanted = Vec::new();
     for &trial in trials {
-        if let Trial::Drawn(_) = trial {
+        if let FairioCase::Drawn(_) = trial {
             let heuristic = results.heuristic_ms(trial).map(printed);
             let both = read_cycles(plan).iter().flat_map(|&ms| [printed(ms), fixed(ms)]);
             wanted.extend(both.chain(heuristic).chain([ADAPTIVE.to_owned()]).map(|under| Run::new(trial, under)));
             continue;
         }
-        let peers = PEERS.iter().filter(|_| !matches!(trial, Trial::Trace(_)));
+        let peers = PEERS.iter().filter(|_| !matches!(trial, FairioCase::Trace(_)));
         wanted.extend(peers.chain([&ADAPTIVE]).map(|&under| Run::new(trial, under)));
-        if let Trial::Illustration(_) = trial {
+        if let FairioCase::Illustration(_) = trial {
             for repetition in 0..plan.repetitions() {
                 let both = CYCLES.iter().flat_map(|&ms| [printed(ms), fixed(ms)]);
                 wanted.extend(both.map(|under| Run::new(trial, under).with(SetUp { repetition, ..USUAL })));
@@ -162,7 +162,7 @@ pub fn shared(trials: &[Trial], plan: &Plan, runs: &Runs, stated: &Stated, wants
         }
         let Some(ms) = results.heuristic_ms(trial) else { continue };
         wanted.push(Run::new(trial, printed(ms)));
-        if let Trial::Benchmark(_) = trial {
+        if let FairioCase::Benchmark(_) = trial {
             wanted.extend(benchmark_cycles(plan).iter().map(|&ms| Run::new(trial, fixed(ms))));
             continue;
         }
@@ -192,7 +192,7 @@ pub fn benchmark_cycles(plan: &Plan) -> &'static [u32] {
     if plan.is_quick { &QUICK } else { &CYCLES }
 }
 
-fn reading_run(trial: Trial, (_, tunables, stripe_unit_kib): &(&str, &str, u32), ms: u32) -> Run {
+fn reading_run(trial: FairioCase, (_, tunables, stripe_unit_kib): &(&str, &str, u32), ms: u32) -> Run {
     Run::new(trial, printed(ms) + tunables).with(SetUp { stripe_unit_kib: *stripe_unit_kib, ..USUAL })
 }
 
@@ -205,7 +205,8 @@ pub fn equation_3(classes: impl IntoIterator<Item = (u32, f64, u32)>) -> u32 {
 
 /// All tables for which there are results.
 pub fn all(results: &Results) -> Vec<Table> {
-    let illustrations = [(1, "table-1"), (2, "table-2")].map(|(number, id)| illustration(results, Trial::Illustration(number), id));
+    let illustrations =
+        [(1, "table-1"), (2, "table-2")].map(|(number, id)| illustration(results, FairioCase::Illustration(number), id));
     let others = [benchmarks(results), readings(results), weights(results), demand(results)];
     let more = [closed(results), drawn(results), places(results), windows(results)];
     illustrations.into_iter().chain(others).chain(more).flatten().collect()
@@ -228,7 +229,7 @@ fn columns<const N: usize>(names: [(&str, bool); N]) -> Vec<(String, bool)> {
     names.map(|(name, has_ratio)| (name.to_owned(), has_ratio)).to_vec()
 }
 
-fn illustration(results: &Results, trial: Trial, id: &str) -> Option<Table> {
+fn illustration(results: &Results, trial: FairioCase, id: &str) -> Option<Table> {
     results.get(trial, UNSHARED)?;
     let row = |name: String, as_printed: &[&Outcome], ours: &[&Outcome]| {
         let paper = |column: &str| results.stated.number(id, &name, column);
@@ -268,14 +269,14 @@ fn illustration(results: &Results, trial: Trial, id: &str) -> Option<Table> {
 }
 
 /// The traces that were run, with their benchmarks' names.
-fn of_traces<'a>(results: &'a Results) -> impl Iterator<Item = (Trial, &'static str)> + use<'a> {
-    let traces = BENCHMARKS.iter().enumerate().map(|(place, (name, _))| (Trial::Trace(place), *name));
+fn of_traces<'a>(results: &'a Results) -> impl Iterator<Item = (FairioCase, &'static str)> + use<'a> {
+    let traces = BENCHMARKS.iter().enumerate().map(|(place, (name, _))| (FairioCase::Trace(place), *name));
     traces.filter(|(trial, _)| results.get(*trial, UNSHARED).is_some())
 }
 
 fn benchmarks(results: &Results) -> Option<Table> {
     let id = "table-5";
-    let row = |(trial, name): (Trial, &str)| {
+    let row = |(trial, name): (FairioCase, &str)| {
         let paper = |column: &str| results.stated.number(id, name, column);
         let by_heuristic = results.by_heuristic(trial);
         let by_unstable = results.unstable_ms(trial).and_then(|ms| results.get(trial, &printed(ms)));
@@ -340,7 +341,7 @@ fn demand(results: &Results) -> Option<Table> {
 }
 
 fn closed(results: &Results) -> Option<Table> {
-    let row = |(trial, name): (Trial, String)| {
+    let row = |(trial, name): (FairioCase, String)| {
         let by_heuristic = results.by_heuristic(trial);
         let best = results.best_fixed(trial);
         let adaptive = results.get(trial, ADAPTIVE);
@@ -373,16 +374,16 @@ fn closed(results: &Results) -> Option<Table> {
         ("adaptive cycle", false),
         ("ours: throughput, % of unshared", false),
     ]);
-    let trials = results.trials().into_iter().filter(|(trial, _)| matches!(trial, Trial::Benchmark(_)));
+    let trials = results.trials().into_iter().filter(|(trial, _)| matches!(trial, FairioCase::Benchmark(_)));
     table("closed", "workload", method, columns, trials.map(row).collect())
 }
 
 fn readings(results: &Results) -> Option<Table> {
     let cycles = read_cycles(&results.plan);
-    let trials: Vec<(u8, &str, Trial)> =
-        [(1, "table-1"), (2, "table-2")].map(|(number, id)| (number, id, Trial::Illustration(number))).to_vec();
+    let trials: Vec<(u8, &str, FairioCase)> =
+        [(1, "table-1"), (2, "table-2")].map(|(number, id)| (number, id, FairioCase::Illustration(number))).to_vec();
     let row = |reading: &(&str, &str, u32)| {
-        let cell = |&(_, id, trial): &(u8, &str, Trial), ms: u32| {
+        let cell = |&(_, id, trial): &(u8, &str, FairioCase), ms: u32| {
             let outcome = results.runs.get(&reading_run(trial, reading, ms));
             let paper = results.stated.number(id, &ms.to_string(), "error-1").filter(|_| reading.0 == PRINTED);
             Cell::ours(outcome.map(|outcome| outcome.errors[0])).with_paper(paper)
@@ -391,7 +392,7 @@ fn readings(results: &Results) -> Option<Table> {
         Row { name: reading.0.to_owned(), cells }
     };
     let mut rows: Vec<Row> = READINGS.iter().map(row).collect();
-    let done = |&(_, _, trial): &(u8, &str, Trial)| {
+    let done = |&(_, _, trial): &(u8, &str, FairioCase)| {
         cycles.iter().map(move |&ms| Cell::ours(results.get(trial, &printed(ms)).map(|outcome| outcome.errors_until_done[0])))
     };
     rows.push(Row { name: "until a class is done".to_owned(), cells: trials.iter().flat_map(done).collect() });
@@ -405,7 +406,7 @@ fn readings(results: &Results) -> Option<Table> {
 }
 
 fn weights(results: &Results) -> Option<Table> {
-    let row = |(trial, name): (Trial, &str)| {
+    let row = |(trial, name): (FairioCase, &str)| {
         let ms = results.heuristic_ms(trial)?;
         let cell = |weights: [u32; 4], under: String| {
             let outcome = results.runs.get(&Run::new(trial, under).with(SetUp { weights, ..USUAL }));
@@ -430,7 +431,7 @@ fn weights(results: &Results) -> Option<Table> {
 fn drawn(results: &Results) -> Option<Table> {
     let (cycles, together) = (read_cycles(&results.plan), Outcome::error_together);
     let row = |number: u32| {
-        let trial = Trial::Drawn(number);
+        let trial = FairioCase::Drawn(number);
         let unshared = results.get(trial, UNSHARED)?;
         let adaptive = results.get(trial, ADAPTIVE)?;
         let heuristic = results.heuristic_ms(trial)?;
@@ -475,7 +476,7 @@ fn drawn(results: &Results) -> Option<Table> {
 }
 
 fn places(results: &Results) -> Option<Table> {
-    let row = |(trial, name): (Trial, &str)| {
+    let row = |(trial, name): (FairioCase, &str)| {
         let cell = |set_up: SetUp| {
             let outcome = results.runs.get(&Run::new(trial, UNSHARED).with(set_up));
             Cell::ours(outcome.map(|outcome| outcome.service_ms)).with_paper(results.stated.number("table-5", name, "service"))
@@ -496,7 +497,7 @@ fn places(results: &Results) -> Option<Table> {
 }
 
 fn windows(results: &Results) -> Option<Table> {
-    let row = |(trial, name): (Trial, String)| {
+    let row = |(trial, name): (FairioCase, String)| {
         let outcome = results.get(trial, ADAPTIVE)?;
         let windows = outcome.window_errors.iter().map(|&error| Cell::ours(error));
         let responses = outcome.responses_ms.iter().map(|&ms| Cell::ours(Some(ms)));

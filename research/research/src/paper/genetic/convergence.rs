@@ -119,7 +119,7 @@ mod tests {
         let seconds: Vec<(f64, f64)> = (0..7).map(|second| (3.2 + f64::from(second), 1e6 * f64::from(second))).collect();
         let course = Course::of_seconds(&seconds, 6.0, 2.0);
         assert_eq!((course.bins, course.bin_s, course.mean_mb_s), (vec![0.5, 2.5, 4.5], 2.0, 3.0));
-        // The second half is 3, 4, 5 and 6: their mean is 4.5, and the squares of what they are off by, 2.25 and 0.25 twice, are 1.25 in the mean.
+        // The second half is 3, 4, 5 and 6: their mean is 4.5, and the squares of the deviations, 2.25 and 0.25 twice, are 1.25 in the mean.
         assert!((course.deviation_percent.unwrap_or(0.0) - 100.0 * 1.25_f64.sqrt() / 4.5).abs() < 1e-9);
         assert_eq!(Course::of_seconds(&[], 4.0, 2.0).bins, [0.0, 0.0]);
     }

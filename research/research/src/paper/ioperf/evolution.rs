@@ -21,7 +21,7 @@ pub enum Variant {
     Printed,
     /// A larger clearance factor lets a parameter differ more: the alternative reading of section 4.
     ClearanceDivides,
-    /// Without equation 2, which favours what the text intends to compensate.
+    /// Without equation 2, which favours the effect that the text intends to compensate.
     WithoutFactor,
     /// The two modes of the last section: the pattern is measured from requests under the default, and tested individuals are added to the
     /// population (the text's inert chromosomes) and evaluated in learning mode.

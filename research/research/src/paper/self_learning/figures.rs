@@ -3,7 +3,7 @@
 use crate::report::paper::{Figure, Panel, Unit};
 
 use super::super::Part;
-use super::judge::{Count, Counting, Data, JUDGED_BY, Trial, accuracy, aggregated_s, score};
+use super::judge::{Count, Counting, Data, JUDGED_BY, Repetition, accuracy, aggregated_s, score};
 use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
 use super::schemes::{FIVE, LEARNERS, LOGISTIC, PER_REQUEST, REGULAR, RESPONSE_TIME, RESPONSE_TIME_LOGISTIC, SETTINGS, Scheme};
@@ -23,7 +23,7 @@ pub struct Drawing {
 
 /// Everything that a figure is drawn from.
 pub struct World<'a> {
-    /// What to run.
+    /// The runs.
     pub plan: &'a Plan,
     /// Results of completed runs.
     pub store: &'a Store,
@@ -133,24 +133,24 @@ fn on_batch(under: Under, number: u32) -> Under {
 
 impl World<'_> {
     /// The repetitions of a workload on a disk; one on disks that the paper does not have.
-    fn trials(&self, disk: usize, name: &'static str) -> Vec<Trial> {
+    fn trials(&self, disk: usize, name: &'static str) -> Vec<Repetition> {
         let repeats = if disk == 0 { self.plan.repeats } else { 1 };
-        (0..repeats).map(|repeat| Trial { disk, load: Load::Of(name), repeat }).collect()
+        (0..repeats).map(|repeat| Repetition { disk, load: Load::Of(name), repeat }).collect()
     }
 
     /// Correct decisions on each of [`SETS`].
     fn accuracies(&self, under: &Under, counting: Counting) -> [Option<Count>; 4] {
-        let all = |trials: Vec<(Trial, Under)>| {
+        let all = |trials: Vec<(Repetition, Under)>| {
             let counts: Vec<Option<Count>> =
                 trials.iter().map(|(trial, under)| accuracy(self.store, trial, under, counting)).collect();
             counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))
         };
-        let once = |name: &&'static str| (Trial { disk: 0, load: Load::Of(name), repeat: 0 }, under.clone());
+        let once = |name: &&'static str| (Repetition { disk: 0, load: Load::Of(name), repeat: 0 }, under.clone());
         let often = |names: &[&'static str]| {
             all(names.iter().flat_map(|name| self.trials(0, name)).map(|trial| (trial, under.clone())).collect())
         };
         let as_on_batch: OnBatch = on_batch;
-        let batch = |number| (Trial { disk: 0, load: Load::Batch(number), repeat: 0 }, as_on_batch(under.clone(), number));
+        let batch = |number| (Repetition { disk: 0, load: Load::Batch(number), repeat: 0 }, as_on_batch(under.clone(), number));
         [all(TABLE_3.iter().map(once).collect()), often(TABLE_4), often(TABLE_5), all((0..self.plan.batches).map(batch).collect())]
     }
 
@@ -160,7 +160,7 @@ impl World<'_> {
     }
 
     fn on_table_4(&self, under: &Under, counting: Counting) -> Option<Count> {
-        let trials: Vec<Trial> = TABLE_4.iter().flat_map(|name| self.trials(0, name)).collect();
+        let trials: Vec<Repetition> = TABLE_4.iter().flat_map(|name| self.trials(0, name)).collect();
         let counts: Vec<Option<Count>> = trials.iter().map(|trial| accuracy(self.store, trial, under, counting)).collect();
         counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))
     }
@@ -188,8 +188,8 @@ impl World<'_> {
         self.mean_of(&self.trials(disk, name), under, of)
     }
 
-    fn mean_of(&self, trials: &[Trial], under: &Under, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
-        let one = |trial: &Trial| {
+    fn mean_of(&self, trials: &[Repetition], under: &Under, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
+        let one = |trial: &Repetition| {
             let (run, deadline) = (trial.run(self.store, under.clone()), trial.run(self.store, Under::Fixed("deadline")));
             of(run?, deadline?)
         };
@@ -353,7 +353,7 @@ fn learner_cost(drawing: &Drawing, world: &World) -> Figure {
 fn windows(world: &World, of: fn(&Summary, &Summary) -> Option<f64>) -> Panel {
     let loads = TABLE_4.iter().map(|name| Load::Long(name)).chain([Load::Changing]);
     let row = |load: Load| {
-        let trial = [Trial { disk: 0, load, repeat: 0 }];
+        let trial = [Repetition { disk: 0, load, repeat: 0 }];
         let one = |&seconds: &u32| world.mean_of(&trial, &Under::Scheme(Scheme::TCLOO.with_window(seconds)), of);
         WINDOWS_S.iter().map(one).collect()
     };
@@ -435,7 +435,7 @@ fn data(drawing: &Drawing, world: &World) -> Figure {
     let kinds = [("by throughput", Data::Throughput), ("by merit", JUDGED_BY), ("by merit, at the block layer", Data::BlockLayer)];
     let mut panels = kinds.map(|(name, _)| Panel { name: name.to_owned(), values: Vec::new() });
     for name in TABLE_4 {
-        let trial = Trial { disk: 0, load: Load::Of(name), repeat: 0 };
+        let trial = Repetition { disk: 0, load: Load::Of(name), repeat: 0 };
         let runs: Vec<Option<&Summary>> = SETTINGS.iter().map(|setting| trial.run(world.store, Under::Fixed(setting))).collect();
         let Some(runs) = runs.into_iter().collect::<Option<Vec<_>>>() else { continue };
         for number in 0..runs[0].phases.len() {
@@ -467,7 +467,7 @@ fn by_workload(drawing: &Drawing, world: &World) -> Figure {
     let panel = |(name, counting): (&str, Counting)| {
         let row = |name: &&'static str| {
             let one = |under: &Under| {
-                let of = |trial: &Trial| accuracy(world.store, trial, under, counting);
+                let of = |trial: &Repetition| accuracy(world.store, trial, under, counting);
                 let counts: Vec<_> = world.trials(0, name).iter().map(of).collect();
                 counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))?.percent()
             };

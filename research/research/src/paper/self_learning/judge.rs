@@ -12,12 +12,12 @@ use super::plan::Load;
 use super::runs::{Key, Phase, Store, Summary, Under};
 use super::schemes::{FIVE, FOUND, SETTINGS};
 
-/// Performance data for the bars: the paper's figures show what applications achieved, and the schemes observe the same.
+/// Performance data for the bars: the paper's figures show the throughput of applications, and the schemes observe the same.
 pub const JUDGED_BY: Data = Data::Calls;
 
 /// One repetition of a workload on a disk.
 #[derive(Clone, Debug)]
-pub struct Trial {
+pub struct Repetition {
     /// An index into the plan's disks.
     pub disk: usize,
     /// The workload.
@@ -26,7 +26,7 @@ pub struct Trial {
     pub repeat: u32,
 }
 
-impl Trial {
+impl Repetition {
     /// Its run under a scheduler or scheme; `None` if that has not been run yet.
     pub fn run<'a>(&self, store: &'a Store, under: Under) -> Option<&'a Summary> {
         store.get(&Key { disk: self.disk, load: self.load.clone(), under, repeat: self.repeat })
@@ -36,7 +36,7 @@ impl Trial {
 /// Source of performance data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// Throughput of the jobs alone: what the paper ranks by with UP(3,2,2), and what its figures of aggregated time show.
+    /// Throughput of the jobs alone: the paper's rank with UP(3,2,2), and its figures of aggregated time.
     Throughput,
     /// Requests at the block layer, which the paper's schemes log (section 4.3).
     BlockLayer,
@@ -62,7 +62,7 @@ pub fn score(phase: &Phase, data: Data) -> Option<f64> {
 
 /// Scores of all settings in a phase, by which they are ranked. A setting that starves a stream ranks behind all others, except when only
 /// throughput counts.
-fn ranked(store: &Store, trial: &Trial, number: usize, data: Data) -> BTreeMap<&'static str, f64> {
+fn ranked(store: &Store, trial: &Repetition, number: usize, data: Data) -> BTreeMap<&'static str, f64> {
     let phase = |name: &&'static str| trial.run(store, Under::Fixed(name))?.phases.get(number)?.as_ref();
     let default = phase(&FOUND).map(|phase| &phase.tails);
     let scored: Vec<(&'static str, (f64, bool))> = SETTINGS
@@ -120,7 +120,7 @@ impl Count {
 }
 
 /// Judges the decisions of a run by the fixed runs in the store; `None` until all of these have been run.
-pub fn accuracy(store: &Store, trial: &Trial, under: &Under, counting: Counting) -> Option<Count> {
+pub fn accuracy(store: &Store, trial: &Repetition, under: &Under, counting: Counting) -> Option<Count> {
     let Counting { data, tolerance, against, only_determined } = counting;
     let run = trial.run(store, under.clone());
     // Look up all before returning, so that the store notes every missing run at once.
@@ -230,8 +230,8 @@ mod tests {
         run(phases)
     }
 
-    fn trial() -> Trial {
-        Trial { disk: 0, load: Load::Of("mixed-2"), repeat: 0 }
+    fn trial() -> Repetition {
+        Repetition { disk: 0, load: Load::Of("mixed-2"), repeat: 0 }
     }
 
     fn key(under: Under) -> Key {

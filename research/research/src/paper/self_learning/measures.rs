@@ -6,7 +6,7 @@ use ::report::number::three_digits;
 use super::super::Part;
 use super::super::stated::Measures;
 use super::figures::{PREFERENCES, SETS, WINDOW_NAMES, WINDOWS_S, World, response_ms, seconds_a_megabyte};
-use super::judge::{Trial, aggregated_s};
+use super::judge::{Repetition, aggregated_s};
 use super::plan::{Load, TABLE_4, TABLE_5};
 use super::runs::{Summary, Under};
 use super::schemes::{LEARNERS, PER_REQUEST, RESPONSE_TIME, Scheme};
@@ -232,7 +232,7 @@ fn preferences(figure: &Figure, measures: &mut Measures) {
 }
 
 /// Cost of decisions on Table 4.
-pub struct Work {
+pub struct DecisionCost {
     /// Uses of a model per second: one for each window, and one for each request under a scheduler that decides by request.
     pub uses_per_s: f64,
     /// Changes of the scheduler.
@@ -242,7 +242,7 @@ pub struct Work {
 impl World<'_> {
     fn runs_of_table_4(&self, under: &Under) -> Option<Vec<&Summary>> {
         let trials = TABLE_4.iter().flat_map(|name| (0..self.plan.repeats).map(|repeat| (*name, repeat)));
-        let trials = trials.map(|(name, repeat)| Trial { disk: 0, load: Load::Of(name), repeat });
+        let trials = trials.map(|(name, repeat)| Repetition { disk: 0, load: Load::Of(name), repeat });
         let runs: Vec<Option<&Summary>> = trials.map(|trial| trial.run(self.store, under.clone())).collect();
         runs.into_iter().collect()
     }
@@ -255,13 +255,13 @@ impl World<'_> {
     }
 
     /// Decision costs of a scheduler or scheme; `None` until its runs are done.
-    pub fn work(&self, under: &Under) -> Option<Work> {
+    pub fn work(&self, under: &Under) -> Option<DecisionCost> {
         let runs = self.runs_of_table_4(under)?;
         let seconds: f64 = runs.iter().map(|run| run.duration_s).sum();
         let windows = |run: &&Summary| if matches!(under, Under::Scheme(_)) { run.windows.0 } else { 0 };
         let uses: u64 = runs.iter().map(|run| windows(run) + run.requests.1).sum();
         let changes = runs.iter().map(|run| run.changes()).sum();
-        Some(Work { uses_per_s: uses as f64 / seconds, changes })
+        Some(DecisionCost { uses_per_s: uses as f64 / seconds, changes })
     }
 
     /// The table of decision costs.

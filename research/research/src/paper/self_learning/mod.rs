@@ -51,7 +51,7 @@ fn repeat(wanted: &PaperRequest, _: &Stated, workers: Workers) -> anyhow::Result
 
 fn setup(plan: &Plan) -> Vec<(String, String)> {
     let disks: Vec<&str> = plan.disks.iter().map(|disk| disk.name.as_str()).collect();
-    let facts = [
+    let measured = [
         (
             "Disk",
             format!(
@@ -80,6 +80,40 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
                 100.0 * observe::merit::TOLERANCE
             ),
         ),
+    ];
+    let setting = [
+        (
+            "Chosen on",
+            "Mechanisms and constants of the per-request scheduler were developed on these disks, and earlier versions with these \
+             workloads in view. For loads and devices that nothing was chosen on, see `seekwise-lab evaluate`."
+                .to_owned(),
+        ),
+        (
+            "File systems",
+            "The simulated host places files as ext4 does (fs/ext4 ialloc.c, mballoc.c: block groups, a directory’s files one after another), \
+             reads ahead and writes back by the rules of Linux’s page cache, and empties the disk’s write cache at fsync. It has no journal \
+             writes, no metadata writes, and no delayed allocation of XFS: what the paper’s Ext3 writes to its journal is missing, and Ext2, Ext3 \
+             and XFS cannot be told apart."
+                .to_owned(),
+        ),
+        ("Cross-validation", format!("{} batches, each similar to a workload of Table 4: {}", plan.batches, plan.batches_text())),
+        (
+            "Schemes",
+            format!(
+                "The paper’s choose among its five schedulers, the hybrid also Algorithm 3; seekwise among {}. All start from {}.",
+                SETTINGS.iter().filter(|name| **name != RESPONSE_TIME).copied().collect::<Vec<_>>().join(", "),
+                FOUND
+            ),
+        ),
+        ("Seed", plan.seed.to_string()),
+    ];
+    let facts = measured.into_iter().chain(schemes()).chain(setting);
+    facts.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The training of the paper's schemes, and ours.
+fn schemes() -> [(&'static str, String); 4] {
+    [
         (
             "Offline training (TCLO)",
             format!(
@@ -114,32 +148,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
              beginning to end."
                 .to_owned(),
         ),
-        (
-            "Chosen on",
-            "Mechanisms and constants of the per-request scheduler were developed on these disks, and earlier versions with these \
-             workloads in view. For loads and devices that nothing was chosen on, see `seekwise-lab evaluate`."
-                .to_owned(),
-        ),
-        (
-            "File systems",
-            "The simulated host places files as ext4 does (fs/ext4 ialloc.c, mballoc.c: block groups, a directory’s files one after another), \
-             reads ahead and writes back by the rules of Linux’s page cache, and empties the disk’s write cache at fsync. It has no journal \
-             writes, no metadata writes, and no delayed allocation of XFS: what the paper’s Ext3 writes to its journal is missing, and Ext2, Ext3 \
-             and XFS cannot be told apart."
-                .to_owned(),
-        ),
-        ("Cross-validation", format!("{} batches, each similar to a workload of Table 4: {}", plan.batches, plan.batches_text())),
-        (
-            "Schemes",
-            format!(
-                "The paper’s choose among its five schedulers, the hybrid also Algorithm 3; seekwise among {}. All start from {}.",
-                SETTINGS.iter().filter(|name| **name != RESPONSE_TIME).copied().collect::<Vec<_>>().join(", "),
-                FOUND
-            ),
-        ),
-        ("Seed", plan.seed.to_string()),
-    ];
-    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    ]
 }
 
 fn notes(plan: &Plan) -> Vec<String> {

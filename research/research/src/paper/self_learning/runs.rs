@@ -19,8 +19,8 @@ use observe::merit::Tails;
 use super::plan::{Load, ONLINE, Plan, TABLE_3, TABLE_4};
 use super::printed::{Classifier, Known, RequestLogger, ResponseTimes, Row, SPEC, SPEC_LOGISTIC, Sample, achieved, features};
 use super::schemes::{
-    FOUND, Kind, LEARNED, LOGISTIC, PER_REQUEST, REGULAR, RESPONSE_TIME, RESPONSE_TIME_LOGISTIC, SVM, Scheme, Trained, Training,
-    UPDATE_REQUESTS, setting,
+    FOUND, LEARNED, LOGISTIC, PER_REQUEST, REGULAR, RESPONSE_TIME, RESPONSE_TIME_LOGISTIC, SVM, Scheme, SchemeKind, Trained,
+    Training, UPDATE_REQUESTS, setting,
 };
 use crate::gather;
 use crate::model;
@@ -53,7 +53,7 @@ pub struct Key {
 impl Key {
     /// Whether the controller may activate a built-in scheduler that learns during the run.
     fn may_learn(&self) -> bool {
-        matches!(self.under, Under::Scheme(scheme) if matches!(scheme.kind, Kind::Guarded | Kind::Seekwise))
+        matches!(self.under, Under::Scheme(scheme) if matches!(scheme.kind, SchemeKind::Guarded | SchemeKind::Seekwise))
     }
 }
 
@@ -145,7 +145,7 @@ pub struct Store {
 struct Lessons {
     /// Models of Algorithm 3, by disk and learner.
     response_times: BTreeMap<(usize, &'static str), Arc<ResponseTimes>>,
-    /// What classified schemes are trained with.
+    /// The training data of classified schemes.
     trained: BTreeMap<Lesson, Trained>,
     /// Training data of our two-layer scheme, by disk and training.
     experience: BTreeMap<(usize, Training), Arc<Experience>>,
@@ -210,7 +210,7 @@ impl Store {
                 Under::Fixed(RESPONSE_TIME_LOGISTIC) => drop(response_times.insert((key.disk, LOGISTIC))),
                 Under::Fixed(RESPONSE_TIME) => drop(response_times.insert((key.disk, SVM))),
                 Under::Fixed(_) => {}
-                Under::Scheme(scheme) if scheme.kind == Kind::Guarded => {
+                Under::Scheme(scheme) if scheme.kind == SchemeKind::Guarded => {
                     if let Entry::Vacant(place) = self.lessons.experience.entry((key.disk, scheme.training)) {
                         place.insert(Arc::new(experience(&self.done, key.disk, scheme.training, plan)));
                     }

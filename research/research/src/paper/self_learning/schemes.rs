@@ -74,7 +74,7 @@ pub enum Training {
 
 /// A kind of scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SchemeKind {
     /// Algorithm 1, without and with tuning.
     RoundRobin { tunes: bool },
     /// Algorithm 2.
@@ -91,7 +91,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Scheme {
     /// The algorithm.
-    pub kind: Kind,
+    pub kind: SchemeKind,
     /// One of the [`LEARNERS`] by name.
     pub learner: &'static str,
     /// Its training data.
@@ -112,23 +112,23 @@ pub struct Scheme {
 
 impl Scheme {
     /// Change-sensing round-robin, without training.
-    pub const CRRN: Scheme = Scheme::of(Kind::RoundRobin { tunes: false }, Training::None, 100);
+    pub const CRRN: Scheme = Scheme::of(SchemeKind::RoundRobin { tunes: false }, Training::None, 100);
     /// The same with tuning by doubling of tunables.
-    pub const CRRN_TUNED: Scheme = Scheme::of(Kind::RoundRobin { tunes: true }, Training::None, 100);
+    pub const CRRN_TUNED: Scheme = Scheme::of(SchemeKind::RoundRobin { tunes: true }, Training::None, 100);
     /// Two-layer combined learning, trained offline only, as in section 5.2.1.
-    pub const TCLO: Scheme = Scheme::of(Kind::TwoLayer, Training::Offline, 100);
+    pub const TCLO: Scheme = Scheme::of(SchemeKind::TwoLayer, Training::Offline, 100);
     /// The same, trained online too.
-    pub const TCLOO: Scheme = Scheme::of(Kind::TwoLayer, Training::Online, 100);
+    pub const TCLOO: Scheme = Scheme::of(SchemeKind::TwoLayer, Training::Online, 100);
     /// Workload-level learning: without the per-request scheduler among the candidates.
-    pub const WORKLOAD_LEVEL: Scheme = Scheme::of(Kind::Workload, Training::Online, 100);
+    pub const WORKLOAD_LEVEL: Scheme = Scheme::of(SchemeKind::Workload, Training::Online, 100);
     /// The paper's final configuration (section 5.3.1): TCLOO with windows of 60 s.
-    pub const TWO_LAYER: Scheme = Scheme::of(Kind::TwoLayer, Training::Online, 60);
+    pub const TWO_LAYER: Scheme = Scheme::of(SchemeKind::TwoLayer, Training::Online, 60);
     /// Our variant of TCLOO.
-    pub const GUARDED: Scheme = Scheme::of(Kind::Guarded, Training::Online, 100);
+    pub const GUARDED: Scheme = Scheme::of(SchemeKind::Guarded, Training::Online, 100);
     /// The `seekwise` controller, without prior training.
-    pub const SEEKWISE: Scheme = Scheme::of(Kind::Seekwise, Training::None, 0);
+    pub const SEEKWISE: Scheme = Scheme::of(SchemeKind::Seekwise, Training::None, 0);
 
-    const fn of(kind: Kind, training: Training, window_s: u32) -> Scheme {
+    const fn of(kind: SchemeKind, training: Training, window_s: u32) -> Scheme {
         let (is_long, by_calls, tolerance_percent) = (false, false, 0);
         Scheme {
             kind,
@@ -169,7 +169,7 @@ impl Scheme {
 
     /// Whether it is trained with a log of windows, as printed.
     pub fn is_classified(&self) -> bool {
-        matches!(self.kind, Kind::Workload | Kind::TwoLayer)
+        matches!(self.kind, SchemeKind::Workload | SchemeKind::TwoLayer)
     }
 
     /// The criterion by which it ranks schedulers.
@@ -195,7 +195,7 @@ impl Scheme {
 
     /// The number of candidates: the first this many of [`LEARNED`].
     pub fn candidates(&self) -> usize {
-        if self.kind == Kind::Workload { FIVE.len() } else { LEARNED.len() }
+        if self.kind == SchemeKind::Workload { FIVE.len() } else { LEARNED.len() }
     }
 
     /// The controller, with times scaled by the plan. `trained` is required if the scheme is [classified](Scheme::is_classified).
@@ -206,12 +206,12 @@ impl Scheme {
         let time = |paper_s: f64| Nanos::from_millis(plan.scaled_ms(paper_s, self.is_long).unsigned_abs());
         let settings = |names: &[&str]| names.iter().map(|name| setting(name)).collect::<anyhow::Result<Vec<_>>>();
         match self.kind {
-            Kind::RoundRobin { tunes } => {
+            SchemeKind::RoundRobin { tunes } => {
                 let (candidates, preference) = (settings(FIVE)?, self.preference()?);
                 let brief = ControllerInput { candidates, preference, ..brief.clone() };
                 algorithm_1(&brief, time(QUANTUM_S).max(LEAST_QUANTUM), time(CHECK_S), tunes)
             }
-            Kind::Workload | Kind::TwoLayer => {
+            SchemeKind::Workload | SchemeKind::TwoLayer => {
                 let trained = trained.context("a scheme that was not trained")?;
                 let goes_on = matches!(self.training, Training::Online | Training::Seen | Training::AllBut(_, true));
                 let learner = crate::model::learner(self.learner)?;
@@ -222,9 +222,9 @@ impl Scheme {
                 let settings = settings(&LEARNED[..self.candidates()])?;
                 Ok(Box::new(Feedback::new(settings, time(f64::from(self.window_s)), Arc::clone(&trained.classifier), online)))
             }
-            Kind::Guarded | Kind::Seekwise => {
+            SchemeKind::Guarded | SchemeKind::Seekwise => {
                 let names = SETTINGS.iter().filter(|name| **name != RESPONSE_TIME);
-                let names = names.filter(|name| self.kind == Kind::Seekwise || **name != "clook");
+                let names = names.filter(|name| self.kind == SchemeKind::Seekwise || **name != "clook");
                 let brief = ControllerInput { candidates: settings(&names.copied().collect::<Vec<_>>())?, ..brief.clone() };
                 Ok(self.choice(plan)?.build(&brief))
             }
@@ -233,7 +233,7 @@ impl Scheme {
 
     /// Our scheme as a controller of this program.
     fn choice(&self, plan: &Plan) -> anyhow::Result<ControllerChoice> {
-        if self.kind == Kind::Seekwise {
+        if self.kind == SchemeKind::Seekwise {
             return Ok(crate::controller::parse("seekwise")?);
         }
         let window_ms = plan.scaled_ms(f64::from(self.window_s), self.is_long);

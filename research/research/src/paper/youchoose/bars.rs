@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(met(|rate| rate)[..3], [Some(true); 3]);
         // The slowest is served at half its rate.
         assert_eq!(met(|rate| if rate < 200.0 { rate / 2.0 } else { rate })[..3], [Some(false); 3]);
-        assert_eq!(met(|rate| rate)[3], None, "what was not run is not met");
+        assert_eq!(met(|rate| rate)[3], None, "a bar without a run is not met");
     }
 }

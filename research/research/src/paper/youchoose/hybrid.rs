@@ -123,7 +123,7 @@ pub struct Matrix {
 }
 
 /// The key of a simulated trial: which volumes read films, and the array of each.
-type Trial = (Vec<bool>, Assignment);
+type PlacedFilms = (Vec<bool>, Assignment);
 
 /// The experiment's arrays, with the demand of a volume of each kind (search, films) on each.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ pub struct Hybrid {
     /// Service of volumes alone on their reference disks, by number and whether they read films; the same in every trial.
     alone: Mutex<BTreeMap<(usize, bool), Arc<OnReference>>>,
     /// Results of trials: policies often reach the same assignment.
-    tried: Mutex<BTreeMap<Trial, (f64, bool)>>,
+    tried: Mutex<BTreeMap<PlacedFilms, (f64, bool)>>,
 }
 
 /// Volumes added one by one.

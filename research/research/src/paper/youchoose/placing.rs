@@ -5,7 +5,7 @@ use block::Nanos;
 
 use super::hybrid::{FACTORS, Flash, Hybrid, Matrix, Row as Holding};
 use super::printed::cart::Features;
-use super::printed::hybrid::{self as printed, Held, Trial, Watched};
+use super::printed::hybrid::{self as printed, Confirmation, Held, Watched};
 use super::printed::migration::{Manager, Matrix as PrintedMatrix, Move, Policy, fill};
 use super::sharing::table;
 use crate::paper::aims::at_least;
@@ -64,9 +64,9 @@ pub fn place_as_printed(is_quick: bool, search: &Pattern, seed: u64, workers: Wo
     let hybrid = |flash, features, is_sampled| printed::Hybrid::new((flash, features, is_sampled), search, seed, lasts, workers);
     let as_printed = hybrid(Flash::Six, Features::Printed, false)?;
     let trial = |factor: f64| match is_quick {
-        true if QUICK_FACTORS.contains(&factor) => Trial::Planned,
-        true => Trial::None,
-        false => Trial::Most,
+        true if QUICK_FACTORS.contains(&factor) => Confirmation::Planned,
+        true => Confirmation::None,
+        false => Confirmation::Most,
     };
     let held = held(&as_printed, trial, workers)?;
     let (matrix, moves) = as_printed.table_2();
@@ -74,7 +74,7 @@ pub fn place_as_printed(is_quick: bool, search: &Pattern, seed: u64, workers: Wo
     let mut variations = Vec::new();
     let mut vary = |name: String, varied: &printed::Hybrid| {
         let (matrix, moves) = varied.table_2();
-        variations.push(Variation { name, matrix, moves, held: self::held(varied, |_| Trial::None, workers)? });
+        variations.push(Variation { name, matrix, moves, held: self::held(varied, |_| Confirmation::None, workers)? });
         anyhow::Ok(())
     };
     vary("the operation a feature".to_owned(), &hybrid(Flash::Six, Features::WithOperation, false)?)?;
@@ -90,7 +90,7 @@ pub fn place_as_printed(is_quick: bool, search: &Pattern, seed: u64, workers: Wo
     Ok(Printed { arrays: as_printed.names(), matrix, moves, held, watched, alone_percent, variations })
 }
 
-fn held(hybrid: &printed::Hybrid, trial: impl Fn(f64) -> Trial + Sync, workers: Workers) -> anyhow::Result<HeldByFactor> {
+fn held(hybrid: &printed::Hybrid, trial: impl Fn(f64) -> Confirmation + Sync, workers: Workers) -> anyhow::Result<HeldByFactor> {
     let policies = |&factor: &f64| [Policy::Disabled, Policy::Enabled].map(|policy| (factor, policy));
     let each: Vec<(f64, Policy)> = printed::FACTORS.iter().flat_map(policies).collect();
     let held = workers.map("numbers of VSDs that are held", &each, |&(factor, policy)| {

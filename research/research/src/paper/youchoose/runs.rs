@@ -50,7 +50,7 @@ pub const UNDERS: [Under; 18] = [
 ];
 /// Index of our scheduler.
 pub const OURS: usize = 0;
-/// Indices of the paper's variant, and of the first of its variations, which cover what the paper leaves open.
+/// Indices of the paper's variant, and of the first of its variations, which cover points that the paper leaves open.
 pub const PRINTED: usize = 1;
 pub const VARIATIONS: usize = 10;
 /// Index of the paper's baseline: a throughput bound, in slots with an equal number of requests (section IV.B).

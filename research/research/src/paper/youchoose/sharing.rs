@@ -404,7 +404,7 @@ struct Varied {
     real: Option<Scene>,
 }
 
-/// Variations of what the paper leaves open: variants of the printed scheduler, queue depths, hosts with more disks, and the parts of figure 9.
+/// Variations of points that the paper leaves open: variants of the printed scheduler, queue depths, hosts with more disks, and the parts of figure 9.
 pub fn variations(results: &Results) -> Option<Table> {
     let of_paper = || Varied { localities: Some(Scene::Localities(0)), change: Some(Scene::Change), real: Some(Scene::Real) };
     let ways = [PRINTED].into_iter().chain(VARIATIONS..UNDERS.len()).chain([OURS, VIRTUAL_CLOCK]);

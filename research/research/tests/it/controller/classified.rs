@@ -14,7 +14,7 @@ const SCATTERED_SPEED: Speed = &|setting| match setting.spec.name {
     _ => (5000, 0),
 };
 const WRITING_SPEED: Speed = &|setting| if setting.spec.name == "cfq" { (3000, 0) } else { (6000, 0) };
-/// What the experience says is best for scattered reads is the worst here.
+/// The best setting for scattered reads by the experience is the worst here.
 const CONTRARY: Speed = &|setting| if setting.spec.name == "sstf" { (9000, 0) } else { (5000, 0) };
 
 fn experience() -> Experience {
@@ -51,7 +51,7 @@ fn only_two_layers_choose_the_scheduler_that_learns_and_only_if_it_is_a_candidat
         ("feedback", ALL, "sstf"),
         ("feedback", WITH_LEARNER, "sstf"),
         ("two-layer", WITH_LEARNER, "per-request"),
-        // What is not among the candidates is not chosen.
+        // A setting that is no candidate is not chosen.
         ("two-layer", ALL, "sstf"),
     ] {
         let mut rig = Rig::new(name, &experienced(settings, experience()));

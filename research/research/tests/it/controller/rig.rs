@@ -12,7 +12,7 @@ use observe::description::{describe, names};
 use observe::performance::Performance;
 use research::controller::parse;
 
-/// What is asked: so many streams that each have one request under way.
+/// The load: a number of streams that each have one request under way.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub op: Op,
@@ -136,7 +136,7 @@ impl Rig {
     fn wait(&mut self, microseconds: u64) {
         let end = self.now + Nanos(microseconds * 1000);
         while let Some(at) = self.steering.next_deadline().filter(|&at| at <= end) {
-            // What is due since the window began is due one nanosecond later at the earliest.
+            // A request that is due since the window began is due one nanosecond later at the earliest.
             self.now = at.max(self.now + Nanos(1)).min(end.max(self.now + Nanos(1)));
             self.steering.advance(self.now, &mut self.plant);
         }
@@ -176,7 +176,7 @@ impl Rig {
         self.decided().iter().map(line).collect()
     }
 
-    /// What was said last.
+    /// The latest reason.
     pub fn why(&self) -> &str {
         &self.decided().last().unwrap().why
     }
@@ -187,7 +187,7 @@ impl Rig {
     }
 }
 
-/// What there is to choose among.
+/// The candidates.
 pub fn candidates(texts: &[&str]) -> ControllerInput {
     ControllerInput { candidates: texts.iter().map(|text| Setting::parse(text).unwrap()).collect(), ..ControllerInput::default() }
 }
@@ -197,7 +197,7 @@ pub fn experienced(texts: &[&str], experience: Experience) -> ControllerInput {
     ControllerInput { experience: Arc::new(experience), ..candidates(texts) }
 }
 
-/// What is lived through when each load is run under each setting for eight seconds.
+/// The experience when each load is run under each setting for eight seconds.
 pub fn gather(settings: &[&str], loads: &[(&str, Load, Speed)]) -> Experience {
     let mut experience = Experience::new(names(), settings.iter().map(|text| (*text).to_owned()).collect());
     for (name, load, speed) in loads {
@@ -228,7 +228,7 @@ pub fn gather(settings: &[&str], loads: &[(&str, Load, Speed)]) -> Experience {
 /// Four candidates.
 pub const ALL: &[&str] = &["noop", "cfq", "sstf", "anticipatory"];
 
-/// Anticipation is for one who reads on, the shortest way for many who read here and there.
+/// Anticipation is best for one sequential reader, the shortest way for many random ones.
 pub fn by_load(is_scan: bool) -> impl Fn(&Setting) -> (u64, u64) {
     move |setting| match (setting.spec.name, is_scan) {
         ("anticipatory", true) | ("sstf", false) => (2000, 0),

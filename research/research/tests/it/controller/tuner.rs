@@ -191,7 +191,7 @@ fn a_setting_that_falls_below_the_original_is_verified_again() {
     assert_eq!(rig.active_setting(), "cfq");
     rig.run(SCATTERED, 200.0, &|setting: &Setting| (if setting.spec.name == "cfq" { 5_000 } else { 4_000 }, 0));
     assert_eq!(rig.active_setting(), "deadline", "{}", rig.minutes());
-    // What was known of it is what the turns have to refute.
+    // The turns have to refute its known gain.
     assert!(rig.said("17.0% worse than the original setting; cfq, predicted 78.1% better"), "{}", rig.minutes());
     assert!(rig.said("cfq was 16.9% worse than deadline"), "{}", rig.minutes());
 }
@@ -243,7 +243,7 @@ fn what_served_other_loads_of_the_device_is_verified_before_anything_is_tried() 
         rig.minutes()
     );
     assert!(!rig.said("trial 1"), "{}", rig.minutes());
-    // Where it does harm, the next that is known has its turns, then whatever the search finds.
+    // Where it does harm, the next known setting has its turns, then those that the search finds.
     let mut rig = experienced(12, lived("none"));
     let speed = |setting: &Setting| (if ["cfq", "clook"].contains(&setting.spec.name) { 5_000 } else { 4_000 }, 0);
     rig.run(SCATTERED, 200.0, &speed);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! While (Size(CollectedRequest) <= X) Collect(request)      a window, of seconds as in section 5 (definition 2)
-//! NS = Model(Workload); If (NS != CS) { CS = NS; Load(CS) } the classifier's choice, whatever it is: no bound on its confidence
+//! NS = Model(Workload); If (NS != CS) { CS = NS; Load(CS) } the classifier's choice, always: no bound on its confidence
 //! Log(ResponseTime, Throughput); Append(TotalRequest, …)    a row in the log, with its features and its scheduler
 //! If (Size(TotalRequest) mod Y == 0) Model = Run_LearningAlgorithm()
 //! ```

@@ -231,7 +231,7 @@ mod tests {
         assert_eq!([cart.nodes[2], cart.nodes[3]], [Node::Leaf(6.8), Node::Leaf(7.2)]);
         let mut running = cart.begin();
         let next = running.service_time(Nanos::ZERO, &served(8, 500, 0).request, 7);
-        assert_eq!(next, Nanos::from_millis_f64(7.2), "whatever waits");
+        assert_eq!(next, Nanos::from_millis_f64(7.2), "for every queue");
     }
 
     #[test]

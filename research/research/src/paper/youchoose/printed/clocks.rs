@@ -312,7 +312,7 @@ mod tests {
         assert_eq!([clocks.vsds[0].clock, clocks.vsds[1].clock], [at(12), at(15)]);
         let numbers = |vsd: &Vsd| vsd.slots.iter().map(|slot| (slot.number, slot.used.0 / MS)).collect::<Vec<_>>();
         assert_eq!((numbers(&clocks.vsds[0]), numbers(&clocks.vsds[1])), (vec![(0, 8), (1, 4)], vec![(0, 10), (1, 5)]));
-        // 12 < 15: VSD 1 first, and again, as clocks do not depend on what is sent; its slots, one after the other. Then VSD 2's.
+        // 12 < 15: VSD 1 first, and again, as clocks do not depend on dispatched requests; its slots, one after the other. Then VSD 2's.
         let order: Vec<u32> = std::iter::from_fn(|| sent(&mut clocks, 20)).collect();
         assert_eq!(order, [0, 1, 2, 10, 11, 12]);
     }

@@ -46,7 +46,7 @@ const LEAST: f64 = experiment::tenants::THROUGHPUT;
 /// Table II: the array of each of the seven VSDs, and whether it reads films.
 const TABLE_2_ON: [usize; 7] = [0, 0, 2, 2, 1, 1, 0];
 const TABLE_2_FILMS: [bool; 7] = [true, true, true, false, true, true, false];
-/// The manager runs every second, and acts on what it finds three times in a row: the paper says "periodically" and "consistently".
+/// The manager runs every second, and acts on findings that occur three times in a row: the paper says "periodically" and "consistently".
 const PERIOD: Nanos = Nanos::from_millis(1_000);
 const LOOKS: usize = 3;
 /// Duration of the manager's simulation, and its copy rate.
@@ -70,9 +70,9 @@ pub struct Hybrid {
     lasts: Nanos,
 }
 
-/// What to check in the simulator.
+/// The check in the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trial {
+pub enum Confirmation {
     /// Nothing.
     None,
     /// Whether the planned VSDs are served well enough.
@@ -200,17 +200,17 @@ impl Hybrid {
     ///
     /// # Errors
     /// The work was interrupted.
-    pub fn held(&self, factor: f64, policy: Policy, trial: Trial, workers: Workers) -> anyhow::Result<Held> {
+    pub fn held(&self, factor: f64, policy: Policy, trial: Confirmation, workers: Workers) -> anyhow::Result<Held> {
         let filling = fill(factor, policy, self.arrays.len(), BEYOND, |films| self.matrix(films));
         let planned = filling.planned;
         let last = self.arrays.len() - 1;
         let on_flash =
             planned.checked_sub(1).map_or(0, |last_added| filling.on[last_added].iter().filter(|array| **array == last).count());
-        if trial == Trial::None {
+        if trial == Confirmation::None {
             return Ok(Held { planned, on_flash, simulated: None, worst_percent: None });
         }
         let worst = self.try_out(&filling, planned.max(1), workers)?;
-        let simulated = if trial == Trial::Most { Some(self.most_kept(&filling, worst, workers)?) } else { None };
+        let simulated = if trial == Confirmation::Most { Some(self.most_kept(&filling, worst, workers)?) } else { None };
         Ok(Held { planned, on_flash, simulated, worst_percent: Some(100.0 * worst) })
     }
 
