@@ -322,7 +322,8 @@ fn a_sandbox_that_makes_sysfs_read_only_is_found_out_at_once() {
     let error = device.client().can(&device.name).unwrap_err();
     assert_eq!(error.kind, Kind::Forbidden);
     assert!(error.message.contains("ProtectKernelTunables"), "{error}");
-    assert_eq!(device.client().set(&device.name, &pairs("nomerges=2"), "a test").unwrap_err().kind, Kind::Forbidden);
+    let refused = device.client().set(Scope::Device(device.name.clone()), &pairs("nomerges=2"), "a test").unwrap_err();
+    assert_eq!(refused.kind, Kind::Forbidden);
     assert_eq!(device.state(), before);
 }
 
