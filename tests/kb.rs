@@ -264,9 +264,15 @@ fn a_wrong_table_is_reported_with_a_remedy_and_leaves_no_empty_file() {
         ("a.kb", "a.kb: is a knowledge base: use `seekwise kb merge`"),
         (".", ". is a folder: name a file that `seekwise kb export` wrote"),
         ("none.csv", "none.csv: No such file or directory (os error 2)"),
-        ("job.fio", "job.fio: line 1: names no columns of a knowledge base; `seekwise kb export` writes what can be taken in"),
+        (
+            "job.fio",
+            "job.fio: line 1: names no columns of a knowledge base; `seekwise kb export` writes tables that can be imported",
+        ),
         ("good.json", "good.json: is JSON, which is for other programs: export it as CSV"),
-        ("job.csv", "job.csv: line 1: names no columns of a knowledge base; `seekwise kb export` writes what can be taken in"),
+        (
+            "job.csv",
+            "job.csv: line 1: names no columns of a knowledge base; `seekwise kb export` writes tables that can be imported",
+        ),
         ("bad.csv", "bad.csv: line 2, column 15 (outcome_waited_for): 'nine' should be a whole number, 0 or more"),
     ] {
         let output = seekwise(folder.path(), &["import", "new.kb", file]);

@@ -115,7 +115,7 @@ fn the_install_page_installs_and_removes_every_program_that_the_readme_names() {
     let (readme, page) = ["README.md", "docs/install.md"].map(|page| fs::read_to_string(root().join(page)).unwrap()).into();
     // These commands start programs of their own.
     let readme = readme.replace("`seekwise fleet`", "`seekwise-fleet`").replace("`seekwise serve`", "`seekwise-serve`");
-    let table = section(&readme, "\n## What it does\n");
+    let table = section(&readme, "\n## Tasks\n");
     let programs: BTreeSet<&str> = table
         .lines()
         .filter_map(|row| row.split('|').nth(2))

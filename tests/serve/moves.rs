@@ -98,7 +98,7 @@ fn plan(served: &Served, arguments: &[&str]) -> String {
 #[test]
 fn a_plan_says_that_nothing_is_to_be_moved_or_cannot_be_known() {
     let served = Served::new(TWO_DISKS);
-    assert_eq!(plan(&served, &[]), "every store can keep what it promised\n");
+    assert_eq!(plan(&served, &[]), "every store can keep its guarantees\n");
     let served = two_stores("none");
     served.does(&["promise", "a", "--promise", "reservation_iops = 50"]);
     let said = plan(&served, &["--apply"]);

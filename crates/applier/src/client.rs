@@ -229,7 +229,10 @@ impl Client {
     }
 
     fn unexpected(&self, answer: &Answer) -> ApplierError {
-        ApplierError::new(Kind::Refused, format_args!("{}: this is no answer to what was asked: {answer:?}", self.socket.display()))
+        ApplierError::new(
+            Kind::Refused,
+            format_args!("{}: unexpected answer (another version of the applier?): {answer:?}", self.socket.display()),
+        )
     }
 }
 

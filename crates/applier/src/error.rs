@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Why a request failed. Nothing was changed, unless the kind is [`Kind::HalfDone`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplierError {
-    /// The category, by which a client decides what to do.
+    /// The category, on which clients base their reaction.
     pub kind: Kind,
-    /// A message for the person who must act: what was wrong, where, and what would be right.
+    /// A message for the administrator: the fault, its place, and the remedy.
     pub message: String,
 }
 

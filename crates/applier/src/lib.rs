@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! client ──line of JSON──▶ server: peer checked ──▶ writer ─▶ journal (old values, on disk first) ─▶ sysfs ─▶ read back
-//!        ◀──line, pipes───                             └─ all or nothing; what others wrote stays
+//!        ◀──line, pipes───                             └─ all or nothing; external changes stay
 //! ```
-//! The program `seekwise-applier` is [`serve`] with a command line. The library also holds what its clients need: the [`Client`], the
+//! The program `seekwise-applier` is [`serve`] with a command line. The library also serves clients: the [`Client`], the
 //! [protocol](Request), and the [list of attributes](attribute).
 
 pub mod attribute;

@@ -166,7 +166,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         ..Options::new(stop)
     };
     let notify = Notify::from_environment().map_err(|error| Failure::Input(format!("NOTIFY_SOCKET: {error}")))?;
-    notify.ready("writes what seekwise-agent asks for");
+    notify.ready("ready to apply settings for seekwise-agent");
     serve(options).map_err(|error| Failure::Work(error.to_string()))?;
     notify.stopping();
     Ok(())

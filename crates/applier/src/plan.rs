@@ -91,7 +91,7 @@ pub(crate) fn known_attribute(name: &str, device: &str) -> Result<&'static Attri
     find(name).filter(of_device).ok_or_else(|| {
         let known: Vec<&str> = all().iter().filter(of_device).map(|attribute| attribute.name.as_str()).collect();
         let nearest = block::did_you_mean(name, known.iter().copied());
-        format!("'{name}' is not among what may be set there: {}{nearest}", known.join(", "))
+        format!("'{name}' is not an attribute that can be set there; known are {}{nearest}", known.join(", "))
     })
 }
 

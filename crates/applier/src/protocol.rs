@@ -181,7 +181,7 @@ pub struct Restored {
 impl fmt::Display for Restored {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let Restored { attribute, original, outcome, .. } = self;
-        let original = original.as_deref().unwrap_or("what it was");
+        let original = original.as_deref().unwrap_or("the original");
         let attribute = if attribute.is_empty() { "all of it" } else { attribute };
         match outcome {
             Outcome::Back { instead_of } => write!(f, "{attribute} is {original} again, not {instead_of}"),

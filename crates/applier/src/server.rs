@@ -91,7 +91,7 @@ struct Shared {
     strangers: AtomicUsize,
 }
 
-/// Serves until [`Options::stop`]. Restores what an earlier applier left behind at the start, and everything at the end.
+/// Serves until [`Options::stop`]. Restores settings left by an earlier applier at the start, and all settings at the end.
 ///
 /// # Errors
 /// The socket cannot be created, or the journal cannot be used.

@@ -23,7 +23,7 @@ const MINUTE: Nanos = Nanos::from_millis(60_000);
 struct Done {
     /// Time that each attribute took to be written, in microseconds.
     stalls: Vec<(&'static Attribute, u64)>,
-    /// What prevented a [take-over](Writer::take_over); `None` if nothing did.
+    /// The obstacle to a [take-over](Writer::take_over); `None` if nothing did.
     unread: Option<String>,
 }
 

@@ -338,7 +338,7 @@ fn read_aligned(device: &File, at: u64, length: usize) {
     let _ = device.read_at(&mut room[begin..begin + length], at);
 }
 
-/// An error of reading or writing one of the kernel's files, worded for the person who must act.
+/// An error of reading or writing one of the kernel's files, worded for administrators.
 #[derive(Debug)]
 pub struct SysfsError {
     /// The file.
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(RealFiles.lock(&device).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         assert!(RealFiles.lock(&format!("{device}-other")).unwrap().is_some());
         drop(first);
-        assert!(RealFiles.lock(&device).unwrap().is_some(), "a lock ends with who has it");
+        assert!(RealFiles.lock(&device).unwrap().is_some(), "a lock ends with its file");
         for name in [device.clone(), format!("{device}-other")] {
             fs::remove_file(Path::new(LOCKS).join(format!("{name}.lock"))).unwrap();
         }

@@ -25,6 +25,6 @@ impl Writer {
         let wait = if is_tuned { Duration::from_nanos(settles.0) } else { Duration::ZERO };
         let trouble = self.files.read_at_once(&path, readers, wait).err()?;
         let path = path.display();
-        Some(format!("{path}: cannot read: {trouble}; so {scheduler} takes what runs already for programs that are being started"))
+        Some(format!("{path}: cannot read: {trouble}; so {scheduler} treats running programs as programs that are being started"))
     }
 }

@@ -365,7 +365,7 @@ pub(crate) fn whole(damage: &[String]) -> Result<(), ApplierError> {
         None => Ok(()),
         Some(first) => {
             let message = format_args!(
-                "journal {first}; nothing is set on this device while that is so. `restore` puts back what can still be read and keeps a copy of the file"
+                "journal {first}; nothing is set on this device until it is repaired. `restore` restores the readable records and keeps a copy of the file"
             );
             Err(ApplierError::new(Kind::Journal, message))
         }

@@ -223,7 +223,7 @@ fn a_rivals_limit_stays() {
             let mut change = 0;
             while !has_written.load(Ordering::Relaxed) && !is_foreign {
                 change += 1;
-                // Below theirs, so that what is theirs never shows as ours.
+                // Below theirs, so that a limit of theirs never looks like ours.
                 let set = writer.set(Moment::default(), &place.wanted(format!("wbps={}", 1_000_000 + change)));
                 is_foreign = set.is_err_and(|error| matches!(error.kind, Kind::Foreign | Kind::Kernel | Kind::Stale));
             }
@@ -238,7 +238,7 @@ fn a_rivals_limit_stays() {
     }
     println!("{lost} of {all} were overwritten unnoticed, {noticed} were noticed");
     assert!(lost * 20 < all, "{lost} of {all} were overwritten");
-    // What was written before our first limit is the original.
+    // The value before our first limit is the original.
     assert!(noticed * 2 > all, "only {noticed} of {all} were noticed");
     assert!(!Path::new(&place.path("journal/cgroup.journal")).exists());
 }

@@ -1,5 +1,5 @@
 //! Time of a request in a store without sockets: put, queued, picked, moved, answered. The data is that of a medium that moves nothing, so
-//! that what is measured is the store's own.
+//! that the measured time is the store's own.
 //!
 //! `at once`: the medium has the data at hand, as the page cache has, and the thread that asks does everything. `by threads`: the pool moves
 //! it. 16 requests of 4 KiB at random places are put together, as a client's are that asks for 32 at a time.

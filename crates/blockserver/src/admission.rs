@@ -30,7 +30,7 @@ pub struct Asked {
 /// guarantee` does.
 ///
 /// # Errors
-/// A guarantee cannot be kept; the message names it and what would be admitted. Or a contract is invalid or cannot be simulated.
+/// A guarantee cannot be kept; the message names it and one that would be admitted. Or a contract is invalid or cannot be simulated.
 pub fn check(disk: &Profile, volumes: &[Asked]) -> anyhow::Result<()> {
     let mut text = String::new();
     let mut begin = 0;

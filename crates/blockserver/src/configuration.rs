@@ -151,7 +151,7 @@ fn one() -> u32 {
     1
 }
 
-/// Default `depth`: what a SATA drive's queue holds.
+/// Default `depth`: the depth of a SATA drive's queue.
 pub const DEPTH: u32 = 32;
 /// Default copy rate of moves in bytes/s, that of the simulator's copier: 32 chunks, which take about a third of the time of a 7,200 rpm
 /// disk.
@@ -281,7 +281,7 @@ impl Configuration {
             let monitor = Client { origin: Origin::Unix(None), names: None };
             ensure!(
                 access.allows(&monitor, volume),
-                "listen: vhost_user: volume {volume}: needs a table [[allow]] without users: who opens such a socket is not known; its mode says who may"
+                "listen: vhost_user: volume {volume}: needs a table [[allow]] without users: users of such a socket cannot be identified; its file mode restricts them"
             );
         }
         for (number, allow) in self.allow.iter().enumerate() {

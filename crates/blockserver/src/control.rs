@@ -119,7 +119,7 @@ pub struct StoreStatus {
     pub depth: usize,
     /// Maximum read-ahead; 0 disables it.
     pub read_ahead_kb: i64,
-    /// What the store's controller has changed; `None` without a controller.
+    /// Changes by the store's controller; `None` without a controller.
     pub tuned: Option<Tuned>,
     /// I/O engine: `io_uring`, `threads` where io_uring is not permitted, or `memory` for an emulated disk.
     pub engine: String,

@@ -26,9 +26,9 @@ enum Command {
     /// Make, change, move, delete and list volumes of a running server
     #[command(subcommand)]
     Volume(program::volume::Command),
-    /// Say which volumes should move to another store, so that every store can keep what it promised
+    /// Say which volumes should move to another store, so that every store can keep its guarantees
     Plan(program::plan::Plan),
-    /// Read who may open which volume again
+    /// Reload the tables of permitted users
     Reload(program::reload::Reload),
     /// Print a shell completion script
     Completions(manual::Completions),

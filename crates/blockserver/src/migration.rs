@@ -70,7 +70,7 @@ pub struct Progress {
     pub left_bytes: u64,
     /// Seconds to copy these at the average rate so far; `None` before anything was copied.
     pub left_seconds: Option<u64>,
-    /// Number of further rounds, which copied what was written during the previous one.
+    /// Number of further rounds, which copied extents written during the previous one.
     pub rounds: u64,
 }
 
@@ -153,7 +153,7 @@ impl Move {
     }
 
     /// Guaranteed rate of the copier on each store, in requests per second of up to a chunk each. Without a guarantee it would starve
-    /// beside volumes that have one. For smaller requests, which copy what was written meanwhile, it gets more if the store has spare
+    /// beside volumes that have one. For smaller requests, which copy extents written meanwhile, it gets more if the store has spare
     /// capacity, up to the rate in bytes/s.
     ///
     /// Limited to the default rate where the performance of the store is unknown: with a higher guarantee than the store can give, the

@@ -337,7 +337,7 @@ impl Server {
         if bytes < before {
             ensure!(
                 may_shrink,
-                "volume {name}: {bytes} bytes are less than it has; what is behind would be lost (--shrink allows it)"
+                "volume {name}: {bytes} bytes are less than it has; data beyond them would be lost (--shrink allows it)"
             );
             ensure!(volume.clients() == 0, "volume {name}: is open, and cannot become smaller");
         }

@@ -89,7 +89,7 @@ impl Tuning {
         self.lock().tuned.last = Some(change);
     }
 
-    /// What the controller changed; `None` without a controller.
+    /// Changes by the controller; `None` without a controller.
     pub fn tuned(&self) -> Option<Tuned> {
         self.controller.as_ref()?;
         Some(self.lock().tuned.clone())
@@ -173,7 +173,7 @@ impl Tuning {
     }
 
     /// Settings to test against the active one: with guarantees other values of the scheduler's `order`, else other read-aheads and, on
-    /// rotational stores, depths. What the configuration sets is not varied.
+    /// rotational stores, depths. Settings in the configuration are not varied.
     pub(crate) fn challengers(&self, is_rotational: bool, outstanding: f64) -> Vec<Setting> {
         let (now, has_promises) = self.whole();
         if has_promises {

@@ -51,7 +51,7 @@ pub enum Problem {
     #[error("cannot be written: the file or its file system is read-only")]
     ReadOnly,
     /// Part of the data is still in the write-ahead log, which needs write access to read.
-    #[error("is being written, or was when that program was killed: only who may write it can read it now")]
+    #[error("is being written, or was when that program was killed: reading it now requires permission to write it")]
     Unfinished,
     /// Another program held the lock until the timeout.
     #[error("another program keeps it locked; try again when that is done")]

@@ -60,7 +60,7 @@ impl Settings {
         let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let at = Moment { now: linux::clock::now().at, unix_seconds };
         let why = "measured by seekwise-lab".to_owned();
-        let wanted = SetRequest { device: device.to_owned(), values: values.to_vec(), expected: Vec::new(), why };
+        let wanted = SetRequest { scope: if device == MACHINE { Scope::Machine } else { Scope::Device(device.to_owned()) }, values: values.to_vec(), expected: Vec::new(), why };
         Writer::new(Sysfs::real(), Box::new(files), journal, rules).set(at, &wanted)?;
         Ok(())
     }

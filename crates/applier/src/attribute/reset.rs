@@ -15,7 +15,7 @@ const DEFAULT_REQUESTS: i64 = 128;
 /// Targets of write-back throttling in microseconds: off, and the defaults for non-rotational and rotational devices.
 const WRITE_BACK_TARGETS: [i64; 3] = [0, 2_000, 75_000];
 
-/// Default maximum size of a request, whatever the driver's maximum, in KiB (`BLK_DEF_MAX_SECTORS_CAP`, in older and newer kernels).
+/// Default maximum size of a request, for any maximum of the driver, in KiB (`BLK_DEF_MAX_SECTORS_CAP`, in older and newer kernels).
 const LARGEST_KIB: [i64; 2] = [1280, 4096];
 
 impl Upheaval {

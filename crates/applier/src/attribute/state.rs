@@ -89,7 +89,7 @@ impl State {
     /// Checks that a value may be written under this scheduler.
     ///
     /// # Errors
-    /// It may not; the text says what would be right.
+    /// It may not; the text names the allowed values.
     pub fn check(&self, attribute: &Attribute, value: &str, scheduler: &str) -> Result<(), String> {
         let name = &attribute.name;
         if let Owner::Scheduler(owner) = attribute.owner

@@ -108,7 +108,7 @@ pub(crate) fn parse(name: &str, of_root: bool) -> Result<(&'static Attribute, &s
     let is_device = !device.is_empty() && !device.starts_with('.') && !device.contains(['/', ' ', '\0', '\n']);
     found.filter(|_| is_device).map(|attribute| (attribute, device)).ok_or_else(|| {
         let known: Vec<String> = all(of_root).map(|attribute| format!("{} DEVICE", attribute.name)).collect();
-        format!("{name:?} is not among what may be set there: {}", known.join(", "))
+        format!("{name:?} is not an attribute that can be set there; known are {}", known.join(", "))
     })
 }
 
@@ -118,7 +118,7 @@ fn pairs(line: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 impl Attribute {
-    /// Checks a value. The error says what would be right.
+    /// Checks a value. The error names the allowed form.
     pub(crate) fn check(&self, value: &str) -> Result<(), String> {
         let name = self.name;
         let mut seen = Vec::new();

@@ -20,7 +20,7 @@ pub struct Hierarchy {
 /// Checks that a cgroup's path cannot lead out of the hierarchy.
 ///
 /// # Errors
-/// [`Kind::NotAllowed`]; the text says what would be right.
+/// [`Kind::NotAllowed`]; the text names the right form.
 pub fn checked_path(path: &str) -> Result<&str, ApplierError> {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
     match path.strip_prefix('/') {

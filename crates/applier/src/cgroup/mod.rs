@@ -40,7 +40,7 @@ impl Allowed {
     /// Checks a name in the configuration.
     ///
     /// # Errors
-    /// The text says what would be right.
+    /// The text names the right form.
     pub fn check(name: &str) -> Result<(), String> {
         let is_unit = !name.contains('/') && UNITS.iter().any(|ending| name.len() > ending.len() && name.ends_with(ending));
         let is_path = name.len() > ROOT.len() && checked_path(name).is_ok();

@@ -1,4 +1,4 @@
-//! Lines of cgroups are written all or none, survive what may happen in between, and come back.
+//! Lines of cgroups are written all or none, survive interruptions, and are restored.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn limit(machine: &Machine, cgroup: &str) -> Option<String> {
     machine.cgroups()[cgroup].lines.get(&("io.max", "8:0".to_owned())).cloned()
 }
 
-/// What a controller does in some seconds: limits that change, a weight with one, and none any more.
+/// Some seconds of a controller: limits that change, a weight with one, and none any more.
 const LIFE: &[(&str, &[(&str, &str)])] = &[
     (BACKUP, &[("io.max", "wbps=20000000")]),
     (BUILD, &[("io.max", "rbps=5000000 wbps=5000000"), ("io.weight", "50")]),
@@ -65,7 +65,7 @@ fn live(machine: &Machine, fault: Fault) -> (bool, Count) {
     (lived, count)
 }
 
-/// The lines of all cgroups. io.cost's stays once it was there, with what it has by default.
+/// The lines of all cgroups. io.cost's stays once it was there, with its defaults.
 fn lines(machine: &Machine) -> BTreeMap<String, Cgroup> {
     let mut cgroups = machine.cgroups();
     let is_default = |line: &String| line.starts_with("enable=0 ctrl=auto");
@@ -221,7 +221,7 @@ fn an_external_line_is_neither_overwritten_nor_put_back_until_resume() {
     second.resume(BACKUP).unwrap();
     set(&mut second, BACKUP, &[("io.max", "wbps=10000000")]).unwrap();
     second.end().unwrap();
-    assert_eq!(limit(&machine, BACKUP), None, "what they set is the original by now");
+    assert_eq!(limit(&machine, BACKUP), None, "an external value is the original by now");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_cgroup_that_is_gone_is_no_error_and_one_that_comes_back_is_another() {
     assert_eq!(set(&mut writer, BACKUP, &[("io.max", "wbps=10000000")]).unwrap_err().kind, Kind::NoDevice);
     assert!(writer.foreign(BACKUP).unwrap().is_empty());
     machine.make_cgroup(BACKUP);
-    assert!(writer.foreign(BACKUP).unwrap().is_empty(), "what is known is of the cgroup before");
+    assert!(writer.foreign(BACKUP).unwrap().is_empty(), "the record is of the cgroup before");
     set(&mut writer, BACKUP, &[("io.max", "wbps=10000000")]).unwrap();
     assert_eq!(limit(&machine, BACKUP).as_deref(), Some("rbps=max wbps=10000000 riops=max wiops=max"));
     writer.end().unwrap();
@@ -327,10 +327,10 @@ fn what_is_not_allowed_is_refused_with_what_would_be_right() {
         ("/system.slice/other.service", "io.max", "wbps=5000000", "neighbours = [\"other.service\"] below [limits] would"),
         ("/user.slice/../system.slice", "io.max", "wbps=5000000", "should be a path in the unified hierarchy"),
         ("/user.slice//build", "io.max", "wbps=5000000", "should be a path in the unified hierarchy"),
-        (BACKUP, "io.latency", "5", "is not among what may be set there: io.max DEVICE, io.weight DEVICE"),
+        (BACKUP, "io.latency", "5", "is not an attribute that can be set there; known are io.max DEVICE, io.weight DEVICE"),
         (BACKUP, "cgroup.procs", "1", "is not among"),
         (BACKUP, "io.cost.qos", "enable=1", "is not among"),
-        ("/", "io.max", "wbps=5000000", "is not among what may be set there: io.cost.qos DEVICE"),
+        ("/", "io.max", "wbps=5000000", "is not an attribute that can be set there; known are io.cost.qos DEVICE"),
         (BACKUP, "io.max", "wbps=999999", "999999 bytes/s is below the floor of 1000000 bytes/s, which is floor_mb_s of [limits]"),
         (BACKUP, "io.max", "wbps=0", "should be a number from 1"),
         (BACKUP, "io.weight", "10001", "should be a number from 1 to 10000, or default"),

@@ -1,4 +1,4 @@
-//! Settings are written all or none, survive what may happen in between, and come back.
+//! Settings are written all or none, survive interruptions, and are restored.
 
 use std::path::{Path, PathBuf};
 
@@ -254,7 +254,7 @@ fn an_external_value_is_neither_overwritten_nor_restored_until_resume() {
     second.resume("sda").unwrap();
     set(&mut second, "sda read_ahead_kb=2048").unwrap();
     second.end().unwrap();
-    assert_eq!(machine.cat("read_ahead_kb"), "64", "what they set is the original by now");
+    assert_eq!(machine.cat("read_ahead_kb"), "64", "an external value is the original by now");
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn an_external_change_of_what_was_never_set_is_remembered_until_resume() {
     assert!(second.foreign("sda").unwrap().is_empty());
     set(&mut second, "sda scheduler=bfq").unwrap();
     second.end().unwrap();
-    assert!(machine.cat("scheduler").contains("[kyber]"), "what they set is the original by now");
+    assert!(machine.cat("scheduler").contains("[kyber]"), "an external value is the original by now");
 }
 
 #[test]
@@ -331,7 +331,11 @@ fn everything_is_checked_before_anything_is_written() {
     let machine = tuned_by_hand();
     let mut writer = writer(&machine);
     let refused = [
-        ("sda read_ahead_kb=64 rotational=0", Kind::NotAllowed, "'rotational' is not among what may be set there: scheduler, "),
+        (
+            "sda read_ahead_kb=64 rotational=0",
+            Kind::NotAllowed,
+            "'rotational' is not an attribute that can be set there; known are scheduler, ",
+        ),
         ("sda read_ahead_kb=64 ../../vda/queue/nomerges=0", Kind::NotAllowed, "is not among"),
         ("sda nomerges=3", Kind::NotAllowed, "nomerges=3 should be a whole number from 0 to 2"),
         ("sda nomerges=much", Kind::NotAllowed, "should be a whole number"),
@@ -524,7 +528,7 @@ fn a_device_that_vanishes_leaves_no_trace_and_another_one_is_left_alone() {
     assert_eq!(error.kind, Kind::NoDevice);
     let other = Disk { nomerges: 2, ..Disk::new("S2", 2) };
     machine.plug(other.clone());
-    assert!(writer.foreign("sda").unwrap().is_empty(), "what is known is of another disk");
+    assert!(writer.foreign("sda").unwrap().is_empty(), "the record is of another disk");
     let restored = writer.restore(None).unwrap();
     assert!(!restored.is_empty() && restored.iter().all(|one| one.outcome == Outcome::Gone), "{restored:?}");
     assert_eq!(machine.disk(), other);

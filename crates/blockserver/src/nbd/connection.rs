@@ -150,7 +150,7 @@ struct State {
     spare: Outgoing,
     /// A thread is sending, and checks `replies` again afterwards.
     is_sending: bool,
-    /// What the socket did not accept at once; taken by the writer, which is then the sending thread.
+    /// Data that the socket did not accept at once; taken by the writer, which is then the sending thread.
     rest: Option<Outgoing>,
     /// Requests in flight or whose replies are not sent, and their data in bytes.
     requests: usize,
@@ -353,7 +353,7 @@ impl<S: Stream> Connection<S> {
         }
     }
 
-    /// The writer thread: sends what the socket did not accept at once.
+    /// The writer thread: sends data that the socket did not accept at once.
     fn send_rest(&self, mut writer: S) {
         let mut state = self.lock();
         loop {

@@ -32,7 +32,7 @@ pub const ALLOCATION: u32 = 1;
 /// Negotiates until an export is chosen; `None` if the client ends the handshake properly. Also returns the stream, which may be under TLS
 /// now.
 ///
-/// Input is not buffered, so that what a client sends after NBD_OPT_STARTTLS is never taken for plain text.
+/// Input is not buffered, so that data after NBD_OPT_STARTTLS are never taken for plain text.
 ///
 /// # Errors
 /// The connection failed; the client violates the protocol, or exceeds the time limit.
@@ -49,7 +49,7 @@ pub fn negotiate<S: Stream>(stream: S, entrance: &dyn Entrance, origin: Origin) 
             (Secured::Plain(_), Security::Offered(tls)) => (Some(tls), false),
             (Secured::Plain(_), Security::Required(tls)) => (Some(tls), true),
         };
-        // What was negotiated in plain text is void under TLS.
+        // Options negotiated in plain text are void under TLS.
         let mut talk = Talk {
             is_encrypted: matches!(stream, Secured::Tls(_)),
             stream: Until { stream: &mut stream, deadline },

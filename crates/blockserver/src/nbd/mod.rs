@@ -4,10 +4,10 @@
 //! client ─▶ handshake (options) ─▶ transmission: reader thread ─▶ Export::put ─▶ Batch::run ─▶ store
 //!    ▲                                             │ stops reading while too much is under way     │
 //!    ├───────────────────────────── any thread ◀───┴───────────────── Replies::done, flush ◀───────┘
-//!    └── writer thread ◀── what the socket does not take at once
+//!    └── writer thread ◀── data that the socket does not take at once
 //! ```
 //! [`wire`] encodes messages, [`handshake`] negotiates options, [`connection`] serves requests, and [`stream`] and [`tls`] are the sockets.
-//! [`Export`] and [`Exports`] are what is served, and [`Entrance`] decides which client may open what.
+//! [`Export`] and [`Exports`] are the volumes served, and [`Entrance`] decides which client may open which.
 
 pub mod connection;
 pub mod handshake;

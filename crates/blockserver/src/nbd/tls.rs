@@ -59,7 +59,7 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// Names the file, and what is wrong with it.
+    /// Names the file and its fault.
     pub fn open(files: Files) -> Result<Tls, String> {
         let current = Mutex::new((files.stamps(), files.read()?));
         Ok(Tls { files, current })
@@ -154,7 +154,7 @@ pub(super) struct Begun<S: Stream> {
     pub stream: Secured<S>,
     /// Names in the client's certificate; `None` if it was not asked for one.
     pub names: Option<Vec<String>>,
-    /// What is wrong with changed files.
+    /// The fault of changed files.
     pub complaint: Option<String>,
 }
 

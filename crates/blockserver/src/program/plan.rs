@@ -12,7 +12,7 @@ pub struct Plan {
     /// Begin the moves
     #[arg(long)]
     apply: bool,
-    /// What is copied of a volume in a second, as of `volume move`
+    /// Rate at which a volume is copied, as of `volume move`
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "8M", requires = "apply")]
     pace: u64,
     /// Print JSON
@@ -40,7 +40,7 @@ fn lines(advice: &Advice, is_applied: bool) -> String {
         text += &format!("{volume}: from {from} to {to}, {mib} MiB: {}\n", proposal.reason);
     }
     match advice.moves.len() {
-        0 if advice.notes.is_empty() => text += "every store can keep what it promised\n",
+        0 if advice.notes.is_empty() => text += "every store can keep its guarantees\n",
         0 => {}
         _ if is_applied => text += "begun; `seekwise-serve volume status` says how far they are\n",
         _ => text += "`seekwise-serve plan --apply` begins the moves\n",

@@ -7,7 +7,7 @@ use crate::control;
 
 /// Reads the tables `[[allow]]` of the configuration again
 ///
-/// The configuration is checked whole; if it is wrong, the tables before are kept. What clients have open they keep. All other keys are read
+/// The configuration is checked whole; if it is wrong, the tables before are kept. Clients keep their open volumes. All other keys are read
 /// when the server starts.
 #[derive(Args)]
 pub struct Reload {

@@ -16,13 +16,13 @@ pub enum Command {
     Create(Create),
     /// Change the size of a volume; clients see it when they connect again
     Resize(Resize),
-    /// Change what a volume is promised
+    /// Change the guarantees of a volume
     Promise(Promise),
     /// Move a volume to another store while it is used
     Move(Move),
-    /// Delete a volume and what is in it
+    /// Delete a volume and its data
     Delete(Delete),
-    /// List stores and volumes, with what they did so far
+    /// List stores and volumes, with their statistics
     Status(Status_),
 }
 
@@ -54,7 +54,7 @@ pub struct Create {
     socket: Socket,
 }
 
-/// What a volume is promised.
+/// The guarantees of a volume.
 #[derive(Args)]
 pub struct Contract {
     /// A key of its contract, as of a tenant: `reference="sata7200"`, `weight=2`, `reservation_iops=200`; may be given several times
@@ -73,7 +73,7 @@ pub struct Resize {
     /// The new size
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: u64,
-    /// Allow a smaller size: what is behind it is lost
+    /// Allow a smaller size: data beyond it are lost
     #[arg(long)]
     shrink: bool,
     #[command(flatten)]
@@ -99,7 +99,7 @@ pub struct Move {
     /// The store that it goes to
     #[arg(long, value_name = "STORE", required_unless_present = "cancel", conflicts_with = "cancel")]
     to: Option<String>,
-    /// What is copied in a second: the copier is promised it at both stores, and limited to it
+    /// Rate of copying: a guarantee to the copier at both stores, and its limit
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "8M")]
     pace: u64,
     /// Do not check that the store can keep everything that it has promised
@@ -250,7 +250,7 @@ fn progress(volume: &str, moving: &Progress) -> String {
     let left = moving.left_seconds.map_or_else(String::new, |seconds| format!(", {} s", seconds));
     let rounds = match moving.rounds {
         0 => String::new(),
-        rounds => format!("; round {} for what is written meanwhile", rounds + 1),
+        rounds => format!("; round {} for extents written meanwhile", rounds + 1),
     };
     let (copied, to_do, pace) = (mib(moving.copied_bytes), mib(moving.left_bytes), mib(moving.bytes_per_second));
     format!("{volume} moves to {}: {copied} MiB copied, {to_do} MiB left{left}, at most {pace} MiB/s{rounds}", moving.to)

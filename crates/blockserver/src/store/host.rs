@@ -447,7 +447,7 @@ impl StoreHost {
         self.command(Command::Retune(values.to_vec()));
     }
 
-    /// Sets the maximum number of requests at the device, limited to what it takes.
+    /// Sets the maximum number of requests at the device, limited to its own maximum.
     pub fn set_depth(&self, depth: usize) {
         self.command(Command::Depth(depth));
     }
@@ -477,7 +477,7 @@ impl StoreHost {
         &self.status
     }
 
-    /// Blocks until the store's thread sleeps: until then it may be in a turn, in which it would answer what another thread submits.
+    /// Blocks until the store's thread sleeps: until then it may be in a turn, in which it would answer requests of another thread.
     #[cfg(test)]
     pub(super) fn wait_for_sleep(&self) {
         while !self.shared.lock().is_asleep {

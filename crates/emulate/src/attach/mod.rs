@@ -6,9 +6,9 @@
 //!
 //! ```text
 //! emulator ── stdin ──▶ supervisor: losetup, queue settings, umount     record: /run/seekwise/emulate-N.json
-//!          ◀─ stdout ──             (JSON lines)                         the original state, and what to take down
+//!          ◀─ stdout ──             (JSON lines)                         the original state, and the steps to undo
 //! ```
-//! | what dies | what happens |
+//! | death of | effect |
 //! |---|---|
 //! | the emulator | FUSE fails requests in flight; the supervisor takes everything down |
 //! | the supervisor | the emulator starts another one, which takes over the record |

@@ -1,4 +1,4 @@
-//! The record of what an emulated disk set up: on disk before each step, so that it can be undone after a kill.
+//! The record of the setup of an emulated disk: on disk before each step, so that it can be undone after a kill.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -60,7 +60,7 @@ pub(super) struct Record {
     pub state: State,
 }
 
-/// The folder of records. It is volatile, like what they describe.
+/// The folder of records. It is volatile, like the setup that they describe.
 fn folder() -> PathBuf {
     let user = rustix::process::geteuid();
     if user.is_root() {

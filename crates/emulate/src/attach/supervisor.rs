@@ -30,7 +30,7 @@ const PROBES: u32 = 400;
 /// A command of the emulator.
 #[derive(Debug, Deserialize, Serialize)]
 enum SupervisorCommand {
-    /// The first command: what will be mounted.
+    /// The first command: the disk to mount.
     Begin(Plan),
     /// Attach a loop device to it.
     Attach(AttachRequest),

@@ -1,4 +1,4 @@
-//! Takes down what a record lists: the queue settings, the loop device, the mount.
+//! Undoes the setup in a record: the queue settings, the loop device, the mount.
 
 use std::io;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn emulator_of(plan: &Plan) -> Option<u32> {
     command.split(|&byte| byte == 0).any(|argument| argument == b"emulate").then_some(process)
 }
 
-/// Takes everything down, and returns messages about what failed.
+/// Takes everything down, and returns messages about failures.
 pub(super) fn take_down(record: Record) -> Vec<String> {
     let guard = fail_requests_if_stuck(&record.state.plan);
     let mut messages = restore_and_detach(&record.state);

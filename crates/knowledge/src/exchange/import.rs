@@ -127,7 +127,10 @@ impl Header {
         let telling =
             [(Table::Windows, "outcome_requests"), (Table::Decisions, "why"), (Table::Requests, "lba"), (Table::Models, "model")];
         let Some((table, _)) = telling.into_iter().find(|(_, column)| columns.contains_key(*column)) else {
-            return wrong(None, "names no columns of a knowledge base; `seekwise kb export` writes what can be taken in".into());
+            return wrong(
+                None,
+                "names no columns of a knowledge base; `seekwise kb export` writes tables that can be imported".into(),
+            );
         };
         let own = || table.columns().iter().chain(table.last_columns());
         if let Some(missing) = own().find(|name| !columns.contains_key(**name)) {

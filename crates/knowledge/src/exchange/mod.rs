@@ -125,7 +125,7 @@ pub enum ExchangeError {
         line: u64,
         /// From 1, and its name.
         column: Option<(usize, String)>,
-        /// What is wrong there.
+        /// The fault there.
         problem: String,
     },
     /// The input cannot be read, is not UTF-8, or has a line that is too long.

@@ -73,7 +73,7 @@ fn a_file_that_is_too_large_shrinks_below_its_bound_and_keeps_something_of_every
     assert_eq!(std::fs::metadata(&path).unwrap().len(), pruned.bytes);
     let summary = knowledge.summary().unwrap();
     assert!(summary.windows > 1000 && summary.requests > 1000, "{summary:?}");
-    assert!(summary.settings.iter().any(|setting| setting.setting == "noop"), "what is rare is not pushed out");
+    assert!(summary.settings.iter().any(|setting| setting.setting == "noop"), "rare rows are not pushed out");
     assert_eq!(numbers(&knowledge).iter().rev().nth(1), Some(&14_999));
     knowledge.check().unwrap();
 }

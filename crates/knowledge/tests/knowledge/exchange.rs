@@ -122,7 +122,7 @@ fn errors_of_a_table_name_line_and_column() {
     assert_eq!(message(",1,W,8,8,", ",1,W,8,"), "in.csv: line 3: 15 cells should be 16, as in the first line");
     assert_eq!(
         message(",lba,", ",LBA,"),
-        "in.csv: line 1: names no columns of a knowledge base; `seekwise kb export` writes what can be taken in"
+        "in.csv: line 1: names no columns of a knowledge base; `seekwise kb export` writes tables that can be imported"
     );
     assert_eq!(message(",op,", ",lba,"), "in.csv: line 1, column 10 (lba): is there twice");
     assert_eq!(message(",op,", ",operation,"), "in.csv: line 1: there is no column op, which requests have");

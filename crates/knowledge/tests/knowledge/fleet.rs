@@ -132,7 +132,7 @@ fn only_what_a_server_confirmed_leaves_the_outbox() {
     assert!(matches!(failed.problem, Problem::Unreachable(_)), "{failed:?}");
     let refused = Fleet::connect(&bob).unwrap_err();
     assert!(matches!(refused.problem, Problem::Unreachable(_)) && refused.to_string().contains("cannot be reached"), "{refused}");
-    assert_eq!((other.waiting_outcomes().unwrap(), other.outcomes().unwrap().len()), (1, 452), "it goes on with what it has");
+    assert_eq!((other.waiting_outcomes().unwrap(), other.outcomes().unwrap().len()), (1, 452), "it goes on with its own rows");
     drop(address);
 }
 
@@ -226,7 +226,7 @@ fn programs_of_earlier_and_later_versions_are_told_where_they_stand() {
     version(1, 1);
     let new = Fleet::connect(&ann).unwrap_err().to_string();
     assert!(new.contains("has schema version 1, this program writes 3: run `seekwise fleet init`"), "{new}");
-    assert_eq!(local.waiting_outcomes().unwrap(), 1, "what was recorded meanwhile waits");
+    assert_eq!(local.waiting_outcomes().unwrap(), 1, "rows recorded meanwhile wait");
     version(3, 2);
     assert_eq!(local.exchange(&mut Fleet::connect(&ann).unwrap(), &[device()]).unwrap().delivered, 1);
 }

@@ -24,7 +24,7 @@ fn merging_is_idempotent_and_complete() {
     assert_eq!(merged, Merged { new: 3, known: 92 });
     let once = contents(&ours);
     assert_eq!(once.iter().filter(|line| line.contains("workload 2")).count(), 3);
-    assert!(once.contains(&expected(&[(run(1), measured.into())])[0]), "what was measured elsewhere is known here");
+    assert!(once.contains(&expected(&[(run(1), measured.into())])[0]), "measurements from elsewhere are known here");
     let again = ours.merge(&[Knowledge::open_to_read(&theirs).unwrap()], &mut always).unwrap();
     assert_eq!(again, Merged { new: 0, known: 95 });
     assert_eq!(contents(&ours), once);

@@ -1,6 +1,6 @@
 //! A kernel in memory, with the manners that Linux 6.18 was measured to have, hidden state included; and a disk for the journal.
 //!
-//! Whoever uses it can be killed at any of its writes, can meet an error there, and can have a rival who writes in between.
+//! A process that uses it can be killed at any of its writes, can meet an error there, and can have a rival that writes in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,7 +17,7 @@ pub const ENOSPC: i32 = 28;
 pub const EROFS: i32 = 30;
 const ENOENT: i32 = 2;
 
-/// What a switch of the scheduler takes.
+/// Duration of a scheduler switch.
 pub const SWITCH: Duration = Duration::from_millis(35);
 
 /// How write-back throttling came to be as it is.
@@ -29,17 +29,17 @@ pub enum Throttle {
     OffManual,
 }
 
-/// A disk with its queue, and what sysfs does not show of it.
+/// A disk with its queue, and its state that sysfs does not show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disk {
     pub scheduler: String,
     pub nr_requests: i64,
-    /// How many requests the driver takes at once; sysfs shows it only under `none`, and only what was last written there.
+    /// How many requests the driver takes at once; sysfs shows it only under `none`, and only the value last written there.
     pub tags_in_use: i64,
     pub tags: i64,
     pub tunables: BTreeMap<String, i64>,
     pub max_sectors_kb: i64,
-    /// What was chosen by hand; 0 for nothing.
+    /// The value set by hand; 0 for none.
     pub max_user_sectors_kb: i64,
     pub max_hw_sectors_kb: i64,
     pub read_ahead_kb: i64,
@@ -243,7 +243,7 @@ pub struct Cgroup {
 
 /// The mount of the unified hierarchy.
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// The files of a cgroup, with whether it is the root's, and what holds without a line.
+/// The files of a cgroup, with whether it is the root's, and the value without a line.
 const CGROUP_FILES: [(&str, bool, &str); 4] = [
     ("io.max", false, "rbps=max wbps=max riops=max wiops=max"),
     ("io.weight", false, "default"),
@@ -290,7 +290,7 @@ impl Cgroup {
     }
 }
 
-/// What goes wrong.
+/// The fault.
 #[derive(Clone, Debug, Default)]
 pub enum Fault {
     #[default]
@@ -328,15 +328,15 @@ struct Inner {
     folders: BTreeSet<PathBuf>,
     /// Files whose content is not yet on the disk.
     unsynced: BTreeSet<PathBuf>,
-    /// What would be there after a power failure.
+    /// The contents after a power failure.
     durable: BTreeMap<PathBuf, Vec<u8>>,
-    /// Attributes that were written before the disk had what they were.
+    /// Attributes written before their originals were on disk.
     too_early: Vec<String>,
     /// Devices of which pages were read at once, by how many.
     read: Vec<(PathBuf, u32)>,
 }
 
-/// The machine: what survives the death of a process.
+/// The machine: the state that survives the death of a process.
 #[derive(Clone, Default)]
 pub struct Machine(Arc<Mutex<Inner>>);
 
@@ -371,7 +371,7 @@ impl Machine {
         self.inner().vm.clone()
     }
 
-    /// What an administrator does in a shell.
+    /// An administrator's write in a shell.
     pub fn echo(&self, value: &str, name: &str) {
         if let Some((cgroup, file)) = name.strip_prefix('/').and_then(|_| name.rsplit_once('/')) {
             self.inner().cgroups.get_mut(of_root(cgroup)).unwrap().write(file, value).unwrap();
@@ -417,7 +417,7 @@ impl Machine {
         self.inner().cgroups.remove(path);
     }
 
-    /// Whether what is below this cgroup has the controller.
+    /// Whether the cgroups below this one have the controller.
     pub fn enable_io(&self, path: &str, is_enabled: bool) {
         self.inner().cgroups.get_mut(path).unwrap().enables_io = is_enabled;
     }
@@ -444,7 +444,7 @@ impl Machine {
         change(self.inner().files.iter_mut().find(|(path, _)| path.ends_with(name)).unwrap().1);
     }
 
-    /// What was written before the disk had what it was.
+    /// Attributes written before their originals were on disk.
     pub fn too_early(&self) -> Vec<String> {
         self.inner().too_early.clone()
     }
@@ -482,7 +482,7 @@ pub struct Process {
     count: Count,
 }
 
-/// What becomes of a write.
+/// The result of a write.
 enum Fate {
     Done,
     Half,
@@ -529,7 +529,7 @@ impl Process {
     }
 }
 
-/// The device's name and what is below it.
+/// The device's name and the path below it.
 fn of_disk(path: &Path) -> Option<(&str, &str)> {
     let text = path.strip_prefix("/sys/block").ok()?.to_str()?;
     Some(text.split_once('/').unwrap_or((text, "")))
