@@ -2,7 +2,7 @@
 
 use block::Nanos;
 use control::Decision;
-use control::ab_test::CRITICAL_VALUE;
+use control::ab_test::Estimate;
 use observe::WindowOutcome;
 use observe::merit::Scored;
 use observe::performance::Performance;
@@ -101,7 +101,8 @@ impl TwinController {
         );
         // A gain far below the prediction requires another forecast.
         let is_less = gain > 0.0 && gain + error < pending.prediction.sure_gain();
-        if gain > CRITICAL_VALUE * error || is_less || seconds >= JUDGED_S.1 {
+        let is_gain = Estimate { mean: gain, error }.is_significant_gain(0.0);
+        if is_gain || is_less || seconds >= JUDGED_S.1 {
             self.track_record.note(&pending.prediction, gain);
             self.phase.take_pending();
             self.next_forecast = if is_less { now } else { self.next_forecast };
