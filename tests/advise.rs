@@ -83,7 +83,10 @@ fn as_udev_there_is_only_a_rule() {
     let lines: Vec<&str> = rule.lines().collect();
     assert!(
         lines[0].starts_with('#')
-            && lines[1..] == ["ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\""],
+            && lines[1..]
+                == [
+                    "ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{DEVTYPE}==\"disk\", KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\""
+                ],
         "{rule}"
     );
     assert!(refused(&["advise", jobs, "--as", "udev", "--json"]).contains("--json"));
@@ -438,7 +441,7 @@ fn slow_flash_stays_flash_and_disks_stay_disks() {
     assert_eq!(kinds, ["hard disk"; 3]);
     // Parameters that these requests do not determine are not reported.
     let text = succeeds(&["advise", &copy, "--disk", "sata7200", "--candidates", "none"]);
-    assert!(text.contains("Not told by these requests, so that what is usual was assumed: "), "{text}");
+    assert!(text.contains("Not told by these requests, so that usual values were assumed: "), "{text}");
 }
 
 #[test]
@@ -458,4 +461,29 @@ fn a_limit_of_bytes_that_readers_in_order_meet_is_found_and_no_longer_read_ahead
     let found = advice["device"].as_array().unwrap().iter().find(|one| one[0] == "limit of bytes");
     assert!(found.is_some_and(|one| one[1].as_str().unwrap().starts_with("45.")), "{:#}", advice["device"]);
     assert_eq!(advice["verdict"]["is_change"], false, "{:#}", advice["verdict"]);
+}
+
+#[test]
+fn the_short_help_begins_with_the_options_used_first_and_groups_the_others() {
+    let help = succeeds(&["advise", "-h"]);
+    let first = help.split("\nOptions:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    let options: Vec<&str> = first.lines().filter_map(|line| line.trim().strip_prefix("--")?.split(' ').next()).collect();
+    assert_eq!(options, ["disk", "scheduler", "for", "protect", "html"]);
+    for heading in ["Traces:", "Simulated host:", "Choice:", "Block devices:", "Output:"] {
+        assert!(help.lines().any(|line| line == heading), "{heading} is missing in\n{help}");
+    }
+    assert!(help.lines().count() <= 70, "{} lines", help.lines().count());
+}
+
+#[test]
+fn an_overloaded_replay_is_called_that_and_one_that_the_disk_keeps_up_with_is_not() {
+    let advised = |more: &[&str]| succeeds(&[&["advise", MIXED, "--disk", "sata7200", "--candidates", "kernel"], more].concat());
+    let said = advised(&["--speed", "5"]);
+    assert!(said.lines().nth(1).unwrap().starts_with("Overloaded: The disk cannot keep up with 653 requests a second"), "{said}");
+    let json: serde_json::Value = serde_json::from_str(&advised(&["--speed", "5", "--json"])).unwrap();
+    assert!(json["overload"]["sustainable_speed"].as_f64().unwrap() < 5.0, "{json}");
+    let calm: serde_json::Value = serde_json::from_str(&advised(&["--json"])).unwrap();
+    assert!(calm["overload"].is_null());
+    // A closed replay waits for the disk.
+    assert!(!advised(&["--speed", "5", "--closed"]).contains("Overloaded"));
 }

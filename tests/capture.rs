@@ -244,7 +244,7 @@ fn a_device_that_goes_ends_the_capture_and_is_said() {
     assert!(Command::new("losetup").args(["--detach", &device.path]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let said = text(&output.stderr);
-    assert!(output.status.success() && said.contains("is gone: this is what it was asked until then"), "{said}");
+    assert!(output.status.success() && said.contains("is gone: these are its requests until then"), "{said}");
 }
 
 #[test]

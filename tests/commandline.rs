@@ -16,6 +16,8 @@ mod controllers;
 mod disk;
 mod docs;
 mod export;
+mod figures;
+mod inline;
 mod kb;
 mod manual;
 mod placement;

@@ -246,6 +246,26 @@ fn a_disk_that_goes_on_writing_after_the_run_was_not_busier_than_all_the_time() 
 }
 
 #[test]
+fn an_interrupt_during_a_controllers_decision_is_answered_within_a_second() {
+    let mixed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet");
+    let mut child = seekwise(&["compare", mixed, "--disk", "raid5-5x-sata7200", "--controller", "seekwise"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Long enough that the controller has begun to simulate candidates.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let start = Instant::now();
+    let status = child.wait().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "it took {:?} to stop", start.elapsed());
+    assert_eq!(status.code(), Some(130));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("seekwise: interrupted; nothing was written"), "{said}");
+}
+
+#[test]
 fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 400_000);
@@ -391,6 +411,13 @@ fn every_combination_of_varied_tunables_of_the_host_is_a_row_and_changes_what_it
         assert_eq!(output.status.code(), Some(2));
         assert!(text(&output.stderr).contains(message), "{}", text(&output.stderr));
     }
+    let trace = trace(folder.path(), 10);
+    for more in [&["--vary", "read_ahead_kb=128"][..], &["--scheduler", "bfq read_ahead_kb=128"]] {
+        let output = run(&[&["compare", trace.to_str().unwrap()], more].concat());
+        let said = text(&output.stderr);
+        let reason = "is a block trace, which was recorded below the page cache, so read_ahead_kb has no effect on it";
+        assert!(output.status.code() == Some(2) && said.contains(reason) && said.contains("meets only nr_requests"), "{said}");
+    }
 }
 
 #[test]
@@ -438,4 +465,25 @@ fn the_commands_of_the_page_about_schedulers_in_c_work_and_a_library_that_breaks
     let output = shell("seekwise simulate recipes/etcd --scheduler ./absent.so");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("./absent.so"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_page_about_own_schedulers_compares_rows_that_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/guide/own-scheduler.md")).unwrap();
+    let compile = page.lines().find_map(|line| line.strip_prefix("cc ")).unwrap();
+    let library = folder.path().join("elevator.so");
+    let compile = compile.replace("elevator.so", library.to_str().unwrap());
+    let Ok(compiled) = Command::new("cc").args(compile.split(' ')).current_dir(&root).output() else {
+        println!("skipped: there is no C compiler");
+        return;
+    };
+    assert!(compiled.status.success(), "{}", text(&compiled.stderr));
+    let compare = page.lines().find_map(|line| line.strip_prefix("seekwise compare ")).unwrap();
+    let arguments: Vec<&str> = ["compare", "--json"].into_iter().chain(compare.split(' ')).collect();
+    let output = seekwise(&arguments).current_dir(folder.path()).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figures: Vec<&serde_json::Value> = json["schedulers"].as_array().unwrap().iter().map(|row| &row["figures"]).collect();
+    assert!(figures.len() == 3 && figures[0] != figures[1] && figures[1] != figures[2], "{figures:#?}");
 }

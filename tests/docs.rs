@@ -65,7 +65,7 @@ fn pages_in(folder: &str) -> Vec<String> {
 }
 
 /// All pages for readers.
-fn pages() -> Vec<String> {
+pub fn pages() -> Vec<String> {
     let others = [
         "README.md",
         "ARCHITECTURE.md",
@@ -183,6 +183,33 @@ fn links_between_pages_lead_somewhere() {
         let folder = root().join(&page).parent().map(Path::to_owned).unwrap();
         for target in links_of(&page) {
             assert!(folder.join(&target).exists(), "{page}: there is no {target}");
+        }
+    }
+}
+
+/// The anchors of a page's headings, as mdBook and code hosts make them.
+fn anchors_of(page: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(page).unwrap();
+    let outside: Vec<&str> = text.split("\n```").step_by(2).collect();
+    let headings = outside.iter().flat_map(|part| part.lines()).filter(|line| line.starts_with('#'));
+    let anchor = |heading: &str| -> String {
+        let kept = heading.trim_start_matches('#').trim().to_lowercase();
+        kept.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+#[test]
+fn anchors_of_links_are_headings() {
+    for page in pages() {
+        let text = std::fs::read_to_string(root().join(&page)).unwrap();
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next()).filter(|link| !link.contains("://"));
+        for (file, anchor) in links.filter_map(|link| link.split_once('#')) {
+            let own = root().join(&page);
+            let target = if file.is_empty() { own } else { own.parent().unwrap().join(file) };
+            if target.extension().is_some_and(|ending| ending == "md") {
+                assert!(anchors_of(&target).contains(&anchor.to_owned()), "{page}: {file} has no heading for #{anchor}");
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use applier::journal::Journal;
 use applier::sysfs::{RealFiles, Sysfs};
-use applier::{Moment, Rules, SetRequest, Writer};
+use applier::{Moment, Rules, Scope, SetRequest, Writer};
 use emulated::{can_run, emulate, seekwise, signal, text, until};
 use serde_json::Value;
 
@@ -104,7 +104,7 @@ fn readers_in_order_get_several_times_as_much_when_bfq_takes_them_over() {
     let mut writer = Writer::new(Sysfs::real(), Box::new(files), journal, Rules::default());
     let mut set = |scheduler: &str| {
         let values = vec![("scheduler".to_owned(), scheduler.to_owned())];
-        let wanted = SetRequest { device: name.clone(), values, why: "a test".to_owned(), ..SetRequest::default() };
+        let wanted = SetRequest { scope: Scope::Device(name.clone()), values, expected: Vec::new(), why: "a test".to_owned() };
         writer.set(Moment::default(), &wanted).unwrap()
     };
     set("mq-deadline");

@@ -14,6 +14,8 @@ use super::postgres::{ROLES, Server};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md");
 /// Name of the server on the page.
 const EXAMPLE: &str = "@db.example.org/fleet";
+/// Its address over the unix socket.
+const LOCAL: &str = "@%2Frun%2Fpostgresql/fleet";
 
 fn seekwise(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).current_dir(folder).args(arguments).output().unwrap();
@@ -51,6 +53,12 @@ fn outcome(to: &str, gain: f64) -> NewOutcome {
     }
 }
 
+/// The role in an address of the page; `None` for another word.
+fn role_of(word: &str) -> Option<&str> {
+    let rest = word.strip_prefix("postgresql://")?;
+    rest.strip_suffix(EXAMPLE).or_else(|| rest.strip_suffix(LOCAL))
+}
+
 #[test]
 fn the_commands_of_the_page_work_against_a_server() {
     let Some(server) = Server::shared() else { return };
@@ -60,7 +68,7 @@ fn the_commands_of_the_page_work_against_a_server() {
     for line in fences("sh root").iter().filter(|line| line.starts_with("seekwise ")) {
         let words: Vec<String> = words(line)
             .into_iter()
-            .map(|word| match word.strip_prefix("postgresql://").and_then(|rest| rest.strip_suffix(EXAMPLE)) {
+            .map(|word| match role_of(&word) {
                 Some("postgres") => admin.to_str().unwrap().to_owned(),
                 Some(role) => server.address(role, "page").to_str().unwrap().to_owned(),
                 None => word,
@@ -97,7 +105,8 @@ fn the_certificates_of_the_page_let_a_machine_in() {
         assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
     }
     let read = |name: &str| std::fs::read_to_string(file(name)).unwrap();
-    let rules = "local all all trust\nhostssl all +seekwise_agent 127.0.0.0/8 cert\n".to_owned();
+    let rules =
+        "local all all trust\nhostssl all ray 127.0.0.0/8 scram-sha-256\nhostssl all +seekwise_agent 127.0.0.0/8 cert\n".to_owned();
     let files =
         [("server.crt", read("server.crt")), ("server.key", read("server.key")), ("ca.crt", read("ca.crt")), ("hba.conf", rules)];
     let options = [
@@ -121,6 +130,19 @@ fn the_certificates_of_the_page_let_a_machine_in() {
     assert!(Fleet::connect(&address(&own)).unwrap().is_encrypted().unwrap());
     let refused = Fleet::connect(&address("")).unwrap_err().to_string();
     assert!(refused.contains("certificate"), "{refused}");
+    // People log in with a password, which their role does not have before the page sets it.
+    let ray = |password: Option<&str>| {
+        let text = address("").to_str().unwrap().replace("machine1@", "ray@");
+        Fleet::connect_with_password(&PathBuf::from(text), password).map(drop).map_err(|error| error.to_string())
+    };
+    assert!(ray(Some("secret")).is_err_and(|error| error.contains("the password is wrong, or the role has none")));
+    server.sql("postgres", "fleet", "ALTER ROLE ray PASSWORD 'secret'").unwrap();
+    ray(Some("secret")).unwrap();
+    if std::env::var_os("PGPASSWORD").is_none() && std::env::var_os("PGPASSFILE").is_none() {
+        assert!(
+            ray(None).is_err_and(|error| error.contains("none was given: set PGPASSWORD") && !error.contains("may not do this"))
+        );
+    }
 }
 
 /// Splits a line into words, with quotes.
@@ -288,8 +310,12 @@ fn a_rollout_widens_step_by_step_waits_for_people_and_is_taken_back_where_it_har
             .contains("bad is aborted; only what is running or waiting or paused or done can be aborted")
     );
     assert!(say(&["show", address, "nothing"]).contains("no rollout nothing; known are good, bad"));
-    let wrong = ["start", address, "wrong", "--kind", "scsi, rotational", "--setting", "bfq", "--stages", "0"];
-    assert!(say(&wrong).contains("should be a number of devices"));
+    let refused =
+        |kind: &str, stages: &str| say(&["start", address, "wrong", "--kind", kind, "--setting", "bfq", "--stages", stages]);
+    assert!(refused("scsi, rotational", "0").contains("should be a number of devices"));
+    assert!(refused("scsi, rotational", "5,1").contains("stages grow, as in 1,5,25%,100%"));
+    assert!(refused("harddisk", "1,5").contains("no device is of this kind; name one as `seekwise fleet report` prints it"));
+    assert!(!say(&["list", address]).contains("wrong"), "a refused rollout begins not");
 }
 
 /// The configuration keys on the page for password and network are valid.

@@ -138,7 +138,6 @@ fn what_is_wrong_is_said_and_nothing_is_written() {
     assert!(refused(&["evaluate", "--html", gone.to_str().unwrap()]).contains("there is no folder"));
     assert!(refused(&["evaluate", "--quick", "--trace", "/no/such/trace"]).contains("/no/such/trace"));
     assert!(refused(&["evaluate", "--experience", "/no/such/file"]).contains("--experience /no/such/file"));
-    assert!(refused(&["evaluate", "--gain-model", "/no/such/file"]).contains("model of gains /no/such/file"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -154,14 +153,4 @@ fn the_page_of_controllers_for_research_is_current() {
 fn the_product_refers_to_this_program_for_every_controller_of_research() {
     let names: Vec<&str> = research::controller::ALL.iter().map(|spec| spec.name).collect();
     assert_eq!(seekwise::moved::CONTROLLERS.as_slice(), names);
-}
-
-#[test]
-fn the_page_about_the_model_of_gains_is_current() {
-    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/gain-model.md")).unwrap();
-    let page = "docs/reference/gain-model.md";
-    assert!(
-        kept == succeeds(&["learn", "gains", "manual"]),
-        "{page} is out of date: run `seekwise-lab learn gains manual >{page}`"
-    );
 }

@@ -102,13 +102,13 @@ fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
         at("store"),
         at("nbd")
     );
-    let configuration = server::configuration::Configuration::parse(&text).unwrap();
+    let configuration = blockserver::configuration::Configuration::parse(&text).unwrap();
     std::fs::write(at("serve.toml"), &text).unwrap();
-    let server = server::server::Server::start(&configuration).unwrap();
-    let watch = std::sync::Arc::new(server::watch::Watch::start(&server).unwrap());
-    let access = std::sync::Arc::new(server::access::Access::new(&configuration.allow).unwrap());
-    let mut doors = server::door::Doors::new();
-    let ruled = server::control::Ruled {
+    let server = blockserver::server::Server::start(&configuration).unwrap();
+    let watch = std::sync::Arc::new(blockserver::watch::Watch::start(&server).unwrap());
+    let access = std::sync::Arc::new(blockserver::access::Access::new(&configuration.allow).unwrap());
+    let mut doors = blockserver::door::Doors::new();
+    let ruled = blockserver::control::Ruled {
         server: server.clone(),
         watch: watch.clone(),
         access,
@@ -119,7 +119,7 @@ fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
     succeeds(&of(&["create", "web", "--size", "128M", "--promise", "weight = 2"], &control));
     let status = succeeds(&of(&["status"], &control));
     assert!(status.contains("web              main") && status.contains("weight = 2"), "{status}");
-    let again = server.create(&server::server::NewVolume {
+    let again = server.create(&blockserver::server::NewVolume {
         name: "web".to_owned(),
         store: None,
         bytes: 1 << 20,

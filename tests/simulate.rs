@@ -407,3 +407,13 @@ fn an_array_of_a_disksim_file_becomes_two_profiles_that_run() {
     let table = succeeds(&["simulate", &job, "--disk", &path("array.toml")]);
     assert!(table.contains("job.fio on array"), "{table}");
 }
+
+#[test]
+fn io_cost_without_a_cost_model_warns_on_a_device_that_is_not_a_hard_disk() {
+    let warned = |disk: &str, scheduler: &str| {
+        let output = run(&["simulate", "genetic/random-read", "--disk", disk, "--scheduler", scheduler]);
+        text(&output.stdout).contains("io-cost has no cost model of") && output.status.success()
+    };
+    assert!(warned("nvme-tlc", "io-cost") && warned("ssd-dftl", "io-cost:rpct=95"));
+    assert!(!warned("nvme-tlc", "io-cost:rrandiops=300000") && !warned("sata7200", "io-cost") && !warned("nvme-tlc", "bfq"));
+}

@@ -106,7 +106,13 @@ fn a_sweep_that_is_killed_again_and_again_repeats_nothing_and_ends_with_the_same
             assert!(Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap().success());
             let stopped = process.wait_with_output().unwrap();
             assert_eq!(stopped.status.code(), Some(130));
-            assert!(text(&stopped.stderr).contains("interrupted; what is complete is kept, and the same command continues"));
+            let said = text(&stopped.stderr);
+            assert!(
+                said.contains(" of 48 cases are complete and kept, and the same command continues")
+                    && !said.contains("; 0 of")
+                    && !said.contains("nothing was written"),
+                "{said}"
+            );
             kills += 1;
             continue;
         }
@@ -181,6 +187,29 @@ fn a_report_has_the_best_setting_of_every_load_and_disk_with_its_interval() {
     one.sweep("out", &[]);
     let json: Value = serde_json::from_str(&succeeds(&["sweep", "report", &one.name("out"), "--json"])).unwrap();
     assert_eq!(json["best"][0]["value"].as_f64(), Some(mean));
+}
+
+#[test]
+fn each_seed_of_a_job_file_is_another_run_in_spite_of_randrepeat_and_identical_runs_have_no_interval() {
+    let sweep = Sweep::new("loads = [\"jobs.fio\"]\ndisks = [\"sata7200\"]\nschedulers = [\"mq-deadline\", \"bfq\"]\nseeds = 4\n");
+    let report = |jobs: &str, output: &str| -> (String, Value) {
+        std::fs::write(sweep.path("jobs.fio"), jobs).unwrap();
+        sweep.sweep(output, &[]);
+        let text = succeeds(&["sweep", "report", &sweep.name(output), "--objective", "mean_ms"]);
+        let json = succeeds(&["sweep", "report", &sweep.name(output), "--objective", "mean_ms", "--json"]);
+        (text, serde_json::from_str::<Value>(&json).unwrap()["best"][0].clone())
+    };
+    let random = "[a]\nrw=randread\nbs=4k\nsize=64m\ndirect=1\nruntime=2\ntime_based=1\nioengine=libaio\niodepth=8\n\
+                  [b]\nrw=randwrite\nbs=4k\nsize=64m\ndirect=1\nruntime=2\ntime_based=1\n";
+    for jobs in [random.to_owned(), format!("[global]\nrandrepeat=1\n{random}")] {
+        let (text, best) = report(&jobs, if jobs == random { "random" } else { "repeated" });
+        let ends = [0, 1].map(|end| best["interval_percent"][end].as_f64().unwrap());
+        assert!(ends[0] < ends[1] && best["held_out_percent"].is_number() && !text.contains("No interval"), "{text}");
+    }
+    // Nothing is drawn.
+    let (text, best) = report("[a]\nrw=read\nbs=4k\nsize=1m\ndirect=1\nioengine=libaio\niodepth=8\nfilename=/dev/sda\n", "same");
+    assert!(best["interval_percent"].is_null() && best["held_out_percent"].is_null(), "{best}");
+    assert!(text.contains("No interval where the runs of all seeds are identical"), "{text}");
 }
 
 #[test]

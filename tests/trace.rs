@@ -370,3 +370,15 @@ fn flushes_are_among_what_no_format_has_a_place_for() {
     let said = complaint(&seekwise(&[&"convert", &input, &output]));
     assert!(said.contains("csv has no place for 1 empty command (flushes and the like): left out\n"), "{said}");
 }
+
+#[test]
+fn a_column_of_latencies_is_the_response_time_and_two_of_them_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("latencies.csv");
+    std::fs::write(&path, "time_ms,lba,sectors,op,latency_ms\n0,0,8,r,5\n10,800000,8,r,7\n20,100,8,w,3\n").unwrap();
+    let described = out(&seekwise(&[&"info", &path]));
+    assert!(described.contains("response mean 5.0 ms, median 5.0"), "{described}");
+    std::fs::write(&path, "time_ms,lba,sectors,op,latency_us,response_ms\n0,0,8,r,5,5\n").unwrap();
+    let refused = complaint(&seekwise(&[&"info", &path]));
+    assert!(refused.contains("two columns for the response time"), "{refused}");
+}

@@ -205,6 +205,9 @@ fn what_cannot_be_meant_is_refused_with_what_could() {
         complaint(&["workload", "requests", "genetic/metadata", "--job", "change", "--disk", "atlsa10k"])
             .contains("did you mean atlas10k?")
     );
+    // The beginning of a disk's name is the nearest to it.
+    assert!(complaint(&["simulate", "genetic/metadata", "--disk", "sata"]).contains("did you mean sata7200 or raid5-5x-sata7200?"));
+    assert!(complaint(&["simulate", "genetic/metadata", "--disk", "ssd"]).contains("did you mean ssd-dftl?"));
     assert!(!complaint(&["workload", "show", "nonsense"]).contains("did you mean"));
     assert!(complaint(&["workload", "show", "self-learning/web"]).contains("seekwise workload list"));
     assert!(complaint(&["workload", "random", "--count", "513"]).contains("give 1 to 512"));

@@ -320,8 +320,12 @@ class _Engine:
         return int(getattr(self.executor, "_max_workers", None) or os.cpu_count() or 1)
 
 
-#: Exceptions of engines for a lost worker, by name, so that the engines need not be imported.
-_LOST = {"KilledWorker", "WorkerCrashedError", "NodeDiedError", "OwnerDiedError", "TerminatedWorkerError", "CommClosedError", "OutOfMemoryError"}
+#: Exceptions of engines for a lost worker or node, by name, so that the engines need not be imported. When Ray's raylet is killed, a
+#: waiting task ends with LocalRayletDiedError.
+_LOST = {
+    "KilledWorker", "WorkerCrashedError", "NodeDiedError", "OwnerDiedError", "TerminatedWorkerError", "CommClosedError", "OutOfMemoryError",
+    "LocalRayletDiedError", "ObjectLostError", "RaySystemError", "RpcError",
+}
 
 
 def _is_lost(error: BaseException) -> bool:

@@ -200,5 +200,7 @@ def read_trace(
         FileError: The file cannot be opened.
     """
     several = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InvalidInputError(f"columns: {columns!r} should be a dict of roles and columns, as {{'time': 'ts', 'offset': 2}}", key="columns")
     described = None if columns is None else ",".join(f"{key}={value}" for key, value in columns.items())
     return Trace(_seekwise.open_trace([os.fspath(one) for one in several], format, described, skip_bad, same_devices))

@@ -323,7 +323,7 @@ impl Import {
             OpColumns::Words { column: name, read, write } => {
                 let words = column(batch, "op", name)?;
                 if words.data_type() == &DataType::Boolean && read.is_none() {
-                    let problem = format!("column {name:?} is boolean: say what is a read, as in read=\"true\"");
+                    let problem = format!("column {name:?} is boolean: name the value of a read, as in read=\"true\"");
                     return Err(Invalid::of_key("op", problem));
                 }
                 let is_number = words.data_type().is_numeric();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use block::Nanos;
 use control::controller::Controller;
 use control::{Decision, Setting, Target, Window, WindowLength};
-use experiment::comparison::Experiment;
+use experiment::comparison::{Experiment, regime};
 use experiment::load::Load;
 use experiment::steered::Steered;
 use experiment::world::World;
@@ -167,9 +167,8 @@ impl Tuned {
         let done = work::run(py, progress.as_ref(), |watcher| {
             let world = experiment.world()?;
             let load: Arc<dyn Load> = Arc::from(experiment.load(&world, watcher)?);
-            let settable: Vec<String> = load.replay(&world).host.into_iter().map(|(name, _)| name).collect();
             let all = settings.iter().chain([&begins_with]);
-            all.into_iter().try_for_each(|one| experiment::comparison::regime::expect_settable("--candidates", one, &settable))?;
+            all.into_iter().try_for_each(|one| regime::expect_settable_for("--candidates", one, &*load, &world))?;
             Ok((world, load, experiment.job_text()?.is_some()))
         })?;
         let (world, load, is_drawn) = done.result;

@@ -12,6 +12,7 @@ use experiment::comparison::{Experiment, ReplayOptions, RequestObserver, SPEEDS}
 use experiment::learned_device;
 use experiment::pool::Workers;
 use experiment::recorded::Recorded;
+use experiment::shipped;
 use progress::Monitor as _;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyOverflowError;
@@ -55,7 +56,7 @@ impl<'py> Keys<'_, 'py> {
     }
 }
 
-/// What runs and on what.
+/// The load and the devices.
 pub fn experiment(load: &Bound<'_, PyAny>, disk: &str, keys: &Bound<'_, PyDict>) -> PyResult<Experiment> {
     let keys = Keys(keys);
     let (load, replay) = match load.cast::<Trace>() {
@@ -83,6 +84,10 @@ pub fn experiment(load: &Bound<'_, PyAny>, disk: &str, keys: &Bound<'_, PyDict>)
     if let Some(depth) = queue_depth.filter(|depth| !(1..=1024).contains(depth)) {
         return Err(Invalid::of_key("queue_depth", format!("{depth} should be from 1 to 1024 requests")).into());
     }
+    known_disk(disk)?;
+    if replay.memory.is_none() {
+        shipped::job_text(&load).map_err(|problem| Invalid::of_key("load", format!("{problem:#}")))?;
+    }
     let preference = keys.get::<String>("preference")?;
     let preference = preference.map(|text| text.parse()).transpose();
     Ok(Experiment {
@@ -104,13 +109,19 @@ pub fn experiment(load: &Bound<'_, PyAny>, disk: &str, keys: &Bound<'_, PyDict>)
     })
 }
 
-/// Parses a scheduler: text, or the number of a registered class with values of its tunables.
-pub fn setting(value: &Bound<'_, PyAny>) -> PyResult<Setting> {
+/// Fails unless there is such a disk.
+fn known_disk(disk: &str) -> PyResult<()> {
+    sim::profile::load(disk).map_err(|problem| Invalid::of_key("disk", problem.to_string()))?;
+    Ok(())
+}
+
+/// Parses a scheduler: text, or the number of a registered class with values of its tunables. `key` is the argument that names it.
+pub fn setting(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Setting> {
     if let Ok((number, values)) = value.extract::<(usize, Bound<'_, PyDict>)>() {
         return scheduler::setting(number, &values);
     }
     let text: String = value.extract()?;
-    regime::scheduler(&text).map_err(raised)
+    Ok(Setting::parse(&text).map_err(|problem| Invalid::of_key(key, format!("{text}: {problem}")))?)
 }
 
 /// The controllers of the product.
@@ -210,7 +221,7 @@ pub fn simulate(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, Table, Option<Table>, Vec<String>)> {
     let experiment = experiment(load, disk, keys)?;
-    let begins_with = setting(scheduler)?;
+    let begins_with = setting("scheduler", scheduler)?;
     let chosen = controller.map(|text| regime::controller(text, &controllers())).transpose().map_err(raised)?;
     let done = work::run(py, progress.as_ref(), |watcher| {
         let workers = workers(watcher, &[&begins_with], threads);
@@ -291,9 +302,12 @@ pub fn compare(
         }
     }
     let first = experiment(load, &disks[0], keys)?;
-    let settings = schedulers.iter().map(setting).collect::<PyResult<Vec<Setting>>>()?;
+    disks.iter().try_for_each(|disk| known_disk(disk))?;
+    let settings = schedulers.iter().map(|one| setting("schedulers", one)).collect::<PyResult<Vec<Setting>>>()?;
     let known = self::controllers();
-    let chosen = |text: &String| regime::controller(text, &known).map_err(raised);
+    let of_key =
+        |text: &String, problem: &anyhow::Error| Invalid::of_key("controllers", format!("{text}: {}", problem.root_cause()));
+    let chosen = |text: &String| regime::controller(text, &known).map_err(|problem| PyErr::from(of_key(text, &problem)));
     let chosen = controllers.iter().map(chosen).collect::<PyResult<Vec<_>>>()?;
     let done = work::run(py, progress.as_ref(), |watcher| {
         let failure = Failure::stopping(watcher.stopper());

@@ -67,6 +67,14 @@ def test_a_seed_gives_the_same_episode_and_another_seed_another_one(job):
     env.close()
 
 
+def test_another_seed_is_another_episode_in_spite_of_randrepeat(tmp_path):
+    job = tmp_path / "repeated.fio"
+    job.write_text("[a]\nrw=randread\nbs=4k\nsize=64m\ndirect=1\nruntime=6\ntime_based=1\nrandrepeat=1\n")
+    env = make(job)
+    assert episode(env, 3)[1] != episode(env, 4)[1]
+    env.close()
+
+
 def test_observations_are_the_documented_features_and_the_reward_is_the_gain_in_merit(job):
     env = make(job, candidates=["none", "bfq"], initial="none")
     observation, info = env.reset(seed=1)

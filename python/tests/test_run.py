@@ -92,7 +92,9 @@ def test_a_trace_is_compared_on_several_disks_and_has_the_same_rows_for_every_se
         ({"scheduler": "bfq:slice=1"}, "scheduler", "scheduler=bfq:slice=1: bfq has no tunable 'slice'"),
         ({"disk": "sata720"}, None, "did you mean sata7200"),
         ({"disk": 'kind = "ssd"\nspeed = 3\n'}, None, "the profile's text:"),
-        ({"host": {"read_ahead_kb": 4096}}, None, "it meets only nr_requests"),
+        ({"host": {"read_ahead_kb": 4096}}, "host", "it meets only nr_requests"),
+        ({"scheduler": "bqf"}, "scheduler", "did you mean bfq"),
+        ({"disk": "sata"}, "disk", "did you mean sata7200"),
         ({"host": {"nr_request": 3}}, "host", "did you mean nr_requests"),
         ({"speed": 0}, "speed", "should be a number from"),
         ({"fit": "loose"}, "fit", "exact or compact"),
@@ -118,8 +120,25 @@ def test_wrong_arguments_are_refused_by_their_python_names(trace, arguments, key
 def test_a_load_that_is_not_there_is_named(tmp_path):
     with pytest.raises(sw.InvalidInputError, match="neither a file nor a workload"):
         sw.simulate(tmp_path / "none")
-    with pytest.raises(sw.InvalidInputError, match="did you mean recipes/etcd"):
+    with pytest.raises(sw.InvalidInputError, match="did you mean recipes/etcd") as raised:
         sw.simulate("recipes/etc")
+    assert raised.value.key == "load"
+
+
+def test_an_error_of_a_comparison_names_its_argument(trace):
+    for arguments, key in [
+        ({"disk": ["sata7200", "sata"]}, "disk"), ({"schedulers": ["none", "bqf"]}, "schedulers"), ({"controllers": ["seekwize"]}, "controllers"),
+    ]:
+        with pytest.raises(sw.InvalidInputError, match="did you mean") as raised:
+            sw.compare(trace, **arguments)
+        assert raised.value.key == key
+
+
+def test_each_seed_is_another_run_in_spite_of_randrepeat(tmp_path):
+    job = tmp_path / "repeated.fio"
+    job.write_text("[a]\nrw=randread\nbs=4k\nsize=64m\ndirect=1\nruntime=1\ntime_based=1\nrandrepeat=1\n")
+    means = [sw.simulate(job, seed=seed).figures.response.mean_ms for seed in (1, 2, 3, 1)]
+    assert len(set(means)) == 3 and means[0] == means[3]
 
 
 def test_disks_have_profiles_that_can_be_changed_and_used(trace):

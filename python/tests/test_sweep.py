@@ -215,6 +215,21 @@ def test_a_killed_process_of_a_pool_raises_and_the_sweep_can_be_continued(folder
     assert 0 < done.run < cases and data_set(tmp_path / "out") == expected
 
 
+class LocalRayletDiedError(Exception):
+    """Named as Ray's exception for a task whose node's raylet was killed."""
+
+
+def test_a_killed_raylet_is_a_lost_worker(folder, tmp_path):
+    class Raylet(futures.Executor):
+        def submit(self, fn, /, *args, **kwargs):
+            future = futures.Future()
+            future.set_exception(LocalRayletDiedError("The task's local raylet died."))
+            return future
+
+    with pytest.raises(sw.WorkerLostError, match="LocalRayletDiedError.* cases are done and kept; the same call continues"):
+        sw.sweep(folder / "plan.toml", tmp_path / "out", executor=Raylet())
+
+
 def test_what_a_worker_cannot_read_is_named(folder, tmp_path):
     with futures.ThreadPoolExecutor(1) as pool:
         with pytest.raises(sw.InvalidInputError, match="a worker on .* cannot use the plan: .*sda.parquet") as raised:
@@ -330,6 +345,21 @@ def test_ray_loses_a_worker_and_the_bytes_are_the_same(folder, long, tmp_path, m
             pool.submit(divmod, 1, 1)
     finally:
         ray.shutdown()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=50)
+    try:
+        with pytest.raises(sw.WorkerLostError):
+            sw.sweep(long_plan(folder), tmp_path / "lost", executor=ray, progress=Killing(raylet, 50))
+    finally:
+        ray.shutdown()
+
+
+def raylet():
+    """The raylet that this process started."""
+    def is_ours(process):
+        name, rest = process.joinpath("cmdline").read_text().split("\0")[0], process.joinpath("stat").read_text().rpartition(")")[2]
+        return name.endswith("/raylet") and int(rest.split()[1]) == os.getpid()
+
+    return next(int(process.name) for process in pathlib.Path("/proc").iterdir() if process.name.isdigit() and is_ours(process))
 
 
 def ray_processes(pool):

@@ -245,6 +245,9 @@ def test_columns_of_a_file_without_a_heading_can_be_described(tmp_path: Path):
     assert pa.table(sw.read_trace(path, columns=columns))["lba"].to_pylist() == [1, 2]
     with pytest.raises(sw.InvalidInputError, match="did you mean time"):
         sw.read_trace(path, columns={**columns, "tim": 1})
+    with pytest.raises(ValueError, match="'time=1' should be a dict of roles and columns") as raised:
+        sw.read_trace(path, columns="time=1")
+    assert isinstance(raised.value, sw.InvalidInputError) and raised.value.key == "columns"
 
 
 def test_a_trace_is_written_in_every_format_whole_or_not_at_all(trace, tmp_path: Path):

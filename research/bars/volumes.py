@@ -25,7 +25,7 @@ def faults(given, say):
     """Runs the server's crash and fault tests with many repetitions."""
     times = {"KILLS": str(given.kills), "CUTS": str(given.cuts), "MOVE_KILLS": str(given.move_kills), "SEED": str(given.seed)}
     for test, variable, name in DRIVERS:
-        done = call("cargo", "test", "--locked", "-q", "-p", "seekwise-server", "--test", "serve", "--", "--ignored", "--exact", test, "--nocapture",
+        done = call("cargo", "test", "--locked", "-q", "-p", "seekwise-serve", "--test", "serve", "--", "--ignored", "--exact", test, "--nocapture",
                     cwd=ROOT, env={**os.environ, **times})
         text = done.stdout + done.stderr
         if "skipped: needs" in text:

@@ -132,3 +132,16 @@ fn without_tail(command: &str) -> &str {
 pub fn parse(command: &str, scratch: &Path) -> Output {
     run(&format!("{} --help", without_tail(command)), scratch)
 }
+
+/// Texts in code style outside of fences, in order.
+pub fn code_spans(page: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
+    let mut spans = Vec::new();
+    // Every second part is inside of a fence. A span ends in its paragraph.
+    for paragraph in text.split("```").step_by(2).flat_map(|outside| outside.split("\n\n")) {
+        let parts: Vec<&str> = paragraph.split('`').collect();
+        let spans_here = parts.iter().enumerate().filter(|(index, _)| index % 2 == 1 && index + 1 < parts.len());
+        spans.extend(spans_here.map(|(_, span)| span.split_whitespace().collect::<Vec<_>>().join(" ")));
+    }
+    spans
+}

@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use control::ab_test::Comparison;
+use control::Verdict;
 use report::promises::{signed, with_error};
 use report::record::unfinished;
 use serde::{Deserialize, Serialize};
@@ -104,9 +104,9 @@ pub struct Entry {
     pub promised_percent: Option<f64>,
     /// Standard error of `promised_percent`.
     pub error_percent: Option<f64>,
-    /// Measured gain in percent; written by a later line with the same number.
+    /// Measured gain of `to` over `from` in percent, by the comparison that decided; written by a later line with the same number.
     pub measured_percent: Option<f64>,
-    /// Standard error of the measured gain; `None` if a side has only one window.
+    /// Standard error of the measured gain; `None` if it is not known.
     pub measured_error_percent: Option<f64>,
     /// Evidence of the decision: names and values.
     pub seen: Vec<(String, String)>,
@@ -155,10 +155,10 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// From the comparison of the windows around the change.
-    pub fn of(comparison: &Comparison) -> Measured {
-        let error_percent = Some(100.0 * comparison.gain.error).filter(|error| error.is_finite());
-        Measured { gain_percent: statistics::percent(comparison.gain.mean), error_percent }
+    /// The gain of a verdict; `None` if nothing was measured.
+    pub fn of(verdict: &Verdict) -> Option<Measured> {
+        let error_percent = Some(100.0 * verdict.gain.error).filter(|error| error.is_finite());
+        verdict.is_measured().then_some(Measured { gain_percent: statistics::percent(verdict.gain.mean), error_percent })
     }
 
     /// Formats as `+12.3% ± 3.0%`.
@@ -221,12 +221,16 @@ impl History {
         Ok(number)
     }
 
-    /// Adds the measured gain of a change to its entry.
+    /// Adds the measured gain of a setting over another to the latest change of this device from the one to the other. No effect if that
+    /// change is not in the history any more, or the verdict measured nothing.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn measured(&mut self, number: u64, measured: Measured) -> io::Result<()> {
-        let Some(entry) = self.entries.iter_mut().find(|entry| entry.number == number) else { return Ok(()) };
+    pub fn judged(&mut self, device: &str, verdict: &Verdict) -> io::Result<()> {
+        let Some(measured) = Measured::of(verdict) else { return Ok(()) };
+        let id = id(device, &verdict.over.to_string(), &verdict.setting.to_string());
+        let is_changed = |entry: &&mut Entry| entry.id == id && entry.kind == Kind::Set;
+        let Some(entry) = self.entries.iter_mut().rfind(is_changed) else { return Ok(()) };
         (entry.measured_percent, entry.measured_error_percent) = (Some(measured.gain_percent), measured.error_percent);
         let entry = entry.clone();
         self.write(&entry)
@@ -316,7 +320,22 @@ mod tests {
 
     use std::fs;
 
+    use control::ab_test::Estimate;
+    use control::{Ruling, Setting, Test};
+
     use super::*;
+
+    fn verdict(to: &str, gain: f64) -> Verdict {
+        Verdict {
+            setting: Setting::parse(to).unwrap(),
+            over: Setting::parse("mq-deadline").unwrap(),
+            gain: Estimate { mean: gain, error: 0.005 },
+            critical: 2.0,
+            samples: [2, 2],
+            by: Test::Trial,
+            ruling: Ruling::Kept,
+        }
+    }
 
     fn entry(to: &str) -> Entry {
         Entry::new("sda", Kind::Set, "mq-deadline", to, "because")
@@ -337,11 +356,12 @@ mod tests {
         for number in 1..=10 {
             assert_eq!(history.add(number, entry(&format!("bfq:slice_idle={number}"))).unwrap(), number);
         }
-        history.measured(9, Measured { gain_percent: 12.5, error_percent: Some(0.5) }).unwrap();
+        history.judged("sda", &verdict("bfq:slice_idle=9", 0.125_f64.ln_1p())).unwrap();
         let lines = std::fs::read_to_string(folder.path().join(FILE)).unwrap().lines().count();
         assert!(lines <= 7, "{lines} lines for a history of 3");
         let again = History::open(folder.path(), 3).unwrap();
-        let kept: Vec<(u64, Option<f64>)> = again.entries().map(|entry| (entry.number, entry.measured_percent)).collect();
+        let kept: Vec<(u64, Option<f64>)> =
+            again.entries().map(|entry| (entry.number, entry.measured_percent.map(|percent| (10.0 * percent).round() / 10.0))).collect();
         assert_eq!(kept, [(8, None), (9, Some(12.5)), (10, None)]);
         assert_eq!(latest(folder.path(), 2).unwrap().iter().map(|entry| entry.number).collect::<Vec<_>>(), [9, 10]);
     }

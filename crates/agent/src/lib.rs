@@ -22,5 +22,4 @@ pub mod history;
 pub mod learning;
 pub mod metrics;
 pub mod own_applier;
-pub mod protect;
 pub mod units;

@@ -46,15 +46,15 @@ enum Command {
     /// Run learning mode now: run workloads on a scratch file, try settings, and keep the best in the knowledge base
     ///
     /// Requires root. Pauses within a second of any other I/O on the device and resumes when the device is idle. Stops on Ctrl-C and
-    /// restores all settings. The daemon runs learning mode automatically if [learning] in the configuration names a scratch file.
+    /// restores all settings. The daemon runs learning mode automatically if `[learning]` in the configuration names a scratch file.
     Learn(program::learn::Args),
     /// Print a command's manual page, or write the pages of all commands
-    Man(manual::Arguments),
+    Man(manual::ManualArguments),
     /// Keep a promise to a service, container or cgroup by limiting its neighbours
     ///
     /// Requires root. Watches the requests of each cgroup, and limits only the units that --limit or the configuration names, only while that
     /// is needed and never below a floor. Prints each limit with its reason. Stops on Ctrl-C and puts everything back, also if it is killed.
-    /// The daemon keeps the promises of [[protect]] in the configuration.
+    /// The daemon keeps the promises of `[[protect]]` in the configuration.
     Protect(program::protect::Args),
     /// Resume tuning of a device that the agent stopped tuning after an external change
     Resume(program::ask::ResumeArgs),

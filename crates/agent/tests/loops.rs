@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use applier::attribute::{self, State};
 use applier::sysfs::{RealFiles, Sysfs};
-use applier::{self, Client, Kind, Listen, Options};
+use applier::{self, Client, Kind, Listen, Options, Scope};
 use linux::events::{EventSource, Tracepoints};
 use linux::topology::HotPlug;
 use observe::Event;
@@ -186,7 +186,7 @@ fn a_real_kernels_settings_are_set_watched_and_put_back() {
         assert_eq!(device.state(), before, "the proof changes nothing");
         assert_eq!(can.iter().filter(|can| can.refused.is_some()).count(), usize::from(original == "none"), "{can:#?}");
         for text in SETTINGS {
-            let changed = client.set(&device.name, &pairs(text), "a test").unwrap();
+            let changed = client.set(Scope::Device(device.name.clone()), &pairs(text), "a test").unwrap();
             let foreign = client.foreign(&device.name).unwrap();
             assert!(foreign.is_empty(), "{original} {text}: {foreign:?}");
             let stall = changed.iter().find(|change| change.attribute == "scheduler").map(|change| change.stall_microseconds);
@@ -278,8 +278,9 @@ fn killed_many_times_on_a_real_kernel_every_original_comes_back() {
         assert_eq!(device.state(), before, "after {number} kills");
         let mut client = device.client();
         let name = device.name.clone();
-        let setting =
-            std::thread::spawn(move || SETTINGS.iter().cycle().find_map(|text| client.set(&name, &pairs(text), "a test").err()));
+        let setting = std::thread::spawn(move || {
+            SETTINGS.iter().cycle().find_map(|text| client.set(Scope::Device(name.clone()), &pairs(text), "a test").err())
+        });
         // Spread over the duration of several settings, so that each kind of write is interrupted.
         std::thread::sleep(Duration::from_micros(number * 7919 % 150_000));
         applier.kill();
@@ -304,7 +305,7 @@ fn root_without_any_capability_is_enough() {
     let _applier = device.applier(&setpriv);
     let mut client = device.client();
     client.can(&device.name).unwrap();
-    client.set(&device.name, &pairs("scheduler=bfq read_ahead_kb=64"), "a test").unwrap();
+    client.set(Scope::Device(device.name.clone()), &pairs("scheduler=bfq read_ahead_kb=64"), "a test").unwrap();
     client.restore(None).unwrap();
     assert_eq!(device.state(), before);
 }
@@ -336,7 +337,7 @@ fn a_full_disk_under_the_journal_is_named_and_what_was_set_comes_back() {
     let before = device.state();
     let applier = device.applier(&["unshare", "--mount", "sh", "-c", &mount]);
     let mut client = device.client();
-    client.set(&device.name, &pairs("scheduler=kyber"), "a test").unwrap();
+    client.set(Scope::Device(device.name.clone()), &pairs("scheduler=kyber"), "a test").unwrap();
     let set = device.state();
     // The applier's view.
     let journal = Path::new("/proc")
@@ -344,7 +345,7 @@ fn a_full_disk_under_the_journal_is_named_and_what_was_set_comes_back() {
         .join("root")
         .join(device.folder.path().strip_prefix("/").unwrap());
     fs::write(journal.join("journal/filler"), vec![1; 64 << 10]).unwrap_err();
-    let error = client.set(&device.name, &pairs("scheduler=bfq"), "a test").unwrap_err();
+    let error = client.set(Scope::Device(device.name.clone()), &pairs("scheduler=bfq"), "a test").unwrap_err();
     assert_eq!(error.kind, Kind::Journal);
     assert!(error.message.contains("No space left on device"), "{error}");
     assert_eq!(device.state(), set, "nothing is half set");

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use applier::journal::Journal;
 use applier::sysfs::{RealFiles, Sysfs};
-use applier::{Client, Kind, Listen, Moment, Options, Rules, SetRequest, Writer};
+use applier::{Client, Kind, Listen, Moment, Options, Rules, Scope, SetRequest, Writer};
 use block::Nanos;
 use control::{Setting, Target as _};
 use linux::target::LinuxTarget;
@@ -184,7 +184,8 @@ fn a_second_applier_is_refused_a_device_that_another_one_sets() {
     };
     let set = |writer: &mut Writer, scheduler: &str| {
         let values = vec![("scheduler".to_owned(), scheduler.to_owned())];
-        let wanted = SetRequest { device: device.name().to_owned(), values, why: "a test".to_owned(), ..SetRequest::default() };
+        let (scope, why) = (Scope::Device(device.name().to_owned()), "a test".to_owned());
+        let wanted = SetRequest { scope, values, expected: Vec::new(), why };
         writer.set(Moment::default(), &wanted).map(drop)
     };
     let (mut first, mut second) = (writer("first"), writer("second"));

@@ -13,7 +13,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use crate::error::{ApplierError, Kind};
 use crate::journal::AtExit;
-use crate::protocol::{Answer, Can, Changed, Foreign, Original, Request, Restored, SetRequest};
+use crate::protocol::{Answer, Can, Changed, Foreign, Original, Request, Restored, Scope, SetRequest};
 use crate::trace::Formats;
 
 /// Maximum time for an answer. A scheduler switch waits for all requests at the device: two thousand large ones take a hard disk half a
@@ -70,8 +70,8 @@ impl Client {
     ///
     /// # Errors
     /// Any [`Kind`]; nothing is changed, unless it is [`Kind::HalfDone`].
-    pub fn set(&mut self, device: &str, wanted: &[(String, String)], why: &str) -> Result<Vec<Changed>, ApplierError> {
-        self.set_if(SetRequest { device: device.to_owned(), values: wanted.to_vec(), expected: Vec::new(), why: why.to_owned() })
+    pub fn set(&mut self, scope: Scope, wanted: &[(String, String)], why: &str) -> Result<Vec<Changed>, ApplierError> {
+        self.set_if(SetRequest { scope, values: wanted.to_vec(), expected: Vec::new(), why: why.to_owned() })
     }
 
     /// Like [`set`](Client::set), if the expected values are still current.
@@ -254,10 +254,10 @@ mod tests {
             asked.next().is_none()
         });
         let mut client = Client { socket: PathBuf::from("socket"), stream, deadline: Duration::from_millis(50) };
-        let late = client.set("sda", &[], "").unwrap_err();
+        let late = client.set(Scope::Machine, &[], "").unwrap_err();
         assert!(late.kind == Kind::Unreachable && late.message.contains("no answer within"), "{late}");
         thread::sleep(Duration::from_millis(400));
-        assert_eq!(client.set("sda", &[], "").unwrap_err().kind, Kind::Unreachable);
+        assert_eq!(client.set(Scope::Machine, &[], "").unwrap_err().kind, Kind::Unreachable);
         assert!(applier.join().unwrap(), "its client left");
     }
 }

@@ -32,7 +32,7 @@ mod writer;
 pub use client::{Client, TracePipes};
 pub use error::{ApplierError, Kind};
 pub use journal::AtExit;
-pub use protocol::{Answer, Can, Changed, Foreign, Original, Outcome, Request, Restored, SetRequest};
+pub use protocol::{Answer, Can, Changed, Foreign, Original, Outcome, Request, Restored, Scope, SetRequest};
 pub use restore::restore_alone;
 pub use server::{Listen, Options, serve};
 pub use writer::{Moment, Rules, Writer};

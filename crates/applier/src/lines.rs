@@ -65,8 +65,7 @@ impl Writer {
     ///
     /// # Errors
     /// Nothing is changed, unless the error is [`Kind::HalfDone`].
-    pub(crate) fn set_cgroup(&mut self, at: Moment, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
-        let path = wanted.device.as_str();
+    pub(crate) fn set_cgroup(&mut self, at: Moment, path: &str, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
         let hierarchy = self.allowed(path)?;
         let Page { records, damage } = self.journal.page(&*self.files, PAGE)?;
         whole(&damage)?;

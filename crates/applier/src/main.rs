@@ -4,7 +4,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use applier::cgroup::Allowed;
+use applier::attribute;
+use applier::cgroup::{self, Allowed};
 use applier::log::{self, printable};
 use applier::notify::Notify;
 use applier::policy::{Policy, Sources};
@@ -28,6 +29,7 @@ Options:
       --cgroup <NAME>    A unit or cgroup that may be limited besides those of the configuration; may be repeated
       --ends-with-stdin  End when standard input does: for a program that starts its own applier
       --quiet            Log only what fails
+      --list             Print every file that it may write, with the range of its values, and end
   -h, --help             Print help
   -V, --version          Print version
 
@@ -103,6 +105,7 @@ fn arguments(mut parser: Parser) -> Result<Asked, lexopt::Error> {
             Arg::Long("cgroup") => arguments.cgroups.push(parser.value()?.string()?),
             Arg::Long("ends-with-stdin") => arguments.ends_with_stdin = true,
             Arg::Long("quiet") => arguments.is_quiet = true,
+            Arg::Long("list") => return Ok(Asked::Text(list())),
             Arg::Long("help") | Arg::Short('h') => return Ok(Asked::Text(HELP.to_owned())),
             Arg::Long("version") | Arg::Short('V') => {
                 return Ok(Asked::Text(format!("{PROGRAM} {}\n", env!("CARGO_PKG_VERSION"))));
@@ -111,6 +114,28 @@ fn arguments(mut parser: Parser) -> Result<Asked, lexopt::Error> {
         }
     }
     Ok(Asked::Serve(arguments))
+}
+
+/// All files that may be written, one a line: the path, a tab, and the values. `*` stands for any device, `**` for the path of a cgroup.
+fn list() -> String {
+    let mut text = String::new();
+    for attribute in attribute::all() {
+        let path = match attribute.name.strip_prefix(attribute::MACHINE_PREFIX) {
+            Some(name) => format!("/proc/sys/vm/{name}"),
+            None => format!("/sys/block/*/queue/{}", attribute.name),
+        };
+        let values = attribute.range().map_or_else(
+            || "a scheduler that the device offers".to_owned(),
+            |(min, max)| {
+                format!("{min} to {max}{}", attribute.scheduler().map_or_else(String::new, |owner| format!(", under {owner}")))
+            },
+        );
+        text += &format!("{path}\t{values}\n");
+    }
+    for name in cgroup::attribute_names() {
+        text += &format!("/sys/fs/cgroup/**/{name}\tthe line of one device, of a cgroup that is named\n");
+    }
+    text
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -191,9 +216,24 @@ mod tests {
     }
 
     #[test]
+    fn the_list_has_every_file_once_and_no_other() {
+        let Ok(Asked::Text(list)) = parsed("--list") else { panic!("no list") };
+        let mut paths: Vec<&str> = list.lines().filter_map(|line| line.split('\t').next()).collect();
+        assert_eq!(paths.len(), attribute::all().len() + cgroup::attribute_names().count());
+        for path in ["/sys/block/*/queue/iosched/slice_idle", "/proc/sys/vm/swappiness", "/sys/fs/cgroup/**/io.max"] {
+            assert!(paths.contains(&path), "{path}");
+        }
+        paths.sort_unstable();
+        paths.dedup();
+        assert_eq!(paths.len(), list.lines().count(), "a file is listed twice");
+    }
+
+    #[test]
     fn help_names_every_option() {
         let Ok(Asked::Text(help)) = parsed("--help") else { panic!("no help") };
-        for option in ["--config", "--socket", "--journal", "--user", "--cgroup", "--ends-with-stdin", "--quiet", "--version"] {
+        for option in
+            ["--config", "--socket", "--journal", "--user", "--cgroup", "--ends-with-stdin", "--quiet", "--list", "--version"]
+        {
             assert!(help.contains(option), "{option}");
         }
         assert!(number("nobody-is-called-so").unwrap_err().contains("no such user") && number("7") == Ok(7));

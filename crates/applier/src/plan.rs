@@ -2,7 +2,7 @@
 
 use crate::attribute::{Attribute, MACHINE, Owner, SCHEDULER, State, Upheaval, all, find};
 use crate::error::{ApplierError, Kind};
-use crate::protocol::SetRequest;
+use crate::protocol::{Scope, SetRequest};
 
 /// An attribute to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub(crate) struct Plan {
 impl Plan {
     /// Checks names, values, and the expected values.
     pub fn of(wanted: &SetRequest, now: &State, machine_allowed: bool) -> Result<Plan, ApplierError> {
-        let device = &wanted.device;
+        let device = wanted.scope.name();
         let refused = |reason: String| ApplierError::new(Kind::NotAllowed, format_args!("{device}: {reason}"));
-        if device == MACHINE && !machine_allowed {
+        if wanted.scope == Scope::Machine && !machine_allowed {
             let message = "the machine's own settings are only changed if the administrator allows it; nothing was set".to_owned();
             return Err(refused(message));
         }
@@ -101,7 +101,7 @@ fn check_expected(wanted: &SetRequest, now: &State) -> Result<(), ApplierError> 
         let is = now.get(name).map_or_else(|| "not there".to_owned(), |now| format!("{now} by now"));
         let message = format_args!(
             "{}: {name} was {value} when that was decided, and is {is}: changed externally; nothing was set",
-            wanted.device
+            wanted.scope.name()
         );
         Err(ApplierError::new(Kind::Stale, message))
     })

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::attribute::MACHINE;
 use crate::error::ApplierError;
 use crate::journal::{AtExit, Record};
 use crate::trace::Formats;
@@ -63,12 +64,51 @@ pub enum Request {
     },
 }
 
+/// The owner of attributes. In the protocol it is its [name](Scope::name).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Scope {
+    /// A disk by its kernel name, for example `sda`.
+    Device(String),
+    /// The machine.
+    Machine,
+    /// A [cgroup](crate::cgroup) by its path, for example `/system.slice/backup.service`.
+    Cgroup(String),
+}
+
+impl Scope {
+    /// The name: that of the device, [`MACHINE`], or the path of the cgroup, which is the only one with a slash at its beginning.
+    pub fn name(&self) -> &str {
+        match self {
+            Scope::Device(name) | Scope::Cgroup(name) => name,
+            Scope::Machine => MACHINE,
+        }
+    }
+}
+
+impl From<String> for Scope {
+    fn from(name: String) -> Scope {
+        match name {
+            name if name == MACHINE => Scope::Machine,
+            name if name.starts_with('/') => Scope::Cgroup(name),
+            name => Scope::Device(name),
+        }
+    }
+}
+
+impl From<Scope> for String {
+    fn from(scope: Scope) -> String {
+        scope.name().to_owned()
+    }
+}
+
 /// A request to set attributes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRequest {
-    /// For example `sda`, or [`MACHINE`](crate::attribute::MACHINE), or a [cgroup](crate::cgroup) such as `/system.slice/backup.service`.
-    pub device: String,
+    /// The owner of the attributes.
+    #[serde(rename = "device")]
+    pub scope: Scope,
     /// Names and values; for a cgroup such as `io.max sda` and `wbps=5000000`. Any order: they are written in the order that the kernel
     /// needs.
     pub values: Vec<(String, String)>,
@@ -235,4 +275,22 @@ pub enum Answer {
     },
     /// The request failed.
     Error(ApplierError),
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn a_scope_is_its_name_in_the_protocol() {
+        let scopes = [Scope::Device("sda".to_owned()), Scope::Machine, Scope::Cgroup("/system.slice/backup.service".to_owned())];
+        for (scope, name) in scopes.into_iter().zip(["sda", "vm", "/system.slice/backup.service"]) {
+            let request = Request::Set(SetRequest { scope, values: Vec::new(), expected: Vec::new(), why: String::new() });
+            let line = format!(r#"{{"set":{{"device":"{name}","values":[],"expected":[],"why":""}}}}"#);
+            assert_eq!(serde_json::to_string(&request).unwrap(), line);
+            assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+        }
+    }
 }

@@ -285,8 +285,9 @@ impl<'a> Connection<'a> {
         Ok(match request {
             Request::Can { device } => Answer::Can(writer.can(device)?),
             Request::Set(wanted) => {
-                if !self.acted_on.contains(&wanted.device) {
-                    self.acted_on.push(wanted.device.clone());
+                let name = wanted.scope.name();
+                if !self.acted_on.iter().any(|known| known == name) {
+                    self.acted_on.push(name.to_owned());
                 }
                 let changed = writer.set(at, wanted)?;
                 tell_changes(self.shared, wanted, &changed);
@@ -364,10 +365,10 @@ fn tell_changes(shared: &Shared, wanted: &SetRequest, changed: &[Changed]) {
     };
     let list = |changes: &[&Changed]| changes.iter().map(words).collect::<Vec<_>>().join(", ");
     if !meant.is_empty() {
-        (shared.log)(&format!("{}: {}: {}", wanted.device, list(&meant), wanted.why));
+        (shared.log)(&format!("{}: {}: {}", wanted.scope.name(), list(&meant), wanted.why));
     }
     if !followed.is_empty() {
-        (shared.details)(&format!("{}: came and went with the scheduler: {}", wanted.device, list(&followed)));
+        (shared.details)(&format!("{}: came and went with the scheduler: {}", wanted.scope.name(), list(&followed)));
     }
 }
 

@@ -8,13 +8,12 @@
 use block::Nanos;
 
 use crate::attribute::{Attribute, READ_AHEAD, SCHEDULER, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
-use crate::cgroup::is_cgroup;
 use crate::error::{ApplierError, Kind};
 use crate::journal::Record;
 use crate::other_writers::OtherWriters;
 use crate::ownership::{Ownership, ownership_of};
 use crate::plan::{Plan, Step};
-use crate::protocol::{Changed, SetRequest};
+use crate::protocol::{Changed, Scope, SetRequest};
 use crate::writer::{Known, Moment, Writer, is_void, whole};
 
 const MINUTE: Nanos = Nanos::from_millis(60_000);
@@ -60,10 +59,10 @@ impl Writer {
     /// # Errors
     /// Nothing is changed, unless the error is [`Kind::HalfDone`].
     pub fn set(&mut self, at: Moment, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
-        let device = wanted.device.as_str();
-        if is_cgroup(device) {
-            return self.set_cgroup(at, wanted);
+        if let Scope::Cgroup(path) = &wanted.scope {
+            return self.set_cgroup(at, path, wanted);
         }
+        let device = wanted.scope.name();
         let mut known = self.known(device)?;
         whole(&known.damage)?;
         let before = self.state(device)?;
@@ -127,7 +126,7 @@ impl Writer {
             let place = records.iter().position(|record| record.attribute == attribute.name);
             let place = place.unwrap_or_else(|| {
                 let (attribute, scheduler) = (attribute.name.clone(), scheduler.map(str::to_owned));
-                let (device, at_exit) = (known.identity.clone(), self.policy(&wanted.device, &known.records));
+                let (device, at_exit) = (known.identity.clone(), self.policy(wanted.scope.name(), &known.records));
                 records.push(Record { device, attribute, scheduler, original: now, fresh: true, at_exit, ..Record::default() });
                 records.len() - 1
             });

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use applier::cgroup::{Allowed, Hierarchy};
 use applier::journal::Journal;
 use applier::sysfs::{RealFiles, Sysfs};
-use applier::{Client, Kind, Moment, Rules, SetRequest, Writer};
+use applier::{Client, Kind, Moment, Rules, Scope, SetRequest, Writer};
 
 const KILLS: u64 = 100;
 const TRIES: u64 = 300;
@@ -107,7 +107,7 @@ impl Place {
 
     fn wanted(&self, limits: String) -> SetRequest {
         let values = vec![(format!("io.max {}", self.device), limits)];
-        SetRequest { device: self.neighbour.clone(), values, why: "a test".to_owned(), ..SetRequest::default() }
+        SetRequest { scope: Scope::Cgroup(self.neighbour.clone()), values, expected: Vec::new(), why: "a test".to_owned() }
     }
 }
 

@@ -5,7 +5,7 @@
 //! outstanding. The device holds up to 32 and completes one every 100 µs, so requests wait for most tenants. Guarantees take 28% of it, and
 //! a limited tenant may use half of an equal share, so that it is at its limit most of the time.
 //!
-//! `noop` shows what the benchmark itself takes.
+//! `noop` shows the benchmark's own cost.
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so at once")]
 
 use std::collections::VecDeque;

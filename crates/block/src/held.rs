@@ -1,4 +1,4 @@
-//! The requests of a scheduler that is defined outside of the workspace: whatever it answers, none is lost or dispatched twice.
+//! The requests of a scheduler that is defined outside of the workspace: no answer of it loses one or dispatches one twice.
 
 use alloc::vec::Vec;
 

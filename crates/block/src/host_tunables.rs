@@ -44,7 +44,7 @@ pub const NOMERGES: Tunable = Tunable::new(Unit::Count, 0..=2, 0).named(
 /// `wbt_lat_usec`.
 pub const WBT_LAT_USEC: Tunable = Tunable::new(Unit::Microseconds, -1..=10_000_000, -1).named(
     "wbt_lat_usec",
-    "What reads may take at the device before fewer buffered writes are let to it, as write-back throttling goes by; 0 \
+    "The time that reads may take at the device before write-back throttling lets fewer buffered writes to it; 0 \
      throttles nothing. -1 asks for the default: 75,000 for disks that turn and 2,000 for others under none, mq-deadline and \
      kyber, off under bfq and schedulers from before Linux 4.10.",
 );

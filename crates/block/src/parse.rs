@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn words_are_parsed_and_printed() {
-        static LEARNER: Tunable = Tunable::one_of(&["c4.5", "svm"], "svm").named("learner", "What learns.");
+        static LEARNER: Tunable = Tunable::one_of(&["c4.5", "svm"], "svm").named("learner", "The learner.");
         assert_eq!(LEARNER.read("two-layer", "c4.5").unwrap(), 0);
         assert_eq!((LEARNER.text(0), LEARNER.text(LEARNER.default)), ("c4.5".to_string(), "svm".to_string()));
         let message = |text| LEARNER.read("two-layer", text).unwrap_err().to_string();

@@ -41,7 +41,7 @@ pub enum Merges {
     Never,
 }
 
-/// Limits of the host on what a scheduler may do to requests.
+/// Limits of the host on merges by a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum size of a merged request, in 512-byte sectors; 0 forbids merging. A larger request that arrives is kept as it is.

@@ -4,7 +4,7 @@
 //! paid until   |--cost of A--|----cost of B----|
 //!              A             B                 the next one; later if it arrives later
 //! ```
-//! A request may be dispatched once its predecessors are paid for, whatever its own size: its cost delays the next one. That is a token
+//! A request may be dispatched once its predecessors are paid for, regardless of its own size: its cost delays the next one. That is a token
 //! bucket in the form of the generic cell rate algorithm (ITU-T I.371, annex A). Costs are kept in whole nanoseconds and fractions of the
 //! rate, so that rounding errors do not accumulate.
 //!
@@ -180,7 +180,7 @@ impl Limiter {
         pairs.into_iter().flatten().flatten().map(Bucket::free_at).fold(now, Nanos::max)
     }
 
-    /// The earliest time at which some request may be dispatched, whatever its direction; `now` if one is allowed at once.
+    /// The earliest time at which some request may be dispatched, in either direction; `now` if one is allowed at once.
     pub fn any_ready_at(&self, now: Nanos) -> Nanos {
         let free_at = |pair: &Pair| pair.iter().flatten().map(Bucket::free_at).fold(now, Nanos::max);
         let [reads, writes] = &self.by_direction;

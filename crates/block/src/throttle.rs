@@ -332,7 +332,7 @@ mod tests {
         let mut passed: Vec<u64> =
             (0..count).filter_map(|number| throttle.submit(from, 0, charge, number)).map(|_| from.0 / 1_000_000).collect();
         while let Some(at) = throttle.next_at() {
-            assert!(at > from, "what may pass does not wait");
+            assert!(at > from, "a request that may pass does not wait");
             let before = passed.len();
             while throttle.release(at).is_some() {
                 passed.push(at.0 / 1_000_000);

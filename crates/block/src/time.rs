@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// A point in time or a duration, in nanoseconds. The host defines what zero means.
+/// A point in time or a duration, in nanoseconds. The host defines the time of zero.
 ///
 /// 64 bits hold 584 years. Arithmetic saturates at zero and at the maximum.
 ///

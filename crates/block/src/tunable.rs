@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     words! {
-        /// Who goes first.
+        /// The order of service.
         enum First {
             /// The oldest.
             Oldest = "oldest",
@@ -402,7 +402,7 @@ mod tests {
         assert_eq!((values.span, values.share), (Nanos::from_millis(70), 0.25));
         assert_eq!((values.limit, values.first, values.flag), (Some(4), First::Oldest, false));
         assert_eq!(values.values(), [7, 25, 4, 0, 0]);
-        assert_eq!(Values::of(&[1]).values(), [1, 70, 0, 1, 1], "what is missing has its default");
+        assert_eq!(Values::of(&[1]).values(), [1, 70, 0, 1, 1], "a missing value has its default");
         assert_eq!(Values::of(&[]).limit, None);
         for percent in 0..=100 {
             assert_eq!(Values::of(&[0, percent]).values()[1], percent);

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use block::Nanos;
 
+use crate::ab_test::Estimate;
 use crate::controller::{Controller, Decision, Evidence};
 use crate::fleet::FleetKnowledge;
 use crate::setting::Setting;
 use crate::target::Target;
+use crate::verdict::Verdict;
 use crate::{Window, WindowLength};
 use observe::counters::Sample;
 use observe::event::Event;
@@ -35,8 +37,9 @@ pub struct DecisionRecord {
     pub why: String,
     /// Expected improvement, as a difference of scores.
     pub expected_gain: Option<f64>,
-    /// Measured gain; `None` unless the controller reported it later.
-    pub measured_gain: Option<f64>,
+    /// The comparison that decided. A change made for a trial gets that of the trial's end, as far as the loop still holds its record;
+    /// `None` where no comparison decided.
+    pub verdict: Option<Arc<Verdict>>,
     /// The evidence; `None` if there is none to show.
     pub evidence: Option<Arc<Evidence>>,
     /// Why it could not be applied, with `to` equal to `from`; `None` if it was applied.
@@ -54,7 +57,7 @@ impl DecisionRecord {
             to,
             why: String::new(),
             expected_gain: None,
-            measured_gain: None,
+            verdict: None,
             evidence: None,
             refused: None,
         }
@@ -63,6 +66,13 @@ impl DecisionRecord {
     /// Whether the setting changed.
     pub fn is_change(&self) -> bool {
         self.from != self.to
+    }
+
+    /// The measured gain of `to`, by the comparison that decided; `None` if nothing was measured, or of another setting: the return from a
+    /// trial has a verdict on the setting that was tried.
+    pub fn measured_gain(&self) -> Option<Estimate> {
+        let verdict = self.verdict.as_ref().filter(|verdict| verdict.is_measured() && verdict.setting == *self.to)?;
+        Some(verdict.gain)
     }
 }
 
@@ -199,12 +209,13 @@ impl ControlLoop {
 
     fn apply(&mut self, now: Nanos, window: Option<u64>, decision: Decision, target: &mut dyn Target) {
         let from = self.setting.clone().unwrap_or_else(|| Arc::new(target.setting()));
-        let Decision { setting, why, expected_gain, measured_gain, evidence } = decision;
-        if measured_gain.is_some()
-            && let Some(change) =
-                self.decisions.iter_mut().rev().find(|record| record.is_change()).filter(|record| record.to == from)
+        let Decision { setting, why, expected_gain, verdict, evidence } = decision;
+        if let Some(verdict) = verdict.as_ref().filter(|verdict| verdict.is_measured())
+            && let Some(change) = self.decisions.iter_mut().rev().find(|record| record.is_change())
+            && *change.to == verdict.setting
+            && *change.from == verdict.over
         {
-            change.measured_gain = measured_gain;
+            change.verdict = Some(verdict.clone());
         }
         let (to, refused) = match setting {
             Some(setting) if setting != *from => match target.apply(now, &setting) {
@@ -220,7 +231,7 @@ impl ControlLoop {
         let stays = self.controller.final_setting().filter(|stays| **stays != *to);
         let stays = stays.map_or_else(|| to.clone(), |stays| Arc::new(stays.clone()));
         let record = DecisionRecord::new(now, window, from, to);
-        self.decisions.push(DecisionRecord { stays, why, expected_gain, evidence, refused, ..record });
+        self.decisions.push(DecisionRecord { stays, why, expected_gain, verdict, evidence, refused, ..record });
     }
 
     /// Every decision so far.

@@ -15,16 +15,16 @@ pub mod control_loop;
 pub mod controller;
 pub mod experience;
 pub mod fleet;
-pub mod gain_model;
-pub mod protect;
 pub mod search;
 pub mod setting;
 pub mod target;
 pub mod trials;
+pub mod verdict;
 pub mod window;
 
 pub use control_loop::{ControlLoop, DecisionRecord};
 pub use controller::{Controller, Decision};
 pub use setting::Setting;
 pub use target::{Target, TargetError};
+pub use verdict::{Ruling, Test, Verdict};
 pub use window::{Window, WindowLength};

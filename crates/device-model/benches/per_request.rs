@@ -1,4 +1,4 @@
-//! What a request costs in the per-request scheduler: one `insert`, one `pick` and one `completed`, with a steady number waiting, on a
+//! Cost of a request in the per-request scheduler: one `insert`, one `pick` and one `completed`, with a steady number waiting, on a
 //! disk whose platter it has learned to follow. The line is searched for now and then; that is part of the mean.
 
 use block::{Limits, Nanos, Op, Pick, Priority, Request, Scheduler};

@@ -10,7 +10,7 @@
 //! C(f) = sum exp(2 pi i (dt / T - f d))          is large only at the right T and f
 //! ```
 //! One Fourier transform over d gives C for all f. While T is unknown this is done for every possible speed, in steps so
-//! fine that the phase error of each pair is at most [`SLIP`]. Distances are irregular: they are spread over a coarse grid by a smooth kernel,
+//! fine that the phase error of each pair is at most `SLIP`. Distances are irregular: they are spread over a coarse grid by a smooth kernel,
 //! whose own transform is divided out again (Dutt and Rokhlin, Fast Fourier transforms for nonequispaced data, SIAM J. Sci. Comput. 14(6),
 //! 1993; the kernel is that of Barnett, Magland and af Klinteberg, SIAM J. Sci. Comput. 41(5), 2019). Only angles of existing track
 //! lengths matter, so half of the shortest track is a sufficient resolution of the grid.
@@ -41,7 +41,7 @@ const APART: u64 = 1 << 15;
 const TRACK: (f64, f64) = (64.0, 8_000.0);
 /// Revolutions per sector in the middle of the range of angles searched.
 const MIDDLE: f64 = 0.5 / TRACK.0;
-/// Distance of grid points in sectors: half of what angles up to `MIDDLE` from the middle require.
+/// Distance of grid points in sectors: half the distance required by angles up to `MIDDLE` from the middle.
 const GRID: f64 = TRACK.0 / 2.0;
 /// Number of grid points.
 const LENGTH: usize = 2 * APART as usize / GRID as usize;

@@ -1,4 +1,4 @@
-//! Regression trees: what they learn, and what of a file they believe.
+//! Regression trees: learning, and the validation of files.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
@@ -75,7 +75,7 @@ fn a_tree_needs_rows() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Numbers of a file are changed at random: what is read at all answers anything.
+    /// Numbers of a file are changed at random: a tree that is accepted predicts for any row.
     #[test]
     fn what_is_read_answers_every_row(at in any::<prop::sample::Index>(), digit in "[0-9]{1,10}", row in prop::array::uniform2(any::<f64>())) {
         let text = serde_json::to_string(&tree_of_few()).unwrap();

@@ -46,7 +46,7 @@ fn read(bytes: &[u8], name: &str) -> anyhow::Result<Experience> {
 }
 
 /// The text in these bytes, compressed or not; `name` is used in errors.
-pub(crate) fn unpacked(bytes: &[u8], name: &str) -> anyhow::Result<String> {
+fn unpacked(bytes: &[u8], name: &str) -> anyhow::Result<String> {
     if !bytes.starts_with(&zstd::zstd_safe::MAGICNUMBER.to_le_bytes()) {
         return String::from_utf8(bytes.to_vec()).with_context(|| format!("{name}: is not text"));
     }
@@ -65,7 +65,7 @@ pub fn encode(path: &Path, experience: &Experience) -> anyhow::Result<Vec<u8>> {
 }
 
 /// The bytes of a text for a file of this name: compressed if the name ends in `.zst`.
-pub(crate) fn compressed(path: &Path, text: String) -> anyhow::Result<Vec<u8>> {
+fn compressed(path: &Path, text: String) -> anyhow::Result<Vec<u8>> {
     Ok(match path.extension() {
         Some(extension) if extension == "zst" => zstd::encode_all(text.as_bytes(), 19)?,
         _ => text.into_bytes(),

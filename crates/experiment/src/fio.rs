@@ -51,7 +51,7 @@ pub fn run_logged(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Re
     let (file, output) = (folder.path().join("jobs.fio"), folder.path().join("output.json"));
     let mut written = std::fs::File::create(&file).context("cannot write a job file")?;
     written.write_all(jobs.as_bytes()).context("cannot write a job file")?;
-    // With this flag fio itself refuses to write, whatever the jobs contain.
+    // With this flag fio itself refuses to write, independently of the jobs.
     let guard: &[&str] = if writes(jobs) { &[] } else { &["--readonly"] };
     let mut fio = Command::new("fio")
         .args(guard)

@@ -3,7 +3,7 @@
 //! ```text
 //! workload (trace, fio job file, shipped) ─▶ comparison ─▶ records     every scheduler, every controller
 //!                                         ─▶ advice ─────▶ advice      the setting to use and its predicted effect
-//! contract ─▶ tenants ─▶ comparison, guarantee, placement              what each tenant is promised and what it gets
+//! contract ─▶ tenants ─▶ comparison, guarantee, placement              guarantees of tenants, and their service
 //! ```
 //! The program parses the command line, calls this crate and prints. Long work reports to a [`Monitor`](progress::Monitor).
 
@@ -17,7 +17,6 @@ pub mod comparison;
 pub mod experience;
 pub mod figures;
 pub mod fio;
-pub mod gain_model;
 pub mod guarantee;
 pub mod iocost;
 pub mod learned_device;
@@ -25,12 +24,10 @@ pub mod load;
 pub mod placement;
 pub mod planner;
 pub mod pool;
-pub mod protect;
 pub mod recorded;
 pub mod reference_disk;
 pub mod request_log;
 pub mod shipped;
-pub mod static_limits;
 pub mod steered;
 pub mod sweep;
 pub mod synthetic;

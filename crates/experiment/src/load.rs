@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use block::{Nanos, Roster, StreamId};
+use report::advice::Overload;
 use report::record::{Replay, TraceDigest};
 use sim::host::{HostSettings, Queue, RunSummary};
 use sim::run::{Measure, Pilot, RunError, Watch};
@@ -101,8 +102,11 @@ pub trait Load: Send + Sync {
         pilot: Option<&mut dyn Pilot>,
     ) -> Result<RunSummary, RunError>;
 
-    /// The speed at which the disk would keep up, if it did not and such a speed exists.
-    fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64>;
+    /// Whether requests arrived faster than the disk served them, so that response times tell how long the replay was and not how fast the
+    /// disk is; `None` if it kept up, or if the load waits for it.
+    fn overload(&self, _outcome: &RunSummary) -> Option<Overload> {
+        None
+    }
 
     /// Caveats about the figures, as sentences.
     fn warnings(&self, outcome: &RunSummary) -> Vec<String>;

@@ -8,7 +8,7 @@ use knowledge::RequestRow;
 /// Number of the newest requests to keep of a run: a tenth of a knowledge base's capacity.
 const MAX_REQUESTS: usize = 100_000;
 
-/// The newest requests completed under a scheduler that learns, at most [`MAX_REQUESTS`].
+/// The newest requests completed under a scheduler that learns, at most `MAX_REQUESTS`.
 #[derive(Debug, Default)]
 pub struct RequestLog {
     done: VecDeque<Done>,

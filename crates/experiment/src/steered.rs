@@ -301,7 +301,7 @@ mod tests {
         let settings =
             ["cfq:slice_idle=0 nr_requests=64 read_ahead_kb=1024", "cfq read_ahead_kb=2048", "deadline", "deadline:fifo_batch=4"];
         assert_eq!(apply(&settings), settings);
-        assert_eq!(apply(&["noop read_ahead_kb=512"]), ["noop"], "512 is what the administrator had set");
+        assert_eq!(apply(&["noop read_ahead_kb=512"]), ["noop"], "512 is the administrator's value");
     }
 
     #[test]

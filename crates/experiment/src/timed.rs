@@ -98,7 +98,7 @@ impl Sampling {
     }
 }
 
-/// A scheduler with a sample of its calls timed by the wall clock; each timed call counts for [`SAMPLED`].
+/// A scheduler with a sample of its calls timed by the wall clock; each timed call counts for `SAMPLED`.
 pub struct Timed {
     scheduler: Box<dyn Scheduler>,
     stopwatch: Arc<Stopwatch>,

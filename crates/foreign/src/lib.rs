@@ -36,7 +36,7 @@ pub enum LoadError {
     Declaration {
         /// The library.
         path: PathBuf,
-        /// What is wrong, and what would be right.
+        /// The problem, and a valid alternative.
         problem: String,
     },
 }
@@ -50,6 +50,9 @@ struct Loaded {
 }
 
 static LOADED: Mutex<Vec<&Loaded>> = Mutex::new(Vec::new());
+
+/// Maximum number of tunables: several times as many as any scheduler has, and few enough to read a declaration that is damaged.
+const MAX_TUNABLES: usize = 64;
 
 /// The tunable that identifies the library: a specification's constructor is a plain function.
 const LIBRARY: &str = "library";
@@ -101,6 +104,9 @@ fn declare(declaration: &'static Declaration) -> Result<&'static SchedulerSpec, 
     let mut tunables = vec![Tunable::new(Unit::Count, number..=number, number).named(LIBRARY, "The number of the library.")];
     if declaration.tunable_count > 0 && declaration.tunables.is_null() {
         return Err("tunables is NULL, but tunable_count is not 0".to_owned());
+    }
+    if declaration.tunable_count > MAX_TUNABLES {
+        return Err(format!("tunable_count is {}; a scheduler may have {MAX_TUNABLES} tunables", declaration.tunable_count));
     }
     for index in 0..declaration.tunable_count {
         // SAFETY: the declaration has this many tunables.

@@ -121,6 +121,9 @@ impl Foreign {
                 let request = self.held.dispatch(id).ok_or_else(|| format!("pick dispatched request {id}, which is not queued"))?;
                 Ok(Pick::Go(request))
             }
+            (WAIT, _, until) if until > now.0 && queued > 0 && instance.library.spec.work_conserving => {
+                Err(format!("pick waits with {queued} requests queued, but the declaration says work_conserving = 1"))
+            }
             (WAIT, _, until) if until > now.0 && queued > 0 => self
                 .held
                 .wait_until(Nanos(until))

@@ -55,6 +55,12 @@ fn answers_that_break_a_rule_are_found_and_harm_nothing() {
             "size_t best = 0, i; if (elevator->count) { *until_ns = now_ns; return SEEKWISE_WAIT; }",
             "it may wait",
         ),
+        (
+            "pretends",
+            "size_t best = 0, i;",
+            "size_t best = 0, i; if (elevator->count == 1) { *until_ns = now_ns + 1000; return SEEKWISE_WAIT; }",
+            "but the declaration says work_conserving = 1",
+        ),
         ("mumbles", dispatch, "return 7;", "pick returned 7"),
         ("poor", "calloc(1, sizeof(*elevator))", "values[0] ? NULL : calloc(1, 1)", "create returned NULL"),
     ];
@@ -75,6 +81,7 @@ fn an_invalid_declaration_is_refused_with_the_reason() {
         ("nameless", name, ".name = NULL", "name is NULL"),
         ("taken", name, ".name = \"bfq\"", "there is a scheduler bfq already"),
         ("shouts", name, ".name = \"Shouts\"", "should be lower-case"),
+        ("countless", ".tunable_count = ", ".tunable_count = 1000000000 + ", "a scheduler may have 64 tunables"),
         ("reversed", "1, 10000, 500", "10, 1, 500", "should be from 10 to 1"),
         (
             "symbol",

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::database::{Begin, Database, Transaction};
+use crate::database::{Begin, Database, Reader, Transaction};
 use crate::error::{KnowledgeError, Problem};
 use crate::open::{self, Access};
-use crate::{address, schema, server};
+use crate::schema;
+use crate::server::{self, address};
 
 /// An open knowledge base. Several programs may open the same one.
 #[derive(Debug)]
@@ -106,8 +107,18 @@ impl Knowledge {
         self.database.begin(Begin::Reads).map_err(|problem| problem.of(&self.path))
     }
 
-    /// Runs a read; its errors name the file.
-    pub(crate) fn read<T>(&self, work: impl FnOnce(&Database) -> Result<T, Problem>) -> Result<T, KnowledgeError> {
+    /// Runs queries; their errors name the file.
+    pub(crate) fn read<T>(&self, work: impl FnOnce(&Reader) -> Result<T, Problem>) -> Result<T, KnowledgeError> {
         work(&self.database).map_err(|problem| problem.of(&self.path))
+    }
+
+    /// Runs one transaction that writes independent rows, and commits it unless `work` fails; errors name the file.
+    pub(crate) fn write<T>(&mut self, work: impl FnOnce(&Database) -> Result<T, Problem>) -> Result<T, KnowledgeError> {
+        let written = self.database.begin(Begin::Rows).and_then(|transaction| {
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        });
+        written.map_err(|problem| problem.of(&self.path))
     }
 }

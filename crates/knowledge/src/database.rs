@@ -7,15 +7,12 @@
 //! Statements use the common subset. Code specific to one database branches on [`Database::sqlite`].
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::error::Error;
 use std::fmt;
 
-use bytes::BytesMut;
-use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use crate::error::Problem;
+use crate::server::Client;
 
 /// Advisory lock that serialises writers of runs, so that the rows of a transaction are numbered contiguously: "SkWs".
 const WRITER_LOCK: i64 = i32::from_be_bytes(*b"SkWs") as i64;
@@ -109,51 +106,6 @@ impl rusqlite::ToSql for Value {
     }
 }
 
-type Boxed = Box<dyn Error + Sync + Send>;
-
-impl ToSql for Value {
-    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Boxed> {
-        match (self, kind) {
-            (Value::Null, _) => Ok(IsNull::Yes),
-            (Value::Integer(value), &Type::INT8) => value.to_sql(kind, out),
-            (Value::Integer(value), &Type::INT4) => i32::try_from(*value)?.to_sql(kind, out),
-            (Value::Integer(value), &Type::FLOAT8) => (*value as f64).to_sql(kind, out),
-            (Value::Real(value), &Type::FLOAT8) => value.to_sql(kind, out),
-            (Value::Text(value), &Type::TEXT | &Type::VARCHAR | &Type::NAME) => value.to_sql(kind, out),
-            (Value::Bytes(value), &Type::BYTEA) => value.to_sql(kind, out),
-            _ => Err(format!("{self:?} cannot be a {kind}").into()),
-        }
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
-}
-
-impl<'a> FromSql<'a> for Value {
-    fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Value, Boxed> {
-        Ok(match *kind {
-            Type::INT8 => Value::Integer(i64::from_sql(kind, raw)?),
-            Type::INT4 => Value::Integer(i32::from_sql(kind, raw)?.into()),
-            Type::BOOL => Value::Integer(bool::from_sql(kind, raw)?.into()),
-            Type::FLOAT8 => Value::from(f64::from_sql(kind, raw)?),
-            Type::BYTEA => Value::Bytes(raw.to_vec()),
-            Type::TEXT | Type::VARCHAR | Type::NAME => Value::Text(String::from_sql(kind, raw)?),
-            _ => return Err(format!("a {kind} where a number, a text or bytes should be").into()),
-        })
-    }
-
-    fn from_sql_null(_: &Type) -> Result<Value, Boxed> {
-        Ok(Value::Null)
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-}
-
 /// Types that a cell can be converted to; `None` on a mismatch.
 pub(crate) trait Read: Sized {
     fn read(value: &Value) -> Option<Self>;
@@ -219,7 +171,7 @@ impl<T: Read> Read for Option<T> {
 
 /// A row of a result.
 #[derive(Debug)]
-pub(crate) struct Row(Vec<Value>);
+pub(crate) struct Row(pub(crate) Vec<Value>);
 
 impl Row {
     /// The cell in a column, counted from 0.
@@ -240,20 +192,19 @@ pub(crate) enum Begin {
     Rows,
 }
 
-/// A connection to an SQLite file or a PostgreSQL server.
-pub(crate) struct Database(Kind);
+/// A connection to an SQLite file or a PostgreSQL server, which can read and write.
+#[derive(Debug)]
+pub(crate) struct Database(Reader);
+
+/// The part of a connection that runs queries only: a function that takes it changes nothing.
+pub(crate) struct Reader(Kind);
 
 enum Kind {
     Sqlite(rusqlite::Connection),
-    Postgres(Box<RefCell<Server>>),
+    Server(Box<RefCell<Client>>),
 }
 
-struct Server {
-    client: postgres::Client,
-    prepared: BTreeMap<String, postgres::Statement>,
-}
-
-impl fmt::Debug for Database {
+impl fmt::Debug for Reader {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(if self.sqlite().is_some() { "SQLite" } else { "PostgreSQL" })
     }
@@ -261,32 +212,17 @@ impl fmt::Debug for Database {
 
 impl From<rusqlite::Connection> for Database {
     fn from(connection: rusqlite::Connection) -> Database {
-        Database(Kind::Sqlite(connection))
+        Database(Reader(Kind::Sqlite(connection)))
     }
 }
 
-impl From<postgres::Client> for Database {
-    fn from(client: postgres::Client) -> Database {
-        Database(Kind::Postgres(Box::new(RefCell::new(Server { client, prepared: BTreeMap::new() }))))
+impl From<Client> for Database {
+    fn from(client: Client) -> Database {
+        Database(Reader(Kind::Server(Box::new(RefCell::new(client)))))
     }
 }
 
-impl Server {
-    fn prepare(&mut self, sql: &str) -> Result<postgres::Statement, postgres::Error> {
-        if let Some(known) = self.prepared.get(sql) {
-            return Ok(known.clone());
-        }
-        let statement = self.client.prepare(&translated(sql))?;
-        self.prepared.insert(sql.to_owned(), statement.clone());
-        Ok(statement)
-    }
-}
-
-fn parameters(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
-    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
-}
-
-impl Database {
+impl Reader {
     /// The SQLite connection; `None` for a server.
     pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
         if let Kind::Sqlite(connection) = &self.0 { Some(connection) } else { None }
@@ -306,13 +242,7 @@ impl Database {
                 }
                 Ok(rows)
             }
-            Kind::Postgres(server) => {
-                let mut server = server.borrow_mut();
-                let statement = server.prepare(sql)?;
-                let found = server.client.query(&statement, &parameters(values))?;
-                let cells = |row: &postgres::Row| (0..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>();
-                Ok(found.iter().map(|row| cells(row).map(Row)).collect::<Result<_, _>>()?)
-            }
+            Kind::Server(client) => client.borrow_mut().query(sql, values),
         }
     }
 
@@ -325,24 +255,30 @@ impl Database {
     pub fn number(&self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
         self.query_one(sql, values)?.map_or(Ok(0), |row| row.get(0))
     }
+}
 
+impl std::ops::Deref for Database {
+    type Target = Reader;
+
+    fn deref(&self) -> &Reader {
+        &self.0
+    }
+}
+
+impl Database {
     /// Executes a statement and returns the number of rows changed.
     pub fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
-        match &self.0 {
+        match &self.0.0 {
             Kind::Sqlite(connection) => Ok(connection.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values))? as u64),
-            Kind::Postgres(server) => {
-                let mut server = server.borrow_mut();
-                let statement = server.prepare(sql)?;
-                Ok(server.client.execute(&statement, &parameters(values))?)
-            }
+            Kind::Server(client) => client.borrow_mut().execute(sql, values),
         }
     }
 
     /// Executes statements without parameters, untranslated.
     pub fn execute_batch(&self, sql: &str) -> Result<(), Problem> {
-        match &self.0 {
+        match &self.0.0 {
             Kind::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
-            Kind::Postgres(server) => Ok(server.borrow_mut().client.batch_execute(sql)?),
+            Kind::Server(client) => client.borrow_mut().execute_batch(sql),
         }
     }
 

@@ -80,6 +80,9 @@ pub enum Problem {
     /// A password or key file is invalid.
     #[error("{0}")]
     Secret(String),
+    /// The server did not accept the role: its password, its certificate or the address that it comes from.
+    #[error("{0}")]
+    Login(String),
     /// The database role lacks the right.
     #[error("{0}: the role may not do this; `seekwise fleet init` makes roles, and an administrator grants them")]
     Denied(String),
@@ -115,6 +118,11 @@ pub enum Problem {
     /// Another error of PostgreSQL.
     #[error("PostgreSQL says: {0}")]
     Postgres(String),
+    /// The program was built without the client of PostgreSQL.
+    #[error(
+        "is a PostgreSQL server, for which this program was built without a client: build it with --features postgres, or use the packages"
+    )]
+    NoClient,
     /// An error of the file system.
     #[error("{0}")]
     Io(#[source] io::Error),
@@ -122,21 +130,6 @@ pub enum Problem {
     #[error("SQLite says: {0}")]
     Sqlite(#[source] rusqlite::Error),
 }
-
-/// Advice on failed TLS connections, by text in the libraries' messages.
-const TLS_ADVICE: [(&str, &str); 5] = [
-    (
-        "server does not support TLS",
-        "it does not encrypt; set ssl = on there, or add sslmode=disable to the address to send everything in plain text",
-    ),
-    ("UnknownIssuer", "name the signer of its certificate with sslrootcert=FILE"),
-    ("CaUsedAsEndEntity", "name the signer of its certificate with sslrootcert=FILE, and give the server one that it signed"),
-    (
-        "not valid for name",
-        "name the host as its certificate does (hostaddr=ADDRESS says where it is), or add sslmode=verify-ca to accept any name",
-    ),
-    ("tls handshake", "the server and this machine do not agree on TLS"),
-];
 
 impl Problem {
     /// Adds the path.
@@ -162,48 +155,6 @@ impl From<rusqlite::Error> for Problem {
             Some(ErrorCode::ReadOnly) => Problem::ReadOnly,
             Some(ErrorCode::OperationInterrupted) => Problem::Interrupted,
             _ => Problem::Sqlite(error),
-        }
-    }
-}
-
-impl From<postgres::Error> for Problem {
-    fn from(error: postgres::Error) -> Problem {
-        use postgres::error::SqlState;
-        let Some(answer) = error.as_db_error() else {
-            // The library's own message ends at "error connecting to server", so the causes are appended.
-            let mut text = error.to_string();
-            let mut cause = std::error::Error::source(&error);
-            while let Some(next) = cause {
-                let next_text = next.to_string();
-                if !text.contains(&next_text) {
-                    text = format!("{text}: {next_text}");
-                }
-                cause = next.source();
-            }
-            for (sign, advice) in TLS_ADVICE {
-                if text.contains(sign) {
-                    return Problem::Tls(format!("{text}: {advice}"));
-                }
-            }
-            return if error.is_closed() || text.contains("connect") || text.contains("communicating") || text.contains("timeout") {
-                Problem::Unreachable(text)
-            } else {
-                Problem::Postgres(text)
-            };
-        };
-        let message = answer.message().to_owned();
-        match answer.code() {
-            code if code.code().starts_with("28") || *code == SqlState::INSUFFICIENT_PRIVILEGE => Problem::Denied(message),
-            code if code.code().starts_with("22") || code.code().starts_with("23") => Problem::Value(message),
-            code if code.code().starts_with("57P") || code.code().starts_with("08") => Problem::Unreachable(message),
-            &SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_SERIALIZATION_FAILURE | &SqlState::T_R_DEADLOCK_DETECTED => {
-                Problem::Busy
-            }
-            &SqlState::QUERY_CANCELED => Problem::Busy,
-            &SqlState::DISK_FULL => Problem::Full(io::Error::new(io::ErrorKind::StorageFull, "the server's disk is full")),
-            &SqlState::TOO_MANY_CONNECTIONS => Problem::Unreachable(message),
-            &SqlState::INVALID_CATALOG_NAME => Problem::Unreachable(message),
-            _ => Problem::Postgres(message),
         }
     }
 }

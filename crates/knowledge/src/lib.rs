@@ -38,7 +38,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod address;
 mod base;
 mod database;
 mod error;
@@ -54,9 +53,12 @@ mod record;
 mod retention;
 mod rows;
 mod schema;
+#[cfg(feature = "postgres")]
+mod server;
+#[cfg(not(feature = "postgres"))]
+#[path = "without_server.rs"]
 mod server;
 mod summary;
-mod tls;
 mod writer;
 
 pub use base::Knowledge;

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::Knowledge;
-use super::database::{Begin, Database, values};
+use super::database::{Begin, Database, Reader, values};
 use super::error::{KnowledgeError, Problem};
 
 /// Limits on stored rows; the oldest beyond a limit are deleted. Merged and imported rows count as recorded at that time.
@@ -110,7 +110,7 @@ fn fit(database: &Database, bytes: u64) -> Result<(), Problem> {
 }
 
 /// Total size and used part, in bytes. For PostgreSQL the used part is estimated from the number of rows.
-pub(super) fn pages(database: &Database) -> Result<(u64, u64), Problem> {
+pub(super) fn pages(database: &Reader) -> Result<(u64, u64), Problem> {
     let number = |sql: &str| database.number(sql, &[]);
     if database.sqlite().is_none() {
         let size = number(
@@ -126,7 +126,7 @@ pub(super) fn pages(database: &Database) -> Result<(u64, u64), Problem> {
 }
 
 /// Numbers of windows, decisions, requests and models.
-pub(super) fn counts(database: &Database) -> Result<[u64; 4], Problem> {
+pub(super) fn counts(database: &Reader) -> Result<[u64; 4], Problem> {
     let count = |table: &str| database.number(&format!("SELECT count(*) FROM {table}"), &[]);
     Ok([count("windows")?, count("decisions")?, count("requests")?, count("models")?])
 }

@@ -114,7 +114,7 @@ pub struct DecisionRow {
     pub why: String,
     /// Expected improvement, as a difference of scores.
     pub expected_gain: Option<f64>,
-    /// Measured improvement.
+    /// Measured improvement of `to`, by the comparison that decided; `None` if none was measured.
     pub measured_gain: Option<f64>,
     /// Why it could not be applied; `None` if it was applied.
     pub refused: Option<String>,
@@ -131,7 +131,7 @@ impl DecisionRow {
             to: decided.to.to_string(),
             why: decided.why.clone(),
             expected_gain: decided.expected_gain,
-            measured_gain: decided.measured_gain,
+            measured_gain: decided.measured_gain().map(|gain| gain.mean),
             refused: decided.refused.clone(),
         }
     }

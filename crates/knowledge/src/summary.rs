@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::database::{Begin, Database, Row};
+use super::database::{Reader, Row};
 use super::error::Problem;
 use super::retention::{counts, pages};
 use super::{Knowledge, KnowledgeError};
@@ -74,15 +74,13 @@ impl Knowledge {
     /// # Errors
     /// The file cannot be read.
     pub fn summary(&self) -> Result<Summary, KnowledgeError> {
-        self.read(|database| {
-            // One snapshot, so that the counts are consistent while others write.
-            let moment = database.begin(Begin::Reads)?;
-            summary(&moment)
-        })
+        // One snapshot, so that the counts are consistent while others write.
+        let moment = self.moment()?;
+        summary(&moment).map_err(|problem| problem.of(&self.path))
     }
 }
 
-fn summary(database: &Database) -> Result<Summary, Problem> {
+fn summary(database: &Reader) -> Result<Summary, Problem> {
     let [windows, decisions, requests, _] = counts(database)?;
     let began = database.query_one("SELECT min(began_s), max(began_s) FROM runs WHERE began_s <> 0", &[])?;
     let (first_began_s, last_began_s) =
@@ -112,7 +110,7 @@ fn date(seconds: i64) -> Option<String> {
     chrono::DateTime::from_timestamp(seconds, 0).map(|date| date.format("%Y-%m-%d %H:%M:%S").to_string())
 }
 
-fn settings(database: &Database) -> Result<Vec<SettingSummary>, Problem> {
+fn settings(database: &Reader) -> Result<Vec<SettingSummary>, Problem> {
     let sql = "SELECT s.plant, s.device, s.text, count(*), CAST(sum(w.to_ns - w.from_ns) AS DOUBLE PRECISION) / 1e9 FROM windows w
                JOIN settings s ON s.setting = w.setting GROUP BY s.setting, s.plant, s.device, s.text
                ORDER BY s.plant, s.device, s.text";
@@ -128,7 +126,7 @@ fn settings(database: &Database) -> Result<Vec<SettingSummary>, Problem> {
     database.query(sql, &[])?.iter().map(read).collect()
 }
 
-fn models(database: &Database) -> Result<Vec<ModelSummary>, Problem> {
+fn models(database: &Reader) -> Result<Vec<ModelSummary>, Problem> {
     let sql = "SELECT name, kind, trained_s, names, CAST(octet_length(json) AS BIGINT)
                FROM models JOIN feature_lists USING (list) ORDER BY name, trained_s, model";
     let read = |row: &Row| {

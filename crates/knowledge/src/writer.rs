@@ -161,10 +161,11 @@ impl Drop for Writer {
 
 impl Knowledge {
     fn set_lock_timeout(&self, timeout: Duration) -> Result<(), KnowledgeError> {
-        self.read(|database| match database.sqlite() {
-            Some(file) => Ok(file.busy_timeout(timeout)?),
-            None => database.execute_batch(&format!("SET lock_timeout = {}", timeout.as_millis())),
-        })
+        let set = match self.database.sqlite() {
+            Some(file) => file.busy_timeout(timeout).map_err(Problem::from),
+            None => self.database.execute_batch(&format!("SET lock_timeout = {}", timeout.as_millis())),
+        };
+        set.map_err(|problem| problem.of(&self.path))
     }
 }
 

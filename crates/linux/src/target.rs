@@ -18,7 +18,7 @@ use applier::attribute::{
     default_requests, default_write_back_target, find,
 };
 use applier::sysfs::{Files, RealFiles, Sysfs};
-use applier::{ApplierError, Can, Changed, Client, Foreign, Kind, Outcome, Restored, SetRequest};
+use applier::{ApplierError, Can, Changed, Client, Foreign, Kind, Outcome, Restored, Scope, SetRequest};
 
 /// Assumed stall of a device for a scheduler switch before any was measured: 31 to 40 ms on Linux 6.18.
 pub const SWITCH: Nanos = Nanos::from_millis(35);
@@ -232,7 +232,7 @@ impl LinuxTarget {
         if attribute.owner == Owner::Machine { &self.machine_before } else { &self.before }
     }
 
-    /// Checks what the applier cannot know: whether the administrator permits the values.
+    /// Checks whether the administrator permits the values, which the applier cannot know.
     fn check(&self, setting: &Setting, now: &State) -> Result<(), String> {
         let spec = setting.spec;
         if !self.schedulers().iter().any(|offered| offered.name == spec.name) {
@@ -323,16 +323,16 @@ impl LinuxTarget {
         let changes = |values: &Values| values.iter().any(|(name, value)| now.get(name) != Some(value));
         let machine_changes = changes(&machine);
         if machine_changes {
-            self.applier.set(MACHINE, &machine, &self.why)?;
+            self.applier.set(Scope::Machine, &machine, &self.why)?;
         }
         let expected = self.may_set(&self.known).filter_map(|name| Some((name.to_owned(), self.known.get(name)?.to_owned())));
         let expected = expected.collect();
-        let wanted = SetRequest { device: self.device.clone(), values: device, expected, why: self.why.clone() };
+        let wanted = SetRequest { scope: Scope::Device(self.device.clone()), values: device, expected, why: self.why.clone() };
         match self.applier.set_if(wanted) {
             Err(error) if machine_changes => {
                 let back = machine.iter().filter_map(|(name, _)| Some((name.clone(), now.get(name)?.to_owned())));
                 let back: Values = back.filter(|(_, value)| value != "0").collect();
-                match self.applier.set(MACHINE, &back, "the device's settings could not be set") {
+                match self.applier.set(Scope::Machine, &back, "the device's settings could not be set") {
                     Ok(_) => Err(error),
                     Err(half_done) => Err(ApplierError { message: format!("{error}; and {half_done}"), ..half_done }),
                 }

@@ -1,4 +1,4 @@
-//! What accounting by units costs for each event: 50 units at 5,000 requests a second, some 800 of them waiting at a time.
+//! Cost of accounting by units for each event: 50 units at 5,000 requests a second, some 800 of them waiting at a time.
 //!
 //! 0.5% of a core at that rate is 1 µs for each request.
 

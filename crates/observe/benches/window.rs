@@ -1,4 +1,4 @@
-//! What watching costs: a request's two events through the extractor, through the tally, and the end of a window.
+//! Cost of observation: a request's two events through the extractor, through the tally, and the end of a window.
 //!
 //! Sixteen streams: four read sequentially, eight read or write at random, three write back, one discards. Up to 32 requests are
 //! queued and not done.

@@ -5,7 +5,7 @@
 //!
 //! *Starvation.* A setting starves a stream if the stream's p99 response time exceeds a bound: four times that under the default
 //! scheduler, and at least one second. Without the bound a scheduler could gain throughput by neglecting streams that are far away on the
-//! disk. A setting that starves ranks behind every one that does not, whatever their scores.
+//! disk. A setting that starves ranks behind every one that does not, regardless of their scores.
 //!
 //! ```
 //! use observe::Preference;

@@ -42,12 +42,15 @@ impl fmt::Display for Interrupted {
 impl std::error::Error for Interrupted {}
 
 /// Like [`Interrupted`], but completed parts of the work are kept.
-#[derive(Clone, Copy, Debug)]
-pub struct Suspended;
+#[derive(Clone, Debug)]
+pub struct Suspended {
+    /// The completed parts: `12 of 48 cases`.
+    pub kept: String,
+}
 
 impl fmt::Display for Suspended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted; what is complete is kept, and the same command continues")
+        write!(f, "interrupted; {} are complete and kept, and the same command continues", self.kept)
     }
 }
 

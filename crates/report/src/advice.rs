@@ -1,4 +1,4 @@
-//! Advice for a load: the setting to use, what it would bring, at whose cost, and how sure that is.
+//! Advice for a load: the setting to use, its gain with the error, and the streams that slow down.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::record::{Kind, PredictionFigures};
 use crate::text::{paragraph, printable};
 
 /// The basis of a device parameter that cannot be inferred from the requests.
-pub const NOT_TOLD: &str = "not told by these requests: what is usual";
+pub const NOT_TOLD: &str = "not told by these requests: usual value";
 /// Candidates in the table of a terminal.
 const CANDIDATES: usize = 8;
 /// Full simulations in the text of a terminal.
@@ -18,7 +18,7 @@ const MEASURED: usize = 8;
 /// Phases in the table of a terminal.
 const PHASES: usize = 12;
 
-/// What is advised, and on what that rests.
+/// The recommendation, and its basis.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Advise")]
 pub struct Advice {
@@ -47,9 +47,12 @@ pub struct Advice {
     pub preference: String,
     /// The recommendation.
     pub verdict: Verdict,
-    /// The aims that were named, and what becomes of them.
+    /// Present if requests arrived faster than the simulated disk served them under the active setting: the figures then hold for an
+    /// overloaded disk only.
+    pub overload: Option<Overload>,
+    /// The aims that were named, and whether each is met.
     pub aims: Vec<Aimed>,
-    /// What the recommendation means for each stream and kind of request; empty where nothing was simulated or forecast.
+    /// The recommendation's effect on each stream and kind of request; empty where nothing was simulated or forecast.
     pub effects: Vec<Effect>,
     /// The prediction for each candidate for the whole load, the best first.
     pub candidates: Vec<PredictionFigures>,
@@ -78,6 +81,24 @@ pub struct Verdict {
     pub text: String,
     /// The streams that slow down, as sentences; empty if none does.
     pub cost: Vec<String>,
+}
+
+/// An open replay whose requests arrive faster than the disk serves them.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Overload {
+    /// Requests that arrive per second.
+    pub offered_iops: f64,
+    /// The replay speed at which the disk would keep up.
+    pub sustainable_speed: f64,
+    /// Both as a sentence, with the option to give.
+    pub text: String,
+}
+
+impl Overload {
+    /// The warning about recommendations for such a replay.
+    pub(crate) fn warning(&self) -> String {
+        format!("Overloaded: {} Its queue grows throughout, so the gains hold for an overloaded disk only.", self.text)
+    }
 }
 
 /// Result of a full simulation of the load under a candidate.
@@ -139,6 +160,7 @@ impl Advice {
         let mut text = String::new();
         let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
         say(&mut text, &self.verdict.text);
+        self.overload.iter().for_each(|overload| say(&mut text, &overload.warning()));
         effects::sentences(&self.aims, &self.effects, self.verdict.is_change).iter().for_each(|sentence| say(&mut text, sentence));
         self.verdict.cost.iter().for_each(|sentence| say(&mut text, sentence));
         text.push('\n');
@@ -173,7 +195,7 @@ impl Advice {
             }
             if !assumed.is_empty() {
                 let named: Vec<&str> = assumed.into_iter().map(|(name, ..)| name.as_str()).collect();
-                say(&mut text, &format!("Not told by these requests, so that what is usual was assumed: {}.", named.join(", ")));
+                say(&mut text, &format!("Not told by these requests, so that usual values were assumed: {}.", named.join(", ")));
             }
         }
         if !self.sure.is_empty() {
@@ -218,7 +240,7 @@ impl Advice {
     fn phase_table(&self, width: Option<usize>) -> String {
         let mut text = format!(
             "{:>5}{:>9}{:>12}{:>17}{:>10}  {}\n",
-            "phase", "lasts s", "requests", "predicted", "measured", "better setting"
+            "phase", "lasts s", "requests", "predicted", "simulated", "better setting"
         );
         for phase in self.phases.iter().take(PHASES) {
             let [number, lasts, requests, promise, measured, wants] = phase.cells();

@@ -28,7 +28,7 @@ pub struct Aimed {
     pub is_met: bool,
 }
 
-/// What one stream gets of one kind of request.
+/// The service of one stream's requests of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Effect {
     /// The stream's, process's or job's name.
@@ -127,7 +127,7 @@ fn better_elsewhere(effects: &[Effect]) -> Vec<String> {
     let Some((_, effect, _, best)) = better.first().copied() else { return Vec::new() };
     let aim = format!("--protect {}:{}:p99={}ms", printable(&effect.stream), effect.kind, rounded_up(best.p99_ms));
     let mut sentences: Vec<String> = better.into_iter().take(NAMED).map(|one_of| one(one_of) + ".").collect();
-    sentences.push(format!("To decide by a stream, name what it needs, such as {aim}."));
+    sentences.push(format!("To decide by a stream, name its need, such as {aim}."));
     sentences
 }
 

@@ -1,4 +1,4 @@
-//! Controllers' decisions as text for a terminal: when, from what to what, why, and with what result.
+//! Controllers' decisions as text for a terminal: time, old and new setting, reason and result.
 
 use crate::number::{grouped, three_digits};
 use crate::promises;

@@ -128,7 +128,7 @@ pub static ALL: &[&Figure] = &[
         key: "fsync_mean_ms",
         heading: ["fsync", "mean ms"],
         better: Better::Lower,
-        meaning: "mean time of the calls of fsync, which count in no other column: for databases, what a commit waits for",
+        meaning: "mean time of the calls of fsync, which count in no other column: for databases, the wait of a commit",
         get: |r| r.figures.sync_response.as_ref().map(|response| response.mean_ms),
     },
     &Figure {

@@ -33,7 +33,7 @@ pub(crate) struct Output<'a> {
     replay: &'a Replay,
     /// A row for each scheduler and controller, in the order in which they were listed.
     schedulers: Vec<Row<'a>>,
-    /// Who leads, by what counts.
+    /// The leader by each criterion.
     winners: Winners,
     /// The comparison in a sentence.
     verdict: String,
@@ -112,7 +112,7 @@ impl JsonSchema for Columns {
     }
 }
 
-/// Who leads.
+/// The leader.
 #[derive(Serialize, JsonSchema)]
 struct Winners {
     /// By bytes per second.
@@ -123,7 +123,7 @@ struct Winners {
     fairness: Option<Winner>,
 }
 
-/// Who leads by one figure.
+/// The leader by one figure.
 #[derive(Serialize, JsonSchema)]
 struct Winner {
     /// The winner's label; null if there is none, because the best are too close.

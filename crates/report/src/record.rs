@@ -211,11 +211,11 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// Facts with their names: the load, the device, how well both reproduce what was measured.
+    /// Facts with their names: the load, the device, how well both reproduce the observations.
     pub seen: Vec<(String, String)>,
     /// The prediction for each candidate, the best first; empty if there was none.
     pub candidates: Vec<PredictionFigures>,
-    /// What each source of knowledge contributed: its name (`memory`, `twin`, `model`, `trials`), and what it said. Empty if the controller has no such
+    /// The contribution of each source of knowledge: its name (`memory`, `twin`, `model`, `trials`), and a sentence. Empty if the controller has no such
     /// sources, and in records from before this field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<(String, String)>,
@@ -473,7 +473,7 @@ pub struct StreamFigures {
     pub p99_ms: f64,
     /// Mean response time over the one it has alone on the disk; `None` if that was not run.
     pub slowdown: Option<f64>,
-    /// What it got, reads and writes apart.
+    /// Its service, reads and writes apart.
     pub service: ServiceFigures,
 }
 
@@ -487,15 +487,15 @@ pub struct JobsFigures {
     pub group: u32,
     /// How many jobs.
     pub jobs: u32,
-    /// What they got.
+    /// Their service.
     pub service: ServiceFigures,
 }
 
-/// What one stream got, or several together.
+/// The service of one stream, or of several together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceFigures {
-    /// From the first request issued to the last one completed, without ramp times: what all rates here are divided by.
+    /// From the first request issued to the last one completed, without ramp times: the divisor of all rates here.
     #[serde(deserialize_with = "number_or_null::one")]
     pub duration_s: f64,
     /// Reads, writes and discards together; quantiles of these and the following are exact to 5%.

@@ -73,7 +73,7 @@ fn document(kind: Kind, generator: &mut SchemaGenerator) -> Schema {
     }
 }
 
-/// Adds what the types do not say: that there are no other keys, units, and that numbers may be null, as those that are not finite are
+/// Adds information that the types lack: that there are no other keys, units, and that numbers may be null, as those that are not finite are
 /// written.
 fn completed(schema: &mut Schema) {
     transform_subschemas(&mut completed, schema);

@@ -7,7 +7,7 @@ use crate::number::{grouped, three_digits};
 use crate::record::{Record, StreamFigures};
 use crate::text::printable;
 
-/// A stream starves if it completes fewer requests than this share of what it does in the median of the others.
+/// A stream starves if it completes fewer requests than this share of its requests in the median of the others.
 const SHARE: f64 = 0.1;
 /// Or if its p99 response time exceeds this multiple of theirs, and [`LEAST_BOUND_MS`]: the bound of `observe::merit`.
 const BOUND_FACTOR: f64 = 4.0;

@@ -1,7 +1,7 @@
 //! Sanitises untrusted names for display, and wraps text.
 
 /// Removes characters that move a terminal's cursor, are forbidden in a page, or reverse the writing direction: a stream's name
-/// is whatever a process called itself.
+/// is chosen by the process itself.
 pub fn printable(name: &str) -> String {
     let hidden = |c: char| {
         c.is_control()

@@ -21,52 +21,61 @@ use crate::output::{check_page, print_and_write};
 use crate::trace::capture;
 use terminal::{self, Terminal};
 
-/// Arguments of `seekwise advise`.
+/// Arguments of `seekwise advise`. The options without a heading are those that are used first.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct AdviseArguments {
     #[command(flatten)]
     load: arguments::LoadArguments,
-    /// The disk to run it on: a profile's name (`seekwise disk list`) or file, or an array of disks such as
-    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: a trace with completion times is judged as it was recorded, all
-    /// else is run on sata7200]
+    /// The disk to run it on: a profile's name (`seekwise disk list`) or file, or an array
+    ///
+    /// An array is given as in `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`. [default: a trace with completion times is judged as it
+    /// was recorded, all else is run on sata7200]
     #[arg(long, value_name = "NAME|FILE|ARRAY")]
     disk: Option<String>,
-    /// The scheduler that was active when the trace was recorded, or under which the load is run first, optionally with tunables
-    /// [default: what the trace says itself, else mq-deadline; of a block device what it has]
+    /// The active scheduler, optionally with tunables [default: the trace's or the block device's, else mq-deadline]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
     scheduler: Option<String>,
     /// How long a block device is watched [default: 30]
     #[arg(long = "for", alias = "seconds", value_name = "SECONDS", value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: Option<u32>,
-    /// Look at a block device's counters alone, as where its requests may not be seen
-    #[arg(long)]
-    counters: bool,
-    /// What there is to choose from: `kernel` (today's Linux), `kernel-tuned` (in tuned variants, too), `linux` (with a larger
-    /// read-ahead, too), `classic`, `paper`, `all`, or settings such as `mq-deadline:fifo_batch=4,read_expire=100`; separated by semicolons,
-    /// or given several times [default: kernel-tuned; of a block device linux]
-    #[arg(long, value_name = "SET|SETTING[;...]")]
-    candidates: Vec<String>,
-    /// What a stream is to get, before the load as a whole is looked at: a process, job or stream's number, optionally reads, writes or
-    /// fsyncs, and a bound on mean, p50, p95, p99, p99.9 or max (us, ms, s), throughput (MB/s) or iops; may be given several times
+    /// An aim for a stream, which comes before the load as a whole; may be given several times
+    ///
+    /// A process, job or stream's number, optionally reads, writes or fsyncs, and a bound on mean, p50, p95, p99, p99.9 or max (us, ms, s),
+    /// throughput (MB/s) or iops.
     #[arg(long, value_name = "STREAM[:read|write|fsync]:p99=10ms")]
     protect: Vec<Aim>,
-    /// Try every candidate with each of these values of a tunable of the host (`seekwise host list`); given several times, with every
-    /// combination. For what is run in the simulator; then the candidates are those of today's Linux unless --candidates names others
-    #[arg(long, value_name = "KEY=VALUE,...")]
-    vary: Vec<String>,
-    /// Number of the device within a recorded trace [default: the one with the most requests]
-    #[arg(long, value_name = "N", value_parser = number::within::<u32>(0..=u32::MAX.into(), "as the device's number"))]
-    device: Option<u32>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "kind")]
-    json: bool,
-    /// Print only a configuration file that applies the setting: of a block device a rule that finds it by its world-wide name
-    #[arg(long = "as", value_enum, value_name = "KIND")]
-    kind: Option<Kind>,
     /// Write a self-contained page with tables and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// The settings to choose from: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings
+    ///
+    /// `kernel` is today's Linux, `kernel-tuned` in tuned variants, too, `linux` with a larger read-ahead, too. Settings are written as
+    /// `mq-deadline:fifo_batch=4,read_expire=100`; separated by semicolons, or given several times. [default: kernel-tuned; of a block
+    /// device linux]
+    #[arg(long, value_name = "SET|SETTING[;...]", help_heading = CHOICE)]
+    candidates: Vec<String>,
+    /// Try every candidate with each value of a tunable of the host; may be given several times
+    ///
+    /// Given several times, with every combination (`seekwise host list` shows the tunables). For runs in the simulator; then the
+    /// candidates are those of today's Linux unless --candidates names others.
+    #[arg(long, value_name = "KEY=VALUE,...", help_heading = CHOICE)]
+    vary: Vec<String>,
+    /// Number of the device within a recorded trace [default: the one with the most requests]
+    #[arg(long, value_name = "N", value_parser = number::within::<u32>(0..=u32::MAX.into(), "as the device's number"), help_heading = arguments::REPLAY)]
+    device: Option<u32>,
+    /// Judge a block device by its counters alone, as without the right to see its requests
+    #[arg(long, help_heading = "Block devices")]
+    counters: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "kind", help_heading = "Output")]
+    json: bool,
+    /// Print only a configuration file that applies the setting; of a block device it names the device by its world-wide name
+    #[arg(long = "as", value_enum, value_name = "KIND", help_heading = "Output")]
+    kind: Option<Kind>,
 }
+
+/// Heading of the options about candidates.
+const CHOICE: &str = "Choice";
 
 /// A configuration file.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -84,7 +93,7 @@ const VARIED: &str = "kernel";
 const WATCHED_SECONDS: u32 = 30;
 
 /// Runs the command.
-pub fn run(args: Args) -> anyhow::Result<()> {
+pub fn run(args: AdviseArguments) -> anyhow::Result<()> {
     args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
     let active = args.scheduler.as_deref().map(regime::scheduler).transpose()?;
     let mut experiment = args.load.experiment(args.disk.as_deref())?;
@@ -131,7 +140,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 /// Recommendation for a device from counters, if its requests cannot be traced.
-fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: &Terminal) -> anyhow::Result<()> {
+fn by_counters(args: &AdviseArguments, name: &str, device: &Device, why: String, terminal: &Terminal) -> anyhow::Result<()> {
     let given = [
         (args.disk.is_some(), "--disk"),
         (args.scheduler.is_some(), "--scheduler"),
@@ -139,7 +148,7 @@ fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: 
         (!args.vary.is_empty(), "--vary"),
     ];
     for (given, option) in given {
-        ensure!(!given, "{option}: a device is judged from its counters as it is, under what it has, and as a whole");
+        ensure!(!given, "{option}: counters are judged as a whole, on this device and under its active setting");
     }
     let lasts = capture::seconds(args.seconds.unwrap_or(WATCHED_SECONDS));
     let (candidates, preference) = chosen_from(args)?;
@@ -148,7 +157,7 @@ fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: 
 }
 
 /// Recommendation from the output of iostat.
-fn by_iostat(args: &Args, iostat: &Iostat, active: Option<Setting>, terminal: &Terminal) -> anyhow::Result<()> {
+fn by_iostat(args: &AdviseArguments, iostat: &Iostat, active: Option<Setting>, terminal: &Terminal) -> anyhow::Result<()> {
     for (given, option) in [(args.disk.is_some(), "--disk"), (args.seconds.is_some(), "--for"), (args.device.is_some(), "--device")]
     {
         ensure!(!given, "{option}: iostat's output is judged as it is, the busiest device under --scheduler");
@@ -164,7 +173,7 @@ fn by_iostat(args: &Args, iostat: &Iostat, active: Option<Setting>, terminal: &T
 }
 
 /// Candidates and weights for recommendations from counters.
-fn chosen_from(args: &Args) -> anyhow::Result<(Vec<Setting>, Preference)> {
+fn chosen_from(args: &AdviseArguments) -> anyhow::Result<(Vec<Setting>, Preference)> {
     let usual = [CANDIDATES.to_owned()];
     let candidates = if args.candidates.is_empty() { &usual[..] } else { &args.candidates };
     Ok((regime::candidates(candidates)?, args.load.preference().unwrap_or_default()))

@@ -17,49 +17,57 @@ use sim::trace::merge::in_folders;
 use crate::number;
 use terminal::Terminal;
 
+/// Headings of options.
+pub(crate) const HOST: &str = "Simulated host";
+pub(crate) const REPLAY: &str = "Traces";
+
 /// The load, and the host on which it is run.
 #[derive(clap::Args)]
 pub struct LoadArguments {
-    /// A trace (`seekwise trace formats` lists the formats), an fio job file, or the name of a built-in workload (`seekwise
-    /// workload list`). Several traces, or folders of them, are merged by time as `seekwise trace merge` does
+    /// A trace, an fio job file, or a built-in workload (`seekwise workload list`); several traces are merged by time
+    ///
+    /// `seekwise trace formats` lists the formats of traces. Several traces, or folders of them, are merged as `seekwise trace merge` does.
     #[arg(value_name = "TRACE|JOB.fio|WORKLOAD", required = true)]
     load: Vec<PathBuf>,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// Seed for job files: where their directories are placed, and the requests of jobs with `randrepeat=0`
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    /// Seed for job files: places of their files and random numbers
+    ///
+    /// Each seed is another run, in spite of `randrepeat`; seed 1 draws the numbers of fio.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed, help_heading = HOST)]
     seed: u64,
     /// Number of requests the disk accepts at once [default: the profile's]
-    #[arg(long, value_name = "REQUESTS", value_parser = number::within::<u32>(1..=1024, "requests"))]
+    #[arg(long, value_name = "REQUESTS", value_parser = number::within::<u32>(1..=1024, "requests"), help_heading = HOST)]
     queue_depth: Option<u32>,
     /// The order in which the disk serves queued requests [default: the profile's]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = HOST)]
     queue_policy: Option<QueuePolicyArgument>,
-    /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
-    #[arg(long = "set", value_name = "KEY=VALUE")]
+    /// A tunable of the host (`seekwise host list`); may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE", help_heading = HOST)]
     settings: Vec<String>,
-    /// Weights of throughput, response time and fairness between streams, by which settings are chosen; each 1 to 3, summing to 6 or 7
-    /// [default: 2,3,1]
-    #[arg(long, value_name = "T,R,F")]
+    /// Weights of throughput, response time and fairness in a choice [default: 2,3,1]
+    ///
+    /// Each 1 to 3, summing to 6 or 7.
+    #[arg(long, value_name = "T,R,F", help_heading = "Choice")]
     preference: Option<Preference>,
     /// Number of replays to run at once [default: one per core]
-    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"), help_heading = HOST)]
     threads: Option<u16>,
 }
 
 /// Default disk.
 pub(crate) const DISK: &str = "sata7200";
 
-/// The load, the disk, the host and what is recorded.
+/// The load, the disk, the host and the records.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct ExperimentArguments {
     #[command(flatten)]
     load: LoadArguments,
     /// The disk: a profile's name (`seekwise disk list`) or file, or an array of disks such as
     /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
     #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = DISK)]
     disk: String,
-    /// What controllers choose among: `kernel` (today's Linux), `kernel-tuned`, `linux`, `classic`, `paper` (the paper's five and per-request), `all`
+    /// The settings that controllers choose from: `kernel` (today's Linux), `kernel-tuned`, `linux`, `classic`, `paper` (the paper's five and per-request), `all`
     /// (every scheduler but those for tenants, with its defaults and in tuned variants), or settings such as
     /// `mq-deadline:fifo_batch=4,read_expire=100`, optionally followed by a space and host tunables; separated by semicolons, or given
     /// several times [default: kernel]
@@ -183,13 +191,13 @@ impl LoadArguments {
     }
 }
 
-impl Arguments {
+impl ExperimentArguments {
     /// Runs the load under each of the regimes.
     pub fn records(&self, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Vec<Record>> {
         self.records_observed(regimes, alone, None)
     }
 
-    /// As [`records`](Arguments::records), with an observer that is called for each completed request.
+    /// As [`records`](ExperimentArguments::records), with an observer that is called for each completed request.
     pub fn records_observed(
         &self,
         regimes: Vec<Regime>,
@@ -232,12 +240,12 @@ impl Arguments {
 /// Which column of a CSV file is what, for every command that opens a trace.
 #[derive(clap::Args)]
 pub struct ColumnsArgument {
-    /// Which column of a CSV trace is what, by name or number from 1, and its units [default: as its heading says]
+    /// Roles and units of the columns of a CSV trace, by name or number from 1 [default: by its heading]
     ///
     /// For example time=timestamp,offset=2,size=3,op=kind,time-unit=s,offset-unit=bytes,size-unit=bytes. Optional are device, stream,
-    /// latency, latency-unit (default: time-unit), read=VALUE and write=VALUE (what op says of them) and separator (comma, semicolon,
+    /// latency, latency-unit (default: time-unit), read=VALUE and write=VALUE (their values of op) and separator (comma, semicolon,
     /// tab, space, pipe or a sign). Units of time are s, ms, us and ns; of the offset and the size bytes and sectors.
-    #[arg(long, value_name = "KEY=COLUMN,...")]
+    #[arg(long, value_name = "KEY=COLUMN,...", help_heading = REPLAY)]
     columns: Option<Columns>,
 }
 
@@ -252,25 +260,26 @@ impl ColumnsArgument {
 #[derive(clap::Args)]
 pub struct ReplayArguments {
     /// The trace's format [default: recognised by content]
-    #[arg(long)]
+    #[arg(long, help_heading = REPLAY)]
     format: Option<String>,
     #[command(flatten)]
     columns: ColumnsArgument,
     /// Skip and count damaged records instead of stopping at the first
-    #[arg(long)]
+    #[arg(long, help_heading = REPLAY)]
     skip_bad: bool,
-    /// Devices and streams of the same name (or number, if they have none) are the same in all traces: parts of one recording
-    #[arg(long)]
+    /// Identify devices and streams of several traces by name, or number without one: parts of one recording
+    #[arg(long, help_heading = REPLAY)]
     same_devices: bool,
-    /// Issue each request its recorded think time after the one that its stream waited for completes, instead of at its recorded
-    /// time
-    #[arg(long)]
+    /// Issue a request after the one that its stream waited for, not at its recorded time
+    ///
+    /// Each request is issued its recorded think time after the completion of the one that its stream waited for.
+    #[arg(long, help_heading = REPLAY)]
     closed: bool,
     /// Speed-up: divide the trace's times by this factor
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed, help_heading = REPLAY)]
     speed: f64,
-    /// What to do with a trace that reaches beyond the end of the disk
-    #[arg(long, value_enum, default_value = "exact")]
+    /// Treatment of a trace that reaches beyond the end of the disk
+    #[arg(long, value_enum, default_value = "exact", help_heading = REPLAY)]
     fit: FitArgument,
 }
 

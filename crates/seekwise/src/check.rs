@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! kernel.rs, sysctl.rs, udev.rs, tmpfiles.rs, tuned.rs, tlp.rs ──▶ setting::Found ──▶ verdict ──▶ output
-//!                 read through root.rs                                     ▲ state.rs: what the kernel has now
+//!                 read through root.rs                                     ▲ state.rs: the kernel's values now
 //! ```
 
 mod kernel;
@@ -36,7 +36,7 @@ use worth::Worths;
 
 /// Arguments of `seekwise check`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct CheckArguments {
     /// Devices, as in sda; the machine's settings and those of devices that are not there are shown only without [default: all]
     #[arg(value_name = "DEVICE")]
     devices: Vec<String>,
@@ -55,7 +55,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &CheckArguments) -> anyhow::Result<()> {
     ensure!(args.root.is_dir(), "--root {}: should be a folder", args.root.display());
     let root = Root::at(&args.root);
     let devices = wanted(args, &root)?;
@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The block devices to check: all, or those named.
-fn wanted(args: &Args, root: &Root) -> anyhow::Result<Vec<Device>> {
+fn wanted(args: &CheckArguments, root: &Root) -> anyhow::Result<Vec<Device>> {
     let all = match devices(&root.sysfs()) {
         Ok(all) => all,
         // The root is an image of a system that is not running.
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// What the files are made of, in any order.
+    /// The parts of the files, in any order.
     const PIECES: &[&str] = &[
         "KERNEL",
         "==",

@@ -9,12 +9,13 @@ use crate::arguments;
 use crate::controller::parse;
 use crate::library;
 use crate::output::{self, Output};
+use terminal::InterruptDeadline;
 
 /// Arguments of `seekwise compare`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct CompareArguments {
     #[command(flatten)]
-    experiment: arguments::Arguments,
+    experiment: arguments::ExperimentArguments,
     /// A scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`), or a set of them: `kernel` (today's Linux),
     /// `classic` (textbooks, Linux up to 4.20, and per-request), `all`, or a shared library with one (`./elevator.so:patience_ms=20`;
     /// docs/guide/own-scheduler.md); may be given several times. Tunables of the host may follow, each after a space (`bfq
@@ -34,16 +35,18 @@ pub struct Args {
 }
 
 /// Runs the command; `controllers` are those that `--controller` may name.
-pub fn run(args: Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
+pub fn run(args: CompareArguments, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     args.output.check()?;
+    let interrupted = InterruptDeadline::begin();
     let records = args.experiment.records(regimes(&args, controllers)?, true)?;
+    drop(interrupted);
     library::check()?;
     // The table itself does not name the load.
     let merged = if args.experiment.is_merged()? { records.first().map(|record| record.trace.name.as_str()) } else { None };
     output::show(&records, merged, &args.output)
 }
 
-fn regimes(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<Vec<Regime>> {
+fn regimes(args: &CompareArguments, controllers: &[&'static ControllerSpec]) -> anyhow::Result<Vec<Regime>> {
     let named = args.schedulers.iter().map(String::as_str);
     let usual = args.schedulers.is_empty().then_some(regime::USUAL);
     let mut settings = Vec::new();

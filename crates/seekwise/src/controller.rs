@@ -69,7 +69,7 @@ fn manual(program: &str, known: &[&ControllerSpec]) -> String {
         "# Controllers\n\nPrinted by `{program} controller manual`. A controller chooses scheduler and settings while a load runs: `{program} compare\n\
          --controller NAME` gives it a row next to the schedulers, and `--explain` shows its decisions. Set a tunable with `--controller\n\
          NAME:KEY=VALUE,KEY=VALUE`. Switching schedulers takes the host's `scheduler_switch_ms`.\n\n\
-         `--candidates` sets what they choose among: settings such as `mq-deadline:fifo_batch=4,read_expire=100 read_ahead_kb=512`, or these\n\
+         `--candidates` sets the settings to choose from, such as `mq-deadline:fifo_batch=4,read_expire=100 read_ahead_kb=512`, or these\n\
          sets:\n\n",
     );
     for Set { name, summary, settings } in SETS {

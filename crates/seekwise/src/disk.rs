@@ -57,14 +57,14 @@ pub enum Command {
     ///
     /// Fits overheads, settling, re-acquisition, bus, seeks of writes and the rules of prefetch, as far as they make requests that
     /// they were not fitted to truer. Fitted to the first half of the recording, judged on the second.
-    Calibrate(calibrate::Arguments),
+    Calibrate(calibrate::CalibrateArguments),
     /// Fit a device to a trace with completion times, without any profile to begin with
     ///
-    /// Finds speed, seek times, rates, cache and queue in the times of the requests alone, and says how sure each is and what is only
-    /// usual. Judged on the second half of the trace by what the first half gives; the profile comes from all of it.
-    Fit(Box<fit::Arguments>),
+    /// Finds speed, seek times, rates, cache and queue in the times of the requests alone, with the error of each, and marks assumed
+    /// values. Fitted to the first half of the trace and judged on the second; the profile comes from all of it.
+    Fit(Box<fit::FitArguments>),
     /// Learn how long requests take on a device: mechanics found by probing, and a regression tree for the rest
-    Learn(learn::Args),
+    Learn(learn::LearnArguments),
 }
 
 /// Runs the command.
@@ -112,7 +112,7 @@ fn manual() -> String {
         "\n## {}\n\n\
         The file that `seekwise disk learn --on DEVICE -o MODEL.json` writes, wherever a profile may stand: `--disk MODEL.json`,\n\
         `raid0:disk=MODEL.json,disks=2`. Such a device serves one request after the other, each for as long as the model expects, and\n\
-        takes as many at once as the device did that it was learned from. `seekwise disk show MODEL.json` says what is in it.\n",
+        takes as many at once as the device did that it was learned from. `seekwise disk show MODEL.json` describes it.\n",
         sim::profile::learned::KIND.name
     );
     page

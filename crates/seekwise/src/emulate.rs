@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use block::Nanos;
-use serve::attach::{AttachRequest, Attached, Plan, Supervisor, recover, supervise};
-use serve::backend::{Backend as _, Serving};
-use serve::backing::{Backing, FileBacking, MemoryBacking};
-use serve::disk::Disk;
-use serve::fuse::{FILE, Fuse, FuseReply};
-use serve::null_device::NullDevice;
+use emulate::attach::{AttachRequest, Attached, Plan, Supervisor, recover, supervise};
+use emulate::backend::{Backend as _, Serving};
+use emulate::backing::{Backing, FileBacking, MemoryBacking};
+use emulate::disk::Disk;
+use emulate::fuse::{FILE, Fuse, FuseReply};
+use emulate::null_device::NullDevice;
 use sim::device::Device;
 use sim::profile::{DeviceOptions, Profile, load};
 
@@ -35,7 +35,7 @@ const WARNS: Duration = Duration::from_secs(60);
 
 /// Arguments of `seekwise emulate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct EmulateArguments {
     /// An empty folder, where the file `disk` appears
     #[arg(value_name = "MOUNTPOINT", required_unless_present_any = ["recover", "supervise"])]
     mountpoint: Option<PathBuf>,
@@ -57,7 +57,7 @@ pub struct Args {
     /// disk itself does, if their times are set to a tenth; judge bfq at 1
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
-    /// Keep what is written in this sparse file, created if there is none, so that it is there the next time; a flush reaches the
+    /// Keep the data in this sparse file, created if there is none, for the next time; a flush reaches the
     /// machine's own disk [default: in memory, of which it takes as much as was written; gone at the end]
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
@@ -91,7 +91,7 @@ pub fn scale(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &EmulateArguments) -> anyhow::Result<()> {
     if args.supervise {
         terminal::outlive_interrupts();
         supervise();
@@ -114,7 +114,7 @@ struct Model {
 
 impl Model {
     /// Builds the model; also returns the storage of its data.
-    fn new(args: &Args) -> anyhow::Result<(Model, Arc<dyn Backing>)> {
+    fn new(args: &EmulateArguments) -> anyhow::Result<(Model, Arc<dyn Backing>)> {
         let profile = if args.disk == NONE { None } else { Some(load(&args.disk)?) };
         let capacity = profile.as_ref().map_or(args.size.unwrap_or(0), |profile| profile.capacity_sectors() * 512);
         let (backing, size): (Arc<dyn Backing>, u64) = match &args.backing {
@@ -146,7 +146,7 @@ impl Model {
     }
 }
 
-fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
+fn emulate(args: &EmulateArguments, mountpoint: &Path) -> anyhow::Result<()> {
     let place = mountpoint.canonicalize().with_context(|| format!("{}: create this folder first", mountpoint.display()))?;
     let mut entries = place.read_dir().with_context(|| mountpoint.display().to_string())?;
     ensure!(entries.next().is_none(), "{}: is not empty; name an empty folder", mountpoint.display());
@@ -163,7 +163,7 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::clone(&new_wanted)).context("SIGUSR2")?;
     let supervisor = Supervisor::start(supervising_process()?, &plan)?;
     // Only after the supervisor has started, which must keep its normal priority.
-    let _latency = serve::disk::raise_process_priority();
+    let _latency = emulate::disk::raise_process_priority();
     let disk: Arc<Disk<FuseReply>> = Disk::start(device, model.size, args.scale, backing).context("cannot start a thread")?;
     let serving = match (Fuse { mountpoint: place, source }).start(Arc::clone(&disk)) {
         Ok(serving) => serving,
@@ -192,7 +192,7 @@ fn supervising_process() -> anyhow::Result<Command> {
 
 /// A running emulation.
 struct Run<'a> {
-    args: &'a Args,
+    args: &'a EmulateArguments,
     disk: Arc<Disk<FuseReply>>,
     model: Model,
     serving: Box<dyn Serving>,

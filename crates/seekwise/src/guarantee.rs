@@ -12,7 +12,7 @@ use terminal::{self, Terminal};
 
 /// Arguments of `seekwise guarantee`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct GuaranteeArguments {
     /// A TOML file of tenants and their guarantees, as for `--tenants`
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
@@ -23,10 +23,10 @@ pub struct Args {
     /// How long each scenario is simulated
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: u32,
-    /// Only add up what the promises need, and simulate nothing
+    /// Only add up the needs of the guarantees, and simulate nothing
     #[arg(long)]
     capacity_only: bool,
-    /// Seed for what the scenarios draw
+    /// Seed for the random draws of the scenarios
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Number of runs at once [default: one per core]
@@ -38,7 +38,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &GuaranteeArguments) -> anyhow::Result<()> {
     let request = GuaranteeRequest {
         contract: Contract::read(&args.file)?,
         host: sim::profile::load(&args.disk)?,

@@ -18,7 +18,7 @@ use terminal::{self, Interrupted};
 /// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show what a knowledge base holds
+    /// Show the contents of a knowledge base
     Info(info::Args),
     /// Write a table as CSV or JSON
     Export(exchange::ExportArgs),

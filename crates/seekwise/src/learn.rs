@@ -15,7 +15,7 @@ pub enum Command {
     /// filesystems, which is gone afterwards, also after Ctrl-C. Nothing is set. Do it while nothing else uses the device; what others
     /// transferred meanwhile is shown. To a trace with completion times a device is fitted and probed in the simulator.
     ///
-    /// The model is what the device does with 64 outstanding requests, under its current scheduler: bytes per second of sequential requests
+    /// The model is the device's performance with 64 outstanding requests, under its current scheduler: bytes per second of sequential requests
     /// of 512 KiB, and sequential and random requests of 4 KiB per second. Writes count as done when they are on the medium (a flush ends each
     /// sample). Where random reads of the whole device are slower than those of the scratch file, as on disks that turn, reads are those of the
     /// device, and writes are scaled as reads are. Each error is half of the 95% interval over five rounds.
@@ -25,7 +25,7 @@ pub enum Command {
     /// lowest rate, in time of the model per second, at which the device served mixed and larger random requests, errors included: so far the
     /// kernel may slow the model down where latencies are missed. max is 100: faster than the device is, weights would have no effect. Loads of
     /// the table with over 100% are slowed down to that.
-    Iocost(Box<iocost::Args>),
+    Iocost(Box<iocost::IocostArguments>),
     /// Commands that have moved.
     #[command(external_subcommand)]
     Moved(Vec<String>),

@@ -2,12 +2,12 @@
 
 pub mod advise;
 pub mod arguments;
+pub mod beside;
 pub mod check;
 pub mod compare;
 pub mod controller;
 pub mod disk;
 pub mod emulate;
-pub mod fleet;
 pub mod guarantee;
 pub mod host;
 pub mod kb;
@@ -22,7 +22,6 @@ pub mod protect;
 pub mod records;
 pub mod scheduler;
 pub mod schema;
-pub mod serve;
 pub mod simulate;
 pub mod sweep;
 pub mod trace;
@@ -48,4 +47,14 @@ fn takes_negative_numbers(command: clap::Command) -> clap::Command {
     command
         .mut_args(move |argument| if is_option(&argument) { argument.allow_negative_numbers(true) } else { argument })
         .mut_subcommands(takes_negative_numbers)
+}
+
+/// Warns if an argument is an address with a password, which `ps` shows to other users.
+pub fn warn_of_password() {
+    if std::env::args_os().any(|argument| knowledge::Knowledge::holds_password(std::path::Path::new(&argument))) {
+        terminal::eprint_line(
+            "note: other users of this machine can see the password in the address while this runs; PGPASSWORD, passfile=FILE in the \
+             address, or ~/.pgpass keep it from them",
+        );
+    }
 }

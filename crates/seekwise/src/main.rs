@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, check, compare, controller, disk, emulate, fleet, guarantee, host, kb, learn, moved, offered, place, protect, records,
-    scheduler, schema, serve, simulate, sweep, trace, workload,
+    advise, beside, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, protect, records,
+    scheduler, schema, simulate, sweep, trace, workload,
 };
 use terminal::manual;
 
@@ -25,16 +25,16 @@ enum Command {
     ///
     /// A block device (/dev/sda or sda) is watched for --for seconds, as root, and then judged as a trace of that would be. Nothing is changed.
     #[command(mut_arg("load", |load| load.value_name("TRACE|JOB.fio|WORKLOAD|DEVICE")))]
-    Advise(advise::Args),
-    /// Check what sets I/O schedulers and settings on this machine or an image of one, and what becomes of each
+    Advise(advise::AdviseArguments),
+    /// Check the files that set I/O schedulers and settings on this machine or an image of one, and the effect of each
     ///
     /// Reads udev's rules, tuned's active profile, sysctl.d, tmpfiles.d, TLP and the kernel's command line. Shows for each setting where it is
-    /// written, what the kernel has now, and a verdict: in force, overridden, in a fight with another file, or without effect and why. Nothing
+    /// written, the kernel's value now, and a verdict: in force, overridden, in a fight with another file, or without effect and why. Nothing
     /// is changed. The exit code is 1 if a setting does not do what it says.
-    Check(check::Args),
+    Check(check::CheckArguments),
     /// Run a trace or an fio job file under all or some schedulers and show which serves it best
-    Compare(compare::Args),
-    /// Print what a shell reads to complete commands and options
+    Compare(compare::CompareArguments),
+    /// Print a script that lets a shell complete commands and options
     Completions(manual::Completions),
     /// List controllers, which choose scheduler and settings while a load runs, and their tunables
     #[command(subcommand)]
@@ -44,55 +44,57 @@ enum Command {
     Disk(disk::Command),
     /// Emulate a disk in real time: a file, or a block device, that is as fast as the disk's model
     ///
-    /// What is written is read, at the model's pace by the wall clock, so that programs, file systems and the kernel's I/O schedulers
+    /// It holds data, at the model's pace by the wall clock, so that programs, file systems and the kernel's I/O schedulers
     /// meet that disk. Runs until Ctrl-C or SIGTERM, then takes everything down and prints statistics (also on SIGUSR1): utilisation,
     /// drive queue, service time, and by how much replies were later than the model wanted. SIGUSR2 makes it a new disk that holds the
     /// same data, as soon as nothing is under way; then its path is printed again.
     ///
     /// A supervising process takes everything down when this one is killed. If both are killed, `seekwise emulate --recover` does. It
     /// stays true to slow devices, such as hard disks, up to some thousand requests a second.
-    Emulate(emulate::Args),
+    Emulate(emulate::EmulateArguments),
     /// Share over a PostgreSQL server what many machines measured, and roll out a setting step by step
-    #[command(subcommand)]
-    Fleet(fleet::Command),
+    ///
+    /// Starts the program seekwise-fleet, which has its own --help.
+    Fleet(beside::ProgramArguments),
     /// Check whether a host can meet guarantees to tenants (admission control)
     ///
     /// Adds up the worst-case demand of each guarantee, then simulates tenants with bad neighbours. The exit code is 0 for either result;
     /// see `can_be_guaranteed` in the JSON.
-    Guarantee(guarantee::Args),
+    Guarantee(guarantee::GuaranteeArguments),
     /// List the tunables of the simulated host
     #[command(subcommand)]
     Host(host::Command),
-    /// Inspect, exchange, merge and prune knowledge bases: what was observed, decided and learned
+    /// Inspect, exchange, merge and prune knowledge bases: observations, decisions and models
     #[command(subcommand)]
     Kb(kb::Command),
-    /// Measure what the kernel wants to know about a device
+    /// Measure a device for settings of the kernel
     #[command(subcommand)]
     Learn(learn::Command),
     /// Print a command's manual page, or write the pages of all commands
-    Man(manual::Arguments),
+    Man(manual::ManualArguments),
     /// Plan on which of several arrays each volume belongs, which migrations that needs, and simulate their effect
-    Place(place::Args),
+    Place(place::PlaceArguments),
     /// Keep promises to services without a daemon
     #[command(subcommand)]
     Protect(protect::Command),
     /// Show a comparison's records again as a table, JSON or HTML page
-    Report(records::Args),
+    Report(records::ReportArguments),
     /// List schedulers and their tunables
     #[command(subcommand)]
     Scheduler(scheduler::Command),
     /// Print the JSON Schema of what `simulate`, `compare` and `advise` print with `--json`
-    Schema(schema::Args),
-    /// Make, change, delete and list volumes of a running block server, as `seekwise-serve volume` does
-    #[command(subcommand)]
-    Serve(serve::Command),
+    Schema(schema::SchemaArguments),
+    /// Serve volumes over NBD; make, change, delete and list volumes of a running block server
+    ///
+    /// Starts the program seekwise-serve, which has its own --help.
+    Serve(beside::ProgramArguments),
     /// Run a trace or the jobs of an fio job file on one disk under one scheduler
-    Simulate(simulate::Args),
+    Simulate(simulate::SimulateArguments),
     /// Run many loads, disks, settings and seeds on all cores or many machines, into one Parquet data set
     ///
     /// The data set is a folder of Parquet files that dataframe tools read as one table, a row for each case. Killed at any moment, the same
     /// command continues where it stopped; the files are the same, byte by byte, however often it was killed and with any number of threads.
-    Sweep(sweep::Args),
+    Sweep(sweep::SweepArguments),
     /// Capture, characterise, check, rewrite, merge and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
@@ -111,19 +113,19 @@ enum Command {
     Workload(workload::Command),
     /// Now `seekwise-lab evaluate`, `twin`, `counters`, `field` and `worlds`
     #[command(hide = true)]
-    Lab(moved::Args),
+    Lab(moved::MovedArguments),
     /// Now `seekwise-lab paper`
     #[command(hide = true)]
-    Paper(moved::Args),
+    Paper(moved::MovedArguments),
     /// Now `seekwise-lab validate`
     #[command(hide = true)]
-    Truth(moved::Args),
+    Truth(moved::MovedArguments),
 }
 
 fn main() -> ExitCode {
     seekwise::begin("seekwise");
     experiment::learned_device::make_devices();
-    fleet::warn_of_password();
+    seekwise::warn_of_password();
     let outcome = match seekwise::parse::<Cli>().command {
         Command::Advise(args) => advise::run(args),
         Command::Check(args) => check::run(&args),
@@ -132,7 +134,7 @@ fn main() -> ExitCode {
         Command::Controller(command) => controller::run(command, "seekwise", &controller::product()),
         Command::Disk(command) => disk::run(command),
         Command::Emulate(args) => emulate::run(&args),
-        Command::Fleet(command) => fleet::run(command),
+        Command::Fleet(arguments) => beside::run("seekwise-fleet", &arguments),
         Command::Guarantee(args) => guarantee::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
@@ -145,7 +147,7 @@ fn main() -> ExitCode {
         Command::Report(args) => records::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Schema(args) => schema::run(&args),
-        Command::Serve(command) => serve::run(&command),
+        Command::Serve(arguments) => beside::run("seekwise-serve", &arguments),
         Command::Simulate(args) => simulate::run(&args, &controller::product()),
         Command::Sweep(args) => sweep::run(&args),
         Command::Trace(command) => trace::run(command),

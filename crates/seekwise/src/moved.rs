@@ -5,7 +5,7 @@ use anyhow::bail;
 /// The arguments of a command that has moved.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
-pub struct Args {
+pub struct MovedArguments {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     arguments: Vec<String>,
 }
@@ -17,7 +17,7 @@ pub const CONTROLLERS: [&str; 4] = ["round-robin", "feedback", "per-request", "t
 ///
 /// # Errors
 /// Always.
-pub fn lab(args: &Args) -> anyhow::Result<()> {
+pub fn lab(args: &MovedArguments) -> anyhow::Result<()> {
     let (old, new) = match args.arguments.first().map(String::as_str) {
         Some("exam") => ("lab exam", "evaluate"),
         Some("twin") => ("lab twin", "twin"),
@@ -44,7 +44,7 @@ pub fn learn(words: &[String]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Always.
-pub fn paper(_: &Args) -> anyhow::Result<()> {
+pub fn paper(_: &MovedArguments) -> anyhow::Result<()> {
     bail!("`seekwise paper` has moved: it is `seekwise-lab paper` now")
 }
 
@@ -52,6 +52,6 @@ pub fn paper(_: &Args) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// Always.
-pub fn truth(_: &Args) -> anyhow::Result<()> {
+pub fn truth(_: &MovedArguments) -> anyhow::Result<()> {
     bail!("`seekwise truth` has moved: it is `seekwise-lab validate` now")
 }

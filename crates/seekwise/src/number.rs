@@ -7,7 +7,7 @@ use terminal::size::bytes;
 
 pub use terminal::size::size;
 
-/// Parses a whole number of this range; `what` names what it counts, in the plural.
+/// Parses a whole number of this range; `what` is the counted noun, in the plural.
 pub fn within<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
     what: &'static str,

@@ -23,7 +23,7 @@ pub struct Output {
 /// Whether controllers' decisions are shown.
 #[derive(clap::Args)]
 pub struct Explain {
-    /// Show when controllers changed something, why, and with what result; `--explain=all` shows every decision
+    /// Show the changes by controllers with their reasons and results; `--explain=all` shows every decision
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "changes", conflicts_with = "json")]
     explain: Option<Which>,
 }

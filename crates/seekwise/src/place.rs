@@ -10,7 +10,7 @@ use terminal::{self, Terminal};
 
 /// Arguments of `seekwise place`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct PlaceArguments {
     /// A TOML file of arrays (`[[array]]`: name, disk, capacity_percent) and volumes (`[[volume]]`: name, on, reference, mib, load), as
     /// described in docs/reference/placement.md
     #[arg(value_name = "FILE.toml")]
@@ -21,7 +21,7 @@ pub struct Args {
     /// How long they run before and after the moves
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: u32,
-    /// Seed for what loads draw from
+    /// Seed for the random draws of loads
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Number of runs at once [default: one per core]
@@ -33,7 +33,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &PlaceArguments) -> anyhow::Result<()> {
     let terminal = Terminal::default();
     let workers = Workers::new(&terminal, args.threads.map(usize::from));
     let specification = Specification::read(&args.file, args.seed, workers)?;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use block::Nanos;
-use control::protect::Promise;
-use experiment::static_limits::{Hour, KEPT, LimitRequest, StaticLimits, drop_in, find};
+use protect::Promise;
+use protect::static_limits::{Hour, KEPT, LimitRequest, StaticLimits, drop_in, find};
 use report::number::three_digits;
 use sim::trace::OpenOptions;
 
@@ -23,22 +23,22 @@ const MOST_RATE: f64 = 1e9;
 /// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Find the limits that keep a promise in a recording, say what they cost at which hours, and write them as drop-ins for systemd
+    /// Find the limits that keep a promise in a recording, print their cost by the hour, and write them as drop-ins for systemd
     ///
     /// For hosts on which no daemon shall run. The recording is a trace of a whole day or week with streams named by unit (`seekwise trace
     /// capture --by unit`). A device is fitted to it, and the recording is replayed on it under ever other limits on the neighbours, the same for
     /// each: the largest with which the promise is kept in 95% of the windows of 10 s of each hour. Neighbours whose requests are smaller than
     /// 128 KiB on average are limited in requests, too. The table has for each hour in how many windows the promise is kept, without limits and
-    /// with them, what each neighbour transfers, and what part of that is held back at the end of the hour.
+    /// with them, the transfers of each neighbour, and the part that is held back at the end of the hour.
     ///
     /// Limits that stay are wrong for most of the day: `seekwise-agent protect` sets them only while they are needed. Nothing is set: copy the
     /// files to /etc/systemd/system and run `systemctl daemon-reload`.
-    Export(Args),
+    Export(ExportArguments),
 }
 
 /// Arguments of `seekwise protect export`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ExportArguments {
     /// A trace with response times, with streams named by unit
     #[arg(value_name = "TRACE")]
     recording: PathBuf,
@@ -126,7 +126,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-fn request(args: &Args) -> anyhow::Result<LimitRequest> {
+fn request(args: &ExportArguments) -> anyhow::Result<LimitRequest> {
     let mut promise = Promise { read_p99: args.read_p99, write_p99: args.write_p99, ..Promise::default() };
     for rate in &args.at_least {
         match rate {
@@ -140,10 +140,7 @@ fn request(args: &Args) -> anyhow::Result<LimitRequest> {
     // Check the output before minutes of work.
     args.on.as_deref().map_or(Ok(()), expect_path)?;
     for unit in &args.limit {
-        drop_in(
-            &experiment::static_limits::Limited { unit: unit.clone(), bytes_per_s: 1, iops: [None; 2] },
-            Path::new("/dev/sda"),
-        )?;
+        drop_in(&protect::static_limits::Limited { unit: unit.clone(), bytes_per_s: 1, iops: [None; 2] }, Path::new("/dev/sda"))?;
     }
     Ok(LimitRequest {
         recording: args.recording.clone(),
@@ -155,7 +152,7 @@ fn request(args: &Args) -> anyhow::Result<LimitRequest> {
     })
 }
 
-fn device(args: &Args, found: &StaticLimits) -> anyhow::Result<PathBuf> {
+fn device(args: &ExportArguments, found: &StaticLimits) -> anyhow::Result<PathBuf> {
     let recorded = found.device.as_deref().map(|name| Path::new("/dev").join(name.trim_start_matches("/dev/")));
     let device =
         args.on.clone().or(recorded).context("the recording does not name its device: give it with --on, as in /dev/sda")?;
@@ -169,7 +166,7 @@ fn expect_path(device: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn table(args: &Args, found: &StaticLimits) -> String {
+fn table(args: &ExportArguments, found: &StaticLimits) -> String {
     let mut text = match found.limits.first() {
         None => format!("{}: the promise is kept in every hour without limits.\n", args.unit),
         Some(limited) => format!(

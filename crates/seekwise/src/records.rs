@@ -9,7 +9,7 @@ use crate::output::{self, Output};
 
 /// Arguments of `seekwise report`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ReportArguments {
     /// Records written by `seekwise compare --record`, or folders of them; all of the same load, disk and replay options
     #[arg(required = true)]
     records: Vec<PathBuf>,
@@ -18,7 +18,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ReportArguments) -> anyhow::Result<()> {
     args.output.check()?;
     let mut records: Vec<Record> = Vec::new();
     for path in &args.records {

@@ -1,11 +1,11 @@
-//! `seekwise schema`: the JSON Schemas of what commands print with `--json`.
+//! `seekwise schema`: the JSON Schemas of commands' output with `--json`.
 
 use report::record::Kind;
 use report::schema::{KINDS, page, schema};
 
 /// Arguments of `seekwise schema`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct SchemaArguments {
     /// The command whose output is described [default: all three, told apart by their `kind`]
     #[arg(value_enum)]
     what: Option<What>,
@@ -24,7 +24,7 @@ enum What {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &SchemaArguments) -> anyhow::Result<()> {
     let text = match args.what {
         Some(What::Manual) => page(),
         Some(What::Simulate) => printed(&[Kind::Simulate])?,

@@ -22,9 +22,9 @@ use crate::trace::copy::Target;
 
 /// Arguments of `seekwise simulate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct SimulateArguments {
     #[command(flatten)]
-    experiment: arguments::Arguments,
+    experiment: arguments::ExperimentArguments,
     /// The scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`), or a shared library with one
     /// (`./elevator.so:patience_ms=20`; docs/guide/own-scheduler.md)
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = regime::FOUND)]
@@ -48,7 +48,7 @@ pub struct Args {
 }
 
 /// Runs the command; `controllers` are those that `--controller` may name.
-pub fn run(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
+pub fn run(args: &SimulateArguments, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     let begins_with = regime::scheduler(&library::named(&args.scheduler)?)?;
     let regime = match &args.controller {
         None => Regime::Scheduler(begins_with),
@@ -107,7 +107,7 @@ impl RequestTable {
         })
     }
 
-    fn write(self, args: &Args, record: &Record) -> anyhow::Result<()> {
+    fn write(self, args: &SimulateArguments, record: &Record) -> anyhow::Result<()> {
         let RequestTable { target, requests } = self;
         let empty = Requests { sorter: Sorter::new(&target.folder()), failed: None };
         let Requests { sorter, failed } = std::mem::replace(&mut *requests.lock().unwrap_or_else(PoisonError::into_inner), empty);

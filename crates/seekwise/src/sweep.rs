@@ -9,12 +9,12 @@ use experiment::sweep::{self, Estimate, Plan, Report, Shard, VolumesRequest};
 
 use crate::arguments;
 use crate::number;
-use terminal::{self, Failed, Interrupted, Suspended, Terminal, eprint_line};
+use terminal::{self, Failed, Terminal, eprint_line};
 
 /// Arguments of `seekwise sweep`.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct Args {
+pub struct SweepArguments {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -43,7 +43,7 @@ struct RunArguments {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Show the best setting of every load and disk, and what it gains over the default
+    /// Show the best setting of every load and disk, and its gain over the default
     Report(ReportArguments),
     /// Characterise and advise every volume of a cloud's trace, or of a folder of traces: which gain by which setting, and how much in all
     ///
@@ -63,7 +63,7 @@ struct VolumesArguments {
     /// The folder of the table (volumes.parquet), made if it does not exist
     #[arg(long, value_name = "DIR")]
     output: PathBuf,
-    /// What there is to choose from, as for `advise`
+    /// The settings to choose from, as for `advise`
     #[arg(long, value_name = "SET|SETTING[;...]", default_value = "kernel")]
     candidates: Vec<String>,
     /// Number of volumes to list
@@ -88,7 +88,7 @@ struct ReportArguments {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &SweepArguments) -> anyhow::Result<()> {
     match &args.command {
         Some(Command::Report(args)) => report(args),
         Some(Command::Volumes(args)) => volumes(args),
@@ -104,7 +104,7 @@ fn sweep(args: &RunArguments) -> anyhow::Result<()> {
         return Ok(terminal::print(&estimated(&plan, &sweep::estimate(&plan, workers)?, workers.threads))?);
     }
     let folder = args.output.as_deref().unwrap_or(Path::new(""));
-    let outcome = sweep::run(&plan, folder, args.shard.unwrap_or(Shard::WHOLE), workers).map_err(resumable)?;
+    let outcome = sweep::run(&plan, folder, args.shard.unwrap_or(Shard::WHOLE), workers)?;
     let of = if outcome.run == outcome.cases { String::new() } else { format!(" of {}", outcome.cases) };
     eprint_line(&format!(
         "{}{of} cases in {}, {:.0}% of the cores' time in simulations; {}",
@@ -118,11 +118,6 @@ fn sweep(args: &RunArguments) -> anyhow::Result<()> {
         return Err(Failed(format!("{failed} cases could not be run (column error), the first: {error}")).into());
     }
     Ok(())
-}
-
-/// An interrupted sweep can be continued.
-fn resumable(error: anyhow::Error) -> anyhow::Error {
-    if error.is::<Interrupted>() { Suspended.into() } else { error }
 }
 
 fn estimated(plan: &Plan, estimate: &Estimate, threads: usize) -> String {
@@ -171,7 +166,7 @@ fn volumes(args: &VolumesArguments) -> anyhow::Result<()> {
     experiment.candidates.clone_from(&args.candidates);
     let request = VolumesRequest { path, experiment, names_disk: args.disk.is_some() };
     let terminal = Terminal::default();
-    let report = request.run(&args.output, Workers::new(&terminal, args.load.threads())).map_err(resumable)?;
+    let report = request.run(&args.output, Workers::new(&terminal, args.load.threads()))?;
     let text = if args.json { serde_json::to_string_pretty(&report)? + "\n" } else { report.text(args.top) };
     Ok(terminal::print(&text)?)
 }

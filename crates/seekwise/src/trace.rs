@@ -19,18 +19,18 @@ use terminal::eprint_line;
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Characterise a trace: read/write mix, sizes, sequentiality, rate, footprint and busiest streams
-    Info(info::Args),
-    /// Record what a block device is asked, and how it answers: as root
+    Info(info::InfoArguments),
+    /// Record the requests of a block device with their response times: as root
     ///
-    /// Ends after --seconds or --requests, or at Ctrl-C, and keeps what was captured until then.
-    Capture(capture::Args),
+    /// Ends after --seconds or --requests, or at Ctrl-C, and keeps the requests captured until then.
+    Capture(capture::CaptureArguments),
     /// Check a trace: order, units, gaps, duplicates, completions, flushes, places
     ///
-    /// Says of each finding what it is, how many requests it concerns, where the first is, and what mends it. The exit code is 1 if there are
+    /// Prints each finding with the number of requests concerned, the first of them, and a remedy. The exit code is 1 if there are
     /// findings.
-    Lint(lint::Args),
+    Lint(lint::LintArguments),
     /// Convert a trace to another format
-    Convert(convert::Args),
+    Convert(convert::ConvertArguments),
     /// Sort a trace by time
     ///
     /// Memory is bounded, to about 100 MB: a trace of more than a million requests is sorted in temporary files beside OUT.
@@ -42,11 +42,11 @@ pub enum Command {
     /// Keep requests by operation, stream, device, offset or size; times stay
     Filter(rewrite::FilterArgs),
     /// Write a file for each device of a trace
-    SplitByDevice(split::Args),
+    SplitByDevice(split::SplitArguments),
     /// Merge traces by time into one
     ///
     /// Each file has its own devices and streams, unless --same-devices says that they are parts of one recording.
-    Merge(merge::Args),
+    Merge(merge::MergeArguments),
     /// List the formats that are read and written
     Formats,
 }

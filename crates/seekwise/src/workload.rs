@@ -25,7 +25,7 @@ pub enum Command {
     /// Generate random mixes of disk access as IOPerf does, as an fio job file
     Random(RandomArgs),
     /// Print a job's requests in fio's log format (iolog version 2)
-    Requests(requests::Args),
+    Requests(requests::RequestsArguments),
 }
 
 /// Arguments of `seekwise workload random`.

@@ -1,7 +1,7 @@
 //! Disk profiles: TOML files that describe a device, and the built-in ones.
 //!
 //! Each kind of device declares how its profiles are read in a [`DeviceKind`], listed in [`KINDS`]; the result is a
-//! [`DeviceProfile`]. This module does what all kinds share: it finds the text, determines the kind, and reports errors with file
+//! [`DeviceProfile`]. This module is common to all kinds: it finds the text, determines the kind, and reports errors with file
 //! and line.
 
 use std::fmt;
@@ -263,8 +263,23 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
     }
     let names = BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let lines: String = KINDS.iter().filter_map(|kind| kind.line.as_ref()).map(|line| format!(", nor {}", line.example)).collect();
-    let meant = did_you_mean(&source, BUILT_IN.iter().map(|(name, _)| *name));
+    let meant = match did_you_mean(&source, BUILT_IN.iter().map(|(name, _)| *name)) {
+        near if near.is_empty() => named_like(&source),
+        near => near,
+    };
     Err(ProfileError(format!("{source}: neither a file, nor one of the built-in disks ({names}){lines}{meant}")))
+}
+
+/// The suggestion of the built-in disks in whose names `word` stands, those that begin with it first; empty if there is none.
+fn named_like(word: &str) -> String {
+    const LEAST_LETTERS: usize = 2;
+    let word = word.to_ascii_lowercase();
+    let mut near: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).filter(|name| name.contains(&word)).collect();
+    near.sort_by_key(|name| !name.starts_with(&word));
+    match near.is_empty() || word.len() < LEAST_LETTERS {
+        true => String::new(),
+        false => format!("; did you mean {}?", near.join(" or ")),
+    }
 }
 
 /// Reads a text file of at most [`MAX_BYTES`].

@@ -13,8 +13,9 @@ pub mod size;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use progress::Monitor;
@@ -33,6 +34,11 @@ static SHUTDOWNS: Mutex<Vec<SigId>> = Mutex::new(Vec::new());
 
 const INTERRUPTED_EXIT_CODE: i32 = 130;
 
+/// A person waits this long for Ctrl-C to have an effect before pressing it again.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(600);
+/// Interval at which [`InterruptDeadline`] looks for an interrupt.
+const POLLED: Duration = Duration::from_millis(20);
+
 pub use bar::progress_bar;
 pub use progress::{Interrupted, Suspended};
 
@@ -46,6 +52,29 @@ pub fn begin(program: &'static str) {
         // cleanly, so errors are ignored.
         shutdowns.extend(flag::register_conditional_shutdown(signal, INTERRUPTED_EXIT_CODE, INTERRUPTED.clone()));
         let _ = flag::register(signal, INTERRUPTED.clone());
+    }
+}
+
+/// Ends the program with the message and exit code of [`Interrupted`] if it still works [`ANSWERED_WITHIN`] after an interrupt. For work that
+/// writes nothing before it is done and has parts that cannot be stopped, such as a controller's decision. Dropping the guard disarms it.
+pub struct InterruptDeadline {
+    _armed: mpsc::Sender<()>,
+}
+
+impl InterruptDeadline {
+    /// Arms it.
+    pub fn begin() -> InterruptDeadline {
+        let (armed, disarmed) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            let mut since: Option<Instant> = None;
+            while disarmed.recv_timeout(POLLED) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if interrupted().load(Ordering::Relaxed) && since.get_or_insert_with(Instant::now).elapsed() >= ANSWERED_WITHIN {
+                    eprint_line(&Interrupted.to_string());
+                    std::process::exit(INTERRUPTED_EXIT_CODE);
+                }
+            }
+        });
+        InterruptDeadline { _armed: armed }
     }
 }
 

@@ -16,7 +16,7 @@ pub struct Completions {
 
 /// Arguments of `man`.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct ManualArguments {
     /// The command, word by word, as in `man trace convert` [default: the program itself]
     #[arg(value_name = "COMMAND", conflicts_with = "output")]
     command: Vec<String>,
@@ -124,7 +124,7 @@ fn add_positional(command: &clap::Command, (program, above): (&str, &mut Vec<Str
 ///
 /// # Errors
 /// The command or folder does not exist, or the page cannot be written.
-pub fn run(arguments: &Arguments, mut program: clap::Command) -> anyhow::Result<()> {
+pub fn run(arguments: &ManualArguments, mut program: clap::Command) -> anyhow::Result<()> {
     // Sets the full name of every command, from which the name of its page is derived.
     program.build();
     if let Some(folder) = &arguments.output {

@@ -1,4 +1,4 @@
-//! Requests changed or left out on their way from a reader to whatever reads them: selected, scaled.
+//! Requests changed or left out on their way out of a reader: selected, scaled.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
@@ -7,7 +7,7 @@ use block::{Nanos, Op, StreamId};
 
 use super::{TraceError, TraceReader, TraceRequest};
 
-/// What becomes of a request.
+/// The result of a change of one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// It is returned like this.
@@ -20,7 +20,7 @@ pub enum Step {
 
 /// A change of requests, one after another. `names` has the names of streams and devices.
 pub trait Change: Send {
-    /// What becomes of the next request.
+    /// Changes the next request, or leaves it out.
     ///
     /// # Errors
     /// A message if the change is impossible, such as an address beyond any disk.
@@ -82,7 +82,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// What arrives within these times and has one of these numbers.
+    /// Keeps requests that arrive within these times and have one of these numbers.
     pub fn new(times: Range<Nanos>, requests: RangeInclusive<u64>) -> Slice {
         Slice { times, requests, seen: 0, first: None }
     }
@@ -156,7 +156,7 @@ impl Change for Scale {
     }
 }
 
-/// What a request must be to be kept; an empty list is no condition.
+/// Conditions for keeping a request; an empty list is none.
 #[derive(Clone, Debug)]
 pub struct Filter {
     /// One of these operations.

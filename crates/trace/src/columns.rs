@@ -58,7 +58,7 @@ pub struct Columns {
     latency_digits: usize,
     offset_in_bytes: bool,
     size_in_bytes: bool,
-    /// The values of op that mean a read and a write, beside the usual words.
+    /// The values of op that mean a read and a write, in addition to the usual words.
     read: Option<String>,
     write: Option<String>,
     /// `None`: a comma, a semicolon or a tab, whichever the first line has most of. A blank stands for any number of blanks and tabs.

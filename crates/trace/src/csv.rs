@@ -9,7 +9,7 @@
 //! | device, stream | `device`, `stream`: numbers; without a stream column each device is a stream | optional |
 //! | their names | `device_name`, `stream_name`; they replace the number if there is none | optional |
 //! | synchronous | `sync` (`1 0 true false`, or empty) | optional |
-//! | response time | `response_s response_ms response_us response_ns`, or `measured_response_` and a unit; may be empty | optional |
+//! | response time | `response_s response_ms response_us response_ns`, or `measured_response_` or `latency_` and a unit; may be empty | optional |
 //! | time at the device, a part of it | `service_` or `measured_service_` and a unit; may be empty | optional |
 //! | I/O priority | `priority_class` (`realtime best-effort idle`, or 1 2 3), `priority_level` (0 to 7); may be empty | optional |
 //!
@@ -74,7 +74,7 @@ impl Column {
         if let Some(digits) = unit("time_").or_else(|| unit("arrival_")) {
             return Column::Time(digits);
         }
-        if let Some(digits) = unit("response_").or_else(|| unit("measured_response_")) {
+        if let Some(digits) = unit("response_").or_else(|| unit("measured_response_")).or_else(|| unit("latency_")) {
             return Column::Response(digits);
         }
         if let Some(digits) = unit("service_").or_else(|| unit("measured_service_")) {

@@ -5,7 +5,7 @@
 //! R Hit   16904996   8   6040.00000  34702.00000
 //! │ │     first      │   response    from the completion to the next request, both in microseconds
 //! │ │     sector     sectors
-//! │ what the drive's cache did
+//! │ result of the drive's cache
 //! read or write
 //! ```
 //! Arrivals are sums: each request arrives its think time after the completion of the one before. To be replayed as it was recorded

@@ -1,6 +1,6 @@
 //! Builds requests from the Linux block layer's events: queued, sent to the driver, completed.
 //!
-//! A request is what a program or filesystem queued (a bio), before merging and splitting: those are the scheduler's work, which
+//! A request is one queued by a program or filesystem (a bio), before merging and splitting: those are the scheduler's work, which
 //! a replay repeats. It arrives with its `Q` event and is complete when `C` events have covered all its sectors.
 //!
 //! ```text

@@ -37,7 +37,7 @@ impl Compression {
             // A skippable frame, which some writers put first.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Compression::Zstd),
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
-            // Before the first block, or before the end of what holds nothing: pi and the square root of pi in decimal digits.
+            // Before the first block, or before the end of an empty one: pi and the square root of pi in decimal digits.
             [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some(Compression::Bzip2),
             [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(Compression::Bzip2),
             _ => None,

@@ -322,7 +322,7 @@ mod tests {
     fn keep(requests: &[TraceRequest], limit: usize) -> Option<Arc<Kept>> {
         let mut list = List(requests.iter());
         let mut keeping = Keeping::with_limit(&mut list, limit);
-        assert!(all(&mut keeping) == requests, "what passes is not changed");
+        assert!(all(&mut keeping) == requests, "kept requests are not changed");
         keeping.kept()
     }
 

@@ -39,7 +39,7 @@ pub static FORMAT: Format = Format {
 const MAGIC: [u8; 8] = 0x1234_5678_9abc_def0_u64.to_le_bytes();
 /// The sizes that the header has had.
 const HEADER_BYTES: [usize; 2] = [8192, 1024];
-/// The bits of an object's number that are its place: what ends before sector 2^55 with the longest request behind it.
+/// The bits of an object's number that are its place: the longest request there ends before sector 2^55.
 const PLACE: u64 = (1 << 54) - 1;
 
 /// Where the fields of a record are.

@@ -231,7 +231,7 @@ pub struct TraceRequest {
 }
 
 impl TraceRequest {
-    /// A read of nothing at time zero: the defaults of fields that a file lacks, and what differences start from.
+    /// A read of nothing at time zero: the defaults of fields that a file lacks, and the start of differences.
     pub(crate) const ZERO: TraceRequest = TraceRequest {
         arrival: Nanos::ZERO,
         device: 0,
@@ -309,13 +309,13 @@ pub trait TraceReader: Send {
         Ok(next.is_some())
     }
 
-    /// The reader whose requests it passes on, which then also answers what this one does not answer itself; `None` if it reads by itself.
+    /// The reader whose requests it passes on, which then also answers the methods that this one leaves to it; `None` if it reads by itself.
     fn inner(&self) -> Option<&dyn TraceReader> {
         None
     }
 
-    /// What a user should know of the trace as far as has been read: why it may mean something else (times that look like another unit),
-    /// what of it is not used (records of no sectors, columns that are not known) or not checked. Each is a sentence about the file
+    /// Warnings about the part of the trace read so far: reasons for which it may mean something else (times that look like another unit),
+    /// and parts that are not used (records of no sectors, columns that are not known) or not checked. Each is a sentence about the file
     /// without its name.
     fn warnings(&self) -> Vec<String> {
         self.inner().map_or_else(Vec::new, |inner| inner.warnings())
@@ -377,7 +377,7 @@ pub struct Noticed {
 pub struct OpenOptions {
     /// The format's name; `None`: recognise it by content.
     pub format: Option<String>,
-    /// Which column is what in a CSV file that the other formats do not describe; the format is then `columns`.
+    /// The meaning of the columns of a CSV file that the other formats do not describe; the format is then `columns`.
     pub columns: Option<Columns>,
     /// Skip and count damaged lines instead of stopping at the first.
     pub skip_bad: bool,
@@ -400,7 +400,7 @@ impl OpenOptions {
         std::iter::once(path).chain(self.others.iter().map(PathBuf::as_path)).flat_map(files).collect()
     }
 
-    /// What messages call it: the path, or that these are several.
+    /// The name in messages: the path, or that these are several.
     pub fn name(&self, path: &Path) -> String {
         if self.others.is_empty() { path.display().to_string() } else { merge::name(path, &self.others) }
     }
@@ -436,7 +436,7 @@ pub enum TraceError {
         path: PathBuf,
         /// Line 7 is written `7`, a binary record `record 7`; optionally followed by the field, as in `7: sectors`.
         position: String,
-        /// The problem, with the value, and what would be valid.
+        /// The problem, with the value, and a valid alternative.
         message: String,
     },
     /// The format is not recognised or does not exist.
@@ -444,7 +444,7 @@ pub enum TraceError {
     Format {
         /// The file.
         path: PathBuf,
-        /// The problem and what would be valid.
+        /// The problem and a valid alternative.
         message: String,
     },
 }

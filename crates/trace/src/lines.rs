@@ -14,7 +14,7 @@ const LINE_BYTES: usize = 64 * 1024;
 /// Size of one read; a line must fit.
 const BUFFER_BYTES: usize = 4 * LINE_BYTES;
 
-/// A parser for the lines of one format. Errors state the problem and what would be valid.
+/// A parser for the lines of one format. Errors state the problem and a valid alternative.
 pub(super) trait Parser: Send {
     /// Takes the next line and pushes the requests it completes.
     fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String>;
@@ -219,7 +219,7 @@ pub(super) fn words<const N: usize>(line: &[u8]) -> ([&[u8]; N], usize) {
     (words, count)
 }
 
-/// Takes the last `N` words from a line, as many as there are, and counts them; the line keeps what is before them.
+/// Takes the last `N` words from a line, as many as there are, and counts them; the line keeps the text before them.
 pub(super) fn last_words<'a, const N: usize>(line: &mut &'a [u8]) -> ([&'a [u8]; N], usize) {
     let mut words: [&[u8]; N] = [&[]; N];
     let mut count = 0;
@@ -235,7 +235,7 @@ pub(super) fn last_words<'a, const N: usize>(line: &mut &'a [u8]) -> ([&'a [u8];
     (words, count)
 }
 
-/// What follows a line's first `count` words, without the blanks around it.
+/// The rest of a line after its first `count` words, without the blanks around it.
 pub(super) fn after_words(line: &[u8], count: usize) -> &[u8] {
     let mut rest = line.trim_ascii();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Looks for what is wrong with a trace: order, units, gaps, duplicates, completions, flushes, places. One pass, bounded memory.
+//! Looks for faults of a trace: order, units, gaps, duplicates, completions, flushes, places. One pass, bounded memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ const COARSE_CLOCK: u64 = 1_000_000;
 /// Synchronous writes of a file system after which there should have been a flush.
 const SYNC_WRITES: u64 = 1_000;
 
-/// What is known of the trace beside its requests.
+/// Facts about the trace other than its requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// The size of the device it is for; the recorded device's if the trace has one.
@@ -36,7 +36,7 @@ pub struct Known {
     pub has_flushes: bool,
 }
 
-/// What is wrong.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -80,9 +80,9 @@ pub struct Place {
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What kind it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What is wrong, in a sentence without the number.
+    /// The fault, in a sentence without the number.
     pub what: String,
     /// How many requests it concerns.
     pub count: u64,
@@ -90,8 +90,8 @@ pub struct Finding {
     pub first: Option<Place>,
 }
 
-/// Reads a trace opened with [`Order::OfTheFile`](super::Order::OfTheFile) to its end and says what is wrong with it, worst first, and how many
-/// requests it has. `progress` is called with the number of requests read so far, now and then; when it returns false, the result is
+/// Reads a trace opened with [`Order::OfTheFile`](super::Order::OfTheFile) to its end. Returns the number of its requests and its faults, worst
+/// first. `progress` is called with the number of requests read so far, now and then; when it returns false, the result is
 /// `Ok(None)`.
 ///
 /// # Errors
@@ -145,22 +145,67 @@ impl Spread {
 
 type Identity = (u32, u64, u32, u8, StreamId);
 
+/// The arrivals of a file.
+#[derive(Default)]
+struct Arrivals {
+    /// The first one in the file, the earliest, the latest so far.
+    first: Nanos,
+    earliest: Nanos,
+    latest: Nanos,
+    /// Their greatest common divisor.
+    clock: u64,
+    pauses: Spread,
+    /// Pauses from [`GAP`] on, up to [`LONG_PAUSES`].
+    long_pauses: Vec<(Nanos, Place)>,
+}
+
+impl Arrivals {
+    fn begin(&mut self, arrival: Nanos) {
+        (self.first, self.earliest, self.latest) = (arrival, arrival, arrival);
+    }
+
+    /// Time since the first arrival in the file in seconds; exact where the clock counts from long ago.
+    fn since_first_s(&self, arrival: Nanos) -> f64 {
+        (i128::from(arrival.0) - i128::from(self.first.0)) as f64 / 1e9
+    }
+
+    /// Adds a pause, if the arrival is not earlier than the one before.
+    fn see_pause(&mut self, arrival: Nanos, place: impl FnOnce() -> Place) {
+        let pause = arrival - self.latest;
+        self.pauses.see(pause);
+        if pause >= GAP && self.long_pauses.len() < LONG_PAUSES {
+            self.long_pauses.push((pause, place()));
+        }
+    }
+
+    fn see(&mut self, arrival: Nanos) {
+        (self.earliest, self.latest) = (self.earliest.min(arrival), self.latest.max(arrival));
+        self.clock = gcd(self.clock, arrival.0.abs_diff(self.first.0));
+    }
+
+    fn span(&self) -> Nanos {
+        self.latest - self.earliest
+    }
+
+    /// The number of gaps, the first, and the longest; `None` if pauses as a rule are too long to tell or there is none.
+    fn gaps(&self) -> Option<(u64, Place, Nanos)> {
+        let pause = self.pauses.median().filter(|pause| *pause < MEDIAN_PAUSE)?;
+        let is_gap = |&&(length, _): &&(Nanos, Place)| length.0 >= pause.0.max(1).saturating_mul(GAP_TIMES);
+        let gaps = || self.long_pauses.iter().filter(is_gap);
+        let (_, first) = gaps().next()?;
+        let longest = gaps().map(|(length, _)| *length).max().unwrap_or_default();
+        Some((gaps().count() as u64, first.clone(), longest))
+    }
+}
+
 #[derive(Default)]
 struct Check {
     capacity: Option<u64>,
     requests: u64,
     bytes: u64,
     sync_writes: u64,
-    /// The first arrival of the file, the earliest, the latest so far.
-    first: Nanos,
-    earliest: Nanos,
-    latest: Nanos,
-    /// The greatest common divisor of the arrivals.
-    clock: u64,
-    pauses: Spread,
+    arrivals: Arrivals,
     responses: Spread,
-    /// Of each power of two of length, the pauses from [`GAP`] on.
-    long_pauses: Vec<(Nanos, Place)>,
     now: BTreeSet<Identity>,
     order: Tally,
     duplicates: Tally,
@@ -176,30 +221,24 @@ impl Check {
         self.requests += 1;
         let is_first = self.requests == 1;
         if is_first {
-            (self.first, self.earliest, self.latest) = (request.arrival, request.arrival, request.arrival);
+            self.arrivals.begin(request.arrival);
         }
-        // Exact where the clock counts from long ago.
-        let time_s = (i128::from(request.arrival.0) - i128::from(self.first.0)) as f64 / 1e9;
+        let time_s = self.arrivals.since_first_s(request.arrival);
         let number = self.requests;
         let place = || Place { place: reader.position(), request: Some(number), time_s: Some(time_s) };
-        if request.arrival < self.latest {
+        if request.arrival < self.arrivals.latest {
             self.order.see(place);
         } else if !is_first {
-            let pause = request.arrival - self.latest;
-            self.pauses.see(pause);
-            if pause >= GAP && self.long_pauses.len() < LONG_PAUSES {
-                self.long_pauses.push((pause, place()));
-            }
+            self.arrivals.see_pause(request.arrival, place);
         }
-        if request.arrival != self.latest || is_first {
+        if request.arrival != self.arrivals.latest || is_first {
             self.now.clear();
         }
         let identity = (request.device, request.lba, request.sectors, request.op as u8, request.stream);
         if self.now.len() < SAME_TIME && !self.now.insert(identity) {
             self.duplicates.see(place);
         }
-        (self.earliest, self.latest) = (self.earliest.min(request.arrival), self.latest.max(request.arrival));
-        self.clock = gcd(self.clock, request.arrival.0.abs_diff(self.first.0));
+        self.arrivals.see(request.arrival);
         self.bytes = self.bytes.saturating_add(u64::from(request.sectors) * 512);
         self.sync_writes += u64::from(request.op == Op::Write && request.sync == Some(true));
         if let Some(response) = request.response {
@@ -226,11 +265,11 @@ impl Check {
         self.times(&mut add);
         add(Kind::Order, self.order.count, self.order.first, late);
         let unmatched = reader.unmatched_completions();
-        let alone = "of what was never queued: events are missing".to_owned();
+        let alone = "of requests that were never queued: events are missing".to_owned();
         add(Kind::CompletionsAlone, unmatched.count, at(unmatched), alone);
         let before = "with more time at the device than in all: begun before the arrival".to_owned();
         add(Kind::ServiceBeforeArrival, self.service.count, self.service.first, before);
-        if self.clock < COARSE_CLOCK {
+        if self.arrivals.clock < COARSE_CLOCK {
             let twice = "equal to another in time, place, size, direction and stream".to_owned();
             add(Kind::Duplicates, self.duplicates.count, self.duplicates.first, twice);
         }
@@ -249,7 +288,7 @@ impl Check {
 
     /// Units and gaps.
     fn times(&self, add: &mut impl FnMut(Kind, u64, Option<Place>, String)) {
-        let lasts = (self.latest - self.earliest).as_secs_f64();
+        let lasts = self.arrivals.span().as_secs_f64();
         let (iops, bytes) = (self.requests as f64 / lasts, self.bytes as f64 / lasts);
         if self.requests >= ENOUGH && (iops > MAX_IOPS || bytes > MAX_BYTES_PER_SECOND) {
             let what = if lasts == 0.0 {
@@ -261,8 +300,7 @@ impl Check {
             };
             add(Kind::TimesTooShort, self.requests, None, what);
         }
-        let pause = self.pauses.median();
-        if let Some(pause) = pause.filter(|pause| *pause >= MEDIAN_PAUSE) {
+        if let Some(pause) = self.arrivals.pauses.median().filter(|pause| *pause >= MEDIAN_PAUSE) {
             let what = format!("come one every {pause} or more as a rule: the times are in a finer unit");
             add(Kind::TimesTooLong, self.requests, None, what);
         }
@@ -273,12 +311,8 @@ impl Check {
             let what = format!("take {median} as a rule: the response times are in a {unit} unit, or are none");
             add(Kind::ResponseUnit, self.responses.total, None, what);
         }
-        let Some(pause) = pause.filter(|pause| *pause < MEDIAN_PAUSE) else { return };
-        let is_gap = |&&(length, _): &&(Nanos, Place)| length.0 >= pause.0.max(1).saturating_mul(GAP_TIMES);
-        let gaps = || self.long_pauses.iter().filter(is_gap);
-        if let Some((_, first)) = gaps().next() {
-            let longest = gaps().map(|(length, _)| *length).max().unwrap_or_default();
-            add(Kind::Gaps, gaps().count() as u64, Some(first.clone()), format!("after a gap, the longest of {longest}"));
+        if let Some((count, first, longest)) = self.arrivals.gaps() {
+            add(Kind::Gaps, count, Some(first), format!("after a gap, the longest of {longest}"));
         }
     }
 }

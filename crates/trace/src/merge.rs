@@ -30,7 +30,7 @@ pub struct Part {
     pub reader: Box<dyn TraceReader>,
     /// Its file's name, for warnings.
     pub file: String,
-    /// What nameless devices and streams are called; empty: they stay nameless.
+    /// The name of nameless devices and streams; empty: they stay nameless.
     pub name: String,
     /// Its first arrival; `None` at the beginning.
     pub began: Option<Nanos>,
@@ -100,7 +100,7 @@ pub fn in_folders(given: &[PathBuf]) -> Result<Vec<PathBuf>, TraceError> {
     Ok(files)
 }
 
-/// What several traces are called.
+/// The name of several traces.
 pub(super) fn name(path: &Path, others: &[PathBuf]) -> String {
     let mut names: Vec<String> =
         std::iter::once(path).chain(others.iter().map(PathBuf::as_path)).take(NAMED).map(file_name).collect();

@@ -19,12 +19,15 @@
 //!
 //! Only `arrival_ns`, `lba`, `sectors` and `is_read` are required, in any integer type and order, so traces made with a dataframe
 //! library can be read; compression is zstd, Snappy or none. The file's key-value metadata has [`VERSION_KEY`], [`PROGRAM_KEY`],
-//! [`SOURCE_KEY`] and [`CHECKSUMS_KEY`]; checksums are checked where there are any, ours or those of single pages. A recording of a device also has what is known of it:
+//! [`SOURCE_KEY`] and [`CHECKSUMS_KEY`]; checksums are checked where there are any, ours or those of single pages. A recording of a device also describes the device:
 //! [`CAPACITY_KEY`], [`SCHEDULER_KEY`] and [`READ_AHEAD_KEY`].
 
 mod checksums;
+mod columns;
+mod group;
 mod pages;
 mod read;
+mod row;
 
 use ::parquet::file::metadata::ParquetMetaData;
 use block::PriorityClass;

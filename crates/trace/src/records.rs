@@ -11,7 +11,7 @@ use super::{Input, OpenOptions, TraceError, TraceReader, TraceRequest};
 pub(super) trait Parser: Send {
     /// The length of each record.
     fn record_bytes(&self) -> usize;
-    /// The request of a record; `None`: it transfers nothing. Otherwise says what is wrong with it.
+    /// The request of a record; `None`: it transfers nothing. Otherwise the error states the fault.
     fn request(&self, record: &[u8]) -> Result<Option<TraceRequest>, String>;
 }
 

@@ -1,4 +1,4 @@
-//! Memory stays flat however long a trace is, and whatever it hides. One test alone, so that no other's memory is counted.
+//! Memory stays flat for traces of any length and content. One test alone, so that no other's memory is counted.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

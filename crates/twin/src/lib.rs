@@ -10,7 +10,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod alone;
 pub mod call_model;
 pub mod controller;
 pub mod counters;
@@ -20,6 +19,7 @@ pub mod load;
 pub mod recording;
 pub mod score_buckets;
 pub mod trial;
+pub mod unit_load;
 
 pub use call_model::CallModel;
 pub use controller::TwinController;

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 const ALIGNMENT: usize = 4096;
 /// Size classes of the pool: powers of two from the alignment on. Larger buffers are not pooled.
 const CLASSES: usize = 9;
-/// Maximum memory in the pool: what a few clients with requests of 64 KiB have in flight.
+/// Maximum memory in the pool: enough for the requests in flight of a few clients, of 64 KiB each.
 const MOST_KEPT: usize = 4 << 20;
 
 /// The buffers of a request, usually one.

@@ -8,10 +8,10 @@ use anyhow::{Context as _, ensure};
 use applier::sysfs::Sysfs;
 use block::{Tunable, Unit};
 use control::Setting;
+use emulate::attach::queue::Queue;
 use linux::events::{Background, Tracepoints};
 use linux::topology::{self, Device};
 use research::validation::RealDevice;
-use serve::attach::queue::Queue;
 
 use crate::emulator::Emulator;
 use seekwise::trace::capture;

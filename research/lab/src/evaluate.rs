@@ -46,9 +46,6 @@ pub struct Args {
     /// Experience that controllers learn from [default: built in]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
-    /// Model of gains that controllers begin with [default: built in]
-    #[arg(long, value_name = "MODEL.json")]
-    gain_model: Option<PathBuf>,
     #[command(flatten)]
     world: WorldArgs,
     /// Run fewer and shorter loads and no cross-validation; takes 1 to 2 minutes
@@ -121,7 +118,6 @@ pub fn controllers(args: &Args) -> anyhow::Result<()> {
         preference: args.preference.unwrap_or_default(),
         traces: args.traces.clone(),
         experience: args.experience.clone(),
-        gain_model: args.gain_model.clone(),
         world: args.world.which(),
         is_quick: args.quick,
         seconds: args.seconds,

@@ -1,6 +1,5 @@
 //! `seekwise-lab learn`: gather experience; train, evaluate and show models.
 
-mod gains;
 mod gather;
 
 use std::collections::BTreeMap;
@@ -25,9 +24,6 @@ pub enum Command {
     Features,
     /// Run workloads under every candidate and write the experience that controllers learn from
     Gather(gather::Args),
-    /// Gather, train and show models of what settings gain, which controllers begin with
-    #[command(subcommand)]
-    Gains(gains::Command),
     /// Print a randomly generated job file, as `gather --random` runs them
     Draw {
         /// Number of the job file, from 0, in the order of `gather`
@@ -112,7 +108,6 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Features => Ok(terminal::print(&observe::window::features_page())?),
         Command::Gather(args) => gather::run(&args),
-        Command::Gains(command) => gains::run(&command),
         Command::Draw { number, seed, seconds } => Ok(terminal::print(&mix::text(seed, number, seconds))?),
         Command::List => Ok(terminal::print(&list()?)?),
         Command::Train(args) => train(&args),

@@ -32,7 +32,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Like `seekwise compare`, with the research controllers too
-    Compare(compare::Args),
+    Compare(compare::CompareArguments),
     /// Print a shell completion script
     Completions(manual::Completions),
     /// List all controllers, including research controllers, and their tunables
@@ -55,7 +55,7 @@ enum Command {
     #[command(subcommand)]
     Learn(learn::Command),
     /// Print a command's manual page, or write the pages of all commands
-    Man(manual::Arguments),
+    Man(manual::ManualArguments),
     /// Replicate a paper's experiments and compare the results with the paper's
     #[command(subcommand)]
     Paper(paper::Command),
@@ -64,7 +64,7 @@ enum Command {
     /// Measure the shares of disk time that `fairio` gives drawn tenants on drawn devices, and their cost in throughput
     Shares(evaluate::SharesArgs),
     /// Like `seekwise simulate`, with the research controllers too
-    Simulate(simulate::Args),
+    Simulate(simulate::SimulateArguments),
     /// Measure the processor time of a controller at a steady rate of requests, after its first minute
     ProcessorTime(evaluate::ProcessorTimeArgs),
     /// Compare the twin's predictions for every scheduler with real runs

@@ -12,7 +12,6 @@ pub mod controller;
 pub mod devices;
 pub mod evaluation;
 pub mod field;
-pub mod gains;
 pub mod gather;
 pub mod guarantees;
 pub mod iocost;

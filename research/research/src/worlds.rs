@@ -23,7 +23,7 @@ const MEMORY_MIB: (u64, u64) = (64, 1024);
 pub struct Purpose {
     /// Names as defined at the head of the file.
     pub devices: Vec<String>,
-    /// Names as defined at the head of the file; empty except in the training world.
+    /// More families of drawn devices, for studies of tenants; empty except in the training world.
     #[serde(default)]
     pub training_devices: Vec<String>,
     /// Names as defined at the head of the file.

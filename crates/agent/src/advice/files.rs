@@ -1,6 +1,7 @@
 //! Advice as files that other programs read: a rule for udev, a profile for tuned, a file for sysctl.d.
 
 use control::Setting;
+use experiment::advice::udev;
 use report::printable;
 
 use super::Piece;
@@ -50,10 +51,9 @@ pub fn udev(piece: &Piece) -> String {
     let Some(attributes) = attributes(piece) else { return nothing(piece) };
     let head =
         head(piece, "/etc/udev/rules.d/60-seekwise.rules", "udevadm control --reload; udevadm trigger --subsystem-match=block");
-    let which = linux::advice::condition(&piece.device, piece.wwid.as_deref());
-    let sets = attributes.queue.iter().map(|(name, value)| format!("ATTR{{queue/{name}}}=\"{value}\""));
-    let rule = ["ACTION==\"add|change\"".to_owned(), "SUBSYSTEM==\"block\"".to_owned(), "ENV{DEVTYPE}==\"disk\"".to_owned(), which];
-    format!("{head}{}\n", rule.into_iter().chain(sets).collect::<Vec<_>>().join(", "))
+    let condition = udev::condition(&piece.device, piece.wwid.as_deref());
+    let paths = attributes.queue.into_iter().map(|(name, value)| (format!("queue/{name}"), value));
+    format!("{head}{}\n", udev::rule(&condition, paths))
 }
 
 /// A profile for tuned.
@@ -127,6 +127,7 @@ mod tests {
             in_force: String::new(),
             preference: String::new(),
             verdict: report::advice::Verdict { setting: String::new(), is_change: false, text: String::new(), cost: Vec::new() },
+            overload: None,
             aims: Vec::new(),
             effects: Vec::new(),
             candidates: Vec::new(),

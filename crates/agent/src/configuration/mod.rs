@@ -31,13 +31,13 @@ use control::experience::Experience;
 use endpoint::metrics::Listen;
 use observe::Preference;
 
+pub use self::protect::{Limits, Promised, reference};
 pub use applier::policy::Sources;
 pub use fleet::FleetSettings;
 pub use hours::{Hours, WallTime};
 pub use keys::vendor_file;
 pub use learning::{Learning, searching};
 pub use pattern::Pattern;
-pub use protect::{Limits, Promised, reference};
 
 use linux::topology::Device;
 
@@ -235,7 +235,7 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// The effective settings of this device with this [world-wide name](wwid). If several `[[device]]` match, the last one applies.
+    /// The effective settings of this device with this world-wide name. If several `[[device]]` match, the last one applies.
     pub fn settings(&self, device: &Device, wwid: Option<&str>) -> Settings {
         let about = self.rules.iter().filter(|rule| rule.is_about(device, wwid));
         let mut settings = self.settings.clone();

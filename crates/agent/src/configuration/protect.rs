@@ -1,14 +1,15 @@
 //! `[[protect]]`: guarantees to units, and `[limits]`: units that may be limited to keep them.
 
+use ::protect::live::Terms;
+use ::protect::{Promise, Reference};
 use applier::cgroup::Allowed;
 use applier::policy::FLOOR_MB_S;
 use block::Nanos;
-use control::protect::{Promise, Reference};
 use linux::topology::Device;
 use toml::de::{DeTable, DeValue};
 
-use super::Pattern;
 use super::keys::{Key, Source, Wrong, find, number, text, texts, unknown};
+use super::{Configuration, Pattern};
 
 /// Bytes in a megabyte.
 const MB: f64 = 1e6;
@@ -51,6 +52,18 @@ pub struct Limits {
     pub floor_mb_s: u64,
     /// Whether the applier may set io.cost.
     pub io_cost: bool,
+}
+
+impl Configuration {
+    /// The guarantees on a device, and the units that may be limited to keep them.
+    pub fn terms(&self, device: &Device) -> Terms {
+        let promised = self.promises.iter().filter(|promised| promised.is_about(device));
+        Terms {
+            promises: promised.map(|promised| (promised.unit.clone(), promised.promise.clone())).collect(),
+            neighbours: self.limits.neighbours.clone(),
+            floor_bytes_per_s: self.limits.floor_mb_s.saturating_mul(1_000_000),
+        }
+    }
 }
 
 impl Default for Limits {

@@ -6,8 +6,8 @@ use std::path::Path;
 use applier::policy::Policy;
 
 use super::*;
+use ::protect::Promise;
 use block::Nanos;
-use control::protect::Promise;
 use linux::topology::Kind;
 
 fn device(name: &str, model: &str) -> Device {

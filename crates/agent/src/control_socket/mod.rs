@@ -4,10 +4,11 @@
 mod client;
 mod server;
 
+use control::{Ruling, Verdict};
+use protect::live::{LimitStatus, PromiseStatus};
 use serde::{Deserialize, Serialize};
 
-use crate::history::Entry;
-use crate::protect::{LimitStatus, PromiseStatus};
+use crate::history::{Entry, Measured};
 use crate::units::UnitTable;
 
 pub use client::ask;
@@ -82,6 +83,10 @@ pub struct DeviceStatus {
     pub in_force: String,
     /// The pending recommendation of a device that is only monitored; `None` if the active setting is best.
     pub advice: Option<PendingAdvice>,
+    /// The comparison by which the latest change was kept or taken back; `None` before one was measured. Trials that were not adopted are not
+    /// shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<VerdictStatus>,
     /// Recent decisions of the controller as sentences, the latest last.
     pub thoughts: Vec<String>,
     /// Requests observed so far.
@@ -117,6 +122,44 @@ pub struct PendingAdvice {
     pub gain_percent: Option<f64>,
     /// The standard error of `gain_percent`; `None` where that is.
     pub error_percent: Option<f64>,
+}
+
+/// The comparison that decided about a setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VerdictStatus {
+    /// The setting that was judged.
+    pub setting: String,
+    /// The setting that it was compared with.
+    pub over: String,
+    /// Whether it stays; otherwise it was taken back.
+    pub stays: bool,
+    /// The measured gain in percent.
+    pub gain_percent: f64,
+    /// The standard error of `gain_percent`; `None` if it is not known.
+    pub error_percent: Option<f64>,
+    /// Both ends of the interval on which the decision rests, in percent.
+    pub interval_percent: [f64; 2],
+    /// Number of scores of `setting` and of `over`.
+    pub samples: [u32; 2],
+    /// The test: `trial`, `A/B test`, `before and after` or `counters`.
+    pub test: String,
+}
+
+impl VerdictStatus {
+    /// The verdict in the units of output; `None` if nothing was measured.
+    pub fn of(verdict: &Verdict) -> Option<VerdictStatus> {
+        let Measured { gain_percent, error_percent } = Measured::of(verdict)?;
+        Some(VerdictStatus {
+            setting: verdict.setting.to_string(),
+            over: verdict.over.to_string(),
+            stays: verdict.ruling == Ruling::Kept,
+            gain_percent,
+            error_percent,
+            interval_percent: verdict.interval().map(statistics::percent),
+            samples: verdict.samples,
+            test: verdict.by.name().to_owned(),
+        })
+    }
 }
 
 /// Performance of a device in a window.

@@ -37,16 +37,16 @@ pub use learner::Learner;
 pub use session::{Budget, DeviceSession, MeasuredChange, Notice};
 
 use crate::configuration::{Configuration, Exit, Mode, Settings};
-use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status};
+use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status, VerdictStatus};
 use crate::fleet::{FleetLink, Job, Reply, device_type};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
-use crate::protect::{Protection, Terms};
 use crate::units::UnitMonitor;
 use applier::sysfs::Sysfs;
 use linux::clock::Moment;
 use linux::events::EventSource;
 use linux::topology::{self, Device, wwid};
+use protect::live::{Protection, Terms};
 
 /// Interval of scans for devices that were added or removed without an event.
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
@@ -129,8 +129,6 @@ pub struct Daemon {
     /// Devices that are not monitored, with the reason.
     left_alone: BTreeMap<Identity, String>,
     history: History,
-    /// History number of each device's latest change.
-    changes: BTreeMap<String, u64>,
     metrics: Metrics,
     /// Knowledge base of this machine.
     memory: Option<Memory>,
@@ -164,7 +162,6 @@ impl Daemon {
             devices: BTreeMap::new(),
             left_alone: BTreeMap::new(),
             history,
-            changes: BTreeMap::new(),
             metrics,
             memory: None,
             learner: None,
@@ -390,7 +387,7 @@ impl Daemon {
 
     /// Starts keeping the guarantees on a device, unless the daemon only monitors.
     fn protect(&mut self, now: Moment, device: &Device, session: &mut DeviceSession, notices: &mut Vec<Notice>) {
-        let terms = Terms::of(&self.wants.configuration, device);
+        let terms = self.wants.configuration.terms(device);
         if terms.promises.is_empty() || self.wants.mode == Some(Mode::Watch) {
             return;
         }
@@ -427,12 +424,12 @@ impl Daemon {
                 self.record_outcome(now, device, *change);
                 Ok(())
             }
-            Notice::Measured(comparison) => {
-                let measured = Measured::of(&comparison);
-                info!(device, "measured {} of the latest change", measured.text());
-                self.metrics.measured(device, measured.gain_percent);
-                let number = self.changes.get(device).copied().unwrap_or_default();
-                self.history.measured(number, measured)
+            Notice::Verdict(verdict) => {
+                if let Some(measured) = Measured::of(&verdict).filter(|_| verdict.is_outcome()) {
+                    info!(device, "{} measured {} compared with {}", verdict.setting, measured.text(), verdict.over);
+                    self.metrics.measured(device, measured.gain_percent);
+                }
+                self.history.judged(device, &verdict)
             }
             Notice::Entry(mut entry) => {
                 if entry.kind == Kind::Conflict {
@@ -441,12 +438,7 @@ impl Daemon {
                 }
                 log(&entry);
                 self.metrics.happened(&entry);
-                let is_change = matches!(entry.kind, Kind::Set | Kind::Guarded);
-                self.history.add(now.unix_seconds, *entry).map(|number| {
-                    if is_change {
-                        self.changes.insert(device.to_owned(), number);
-                    }
-                })
+                self.history.add(now.unix_seconds, *entry).map(drop)
             }
         };
         if let Err(error) = written {
@@ -610,6 +602,7 @@ fn device_status(session: &DeviceSession) -> DeviceStatus {
         found: session.original().to_string(),
         in_force: session.active().to_string(),
         advice: session.pending_advice().cloned(),
+        verdict: session.verdict().and_then(VerdictStatus::of),
         thoughts: session.thoughts().map(str::to_owned).collect(),
         requests: session.requests(),
         lost: session.lost(),

@@ -9,13 +9,13 @@ use super::device_control::DeviceControl;
 use super::read_only::ReadOnlyDevice;
 use super::{Opened, Opens};
 use crate::configuration::{Exit, Mode, Settings};
-use crate::protect::{ByApplier, Protection, Terms};
 use applier::sysfs::Sysfs;
 use applier::{ApplierError, AtExit, Client, Foreign, Kind, Restored};
 use linux::events::counter_source::ASKED_FOR;
 use linux::events::{CounterSource, EventSource, ObserveError, Tracepoints};
 use linux::target::LinuxTarget;
 use linux::topology::Device;
+use protect::live::{ByApplier, Protection, Terms};
 
 /// The machine's devices.
 pub struct Machine {

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! EventSource ─▶ Traffic, Guard, ControlLoop ─▶ PolicyGate ─▶ DeviceControl
-//!                     │              │
-//!                     └▶ Verification, AdviceLog ─▶ Notice: history, metrics, log
+//!                                    │
+//!                                    └▶ DecisionRecord with its verdict ─▶ Notice: history, metrics, log, fleet
 //! ```
 
 mod advice_log;
@@ -12,16 +12,14 @@ mod external_changes;
 mod learning;
 mod sharing;
 mod traffic;
-mod verification;
 
 use std::sync::Arc;
 
 use block::Nanos;
 use control::experience::Experience;
 use control::experience::GenePool;
-use control::{ControlLoop, DecisionRecord, Setting};
+use control::{ControlLoop, DecisionRecord, Setting, Verdict};
 use observe::Event;
-use observe::window::depth;
 
 use self::advice_log::{AdviceLog, entry_of};
 use self::controller::build_controller;
@@ -30,21 +28,18 @@ use self::learning::LearningState;
 pub use self::sharing::MeasuredChange;
 use self::sharing::Sharing;
 use self::traffic::Traffic;
-use self::verification::Verification;
 use super::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Vetoes};
 use super::guard::Guard;
 use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
 use crate::history::{Entry, Kind};
-use crate::protect::{Protection, Told};
 use crate::units::{UnitMonitor, UnitTable};
 use applier::Foreign;
 use control::Window;
-use control::ab_test::Comparison;
 use control::experience::MIN_REQUESTS;
 use linux::events::counter_source::CANNOT_KNOW;
 use linux::events::{EventSource, ObserveError};
-use observe::merit::Scored;
+use protect::live::{Protection, Told};
 use tracing::debug;
 
 /// How often to check for external changes.
@@ -64,9 +59,9 @@ pub struct Budget {
 pub enum Notice {
     /// An entry for the history and the log.
     Entry(Box<Entry>),
-    /// The measured gain of the latest change.
-    Measured(Comparison),
-    /// The measured gain with the load before the change, to be shared.
+    /// The comparison that decided about a setting.
+    Verdict(Arc<Verdict>),
+    /// The measured outcome of a change with the load before it, to be shared.
     Change(Box<MeasuredChange>),
     /// The units that used the device in an interval.
     Units(Box<UnitTable>),
@@ -81,7 +76,7 @@ impl Notice {
     pub fn text(&self) -> Option<String> {
         match self {
             Notice::Entry(entry) => Some(format!("{}: {}", entry.device, entry.why)),
-            Notice::Measured(_) | Notice::Change(_) | Notice::Units(_) => None,
+            Notice::Verdict(_) | Notice::Change(_) | Notice::Units(_) => None,
         }
     }
 }
@@ -104,7 +99,8 @@ pub struct DeviceSession {
     /// The active setting as the controller knows it.
     active: Setting,
     advice: AdviceLog,
-    verification: Verification,
+    /// The comparison by which the latest change was kept or taken back; `None` before one was measured.
+    verdict: Option<Arc<Verdict>>,
     traffic: Traffic,
     sharing: Sharing,
     learning: LearningState,
@@ -153,7 +149,7 @@ impl DeviceSession {
             active: original.clone(),
             original,
             advice: AdviceLog::default(),
-            verification: Verification::default(),
+            verdict: None,
             learning: LearningState::new(now),
             units: None,
             unit_table: None,
@@ -247,6 +243,11 @@ impl DeviceSession {
         self.advice.pending()
     }
 
+    /// The comparison by which the latest change was kept or taken back; `None` before one was measured.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_deref()
+    }
+
     /// Completed requests.
     pub fn requests(&self) -> u64 {
         self.traffic.requests
@@ -295,7 +296,8 @@ impl DeviceSession {
     fn start(&mut self, now: Nanos) {
         self.within_policy(|control_loop, target| control_loop.begin(now, target));
         self.active = self.device_control.setting();
-        self.verification.reset();
+        self.verdict = None;
+        self.sharing.restart();
         self.advice.withdraw();
     }
 
@@ -400,7 +402,7 @@ impl DeviceSession {
             self.control_loop.event(event);
             self.traffic.event(event);
         }
-        self.observe_counters(notices);
+        self.observe_counters();
         if let Some(lost) = self.traffic.newly_lost(self.source.lost()) {
             let why = format!("the kernel lost {lost} events; requests in flight are unknown, so it starts again");
             self.learning.restart_idle_time(now);
@@ -411,21 +413,18 @@ impl DeviceSession {
     }
 
     /// Processes counter samples, if requests are not traced.
-    fn observe_counters(&mut self, notices: &mut Vec<Notice>) {
+    fn observe_counters(&mut self) {
         let mut samples = Vec::new();
         self.source.samples(&mut samples);
         for sample in &samples {
             self.control_loop.record_counters(sample);
             if let Some(score) = self.traffic.sample(sample, &self.settings.preference) {
                 self.sharing.scored(score);
-                if let Some(measured) = self.verification.add(Scored::plain(score), &self.settings.preference) {
-                    self.note_measured(measured, notices);
-                }
             }
         }
     }
 
-    fn observe_window(&mut self, window: &Window, notices: &mut Vec<Notice>) {
+    fn observe_window(&mut self, window: &Window) {
         if self.source.counters_only().is_some() {
             return;
         }
@@ -435,19 +434,7 @@ impl DeviceSession {
         if outcome.requests < MIN_REQUESTS || !score.is_finite() || *window.setting != self.active {
             return;
         }
-        let tags = self.verification.tags(&self.active, || self.device_control.bounds().nr_requests);
         self.sharing.window(window, score);
-        let score = Scored::of(score, depth([outcome]), tags);
-        if let Some(measured) = self.verification.add(score, &self.settings.preference) {
-            self.note_measured(measured, notices);
-        }
-    }
-
-    /// Ends the measurement of the latest change.
-    fn finish_measurement(&mut self, notices: &mut Vec<Notice>) {
-        if let Some(measured) = self.verification.finish(&self.settings.preference) {
-            self.note_measured(measured, notices);
-        }
     }
 
     /// A notice about the active setting.
@@ -467,11 +454,16 @@ impl DeviceSession {
     ) {
         let refused = self.within_policy(act);
         let (decisions, windows) = self.control_loop.take();
-        windows.iter().for_each(|window| self.observe_window(window, notices));
+        windows.iter().for_each(|window| self.observe_window(window));
         let mut is_refused = false;
         for decision in decisions {
             is_refused |= decision.refused.is_some();
             self.advice.add_thought(&decision.why);
+            // A verdict belongs to the change to the setting that was judged: to an earlier one if this decision takes it back.
+            let is_earlier = decision.verdict.as_ref().is_some_and(|verdict| verdict.setting != *decision.to);
+            if let Some(verdict) = decision.verdict.as_ref().filter(|_| is_earlier) {
+                self.judged(verdict, notices);
+            }
             if decision.is_change() {
                 self.changed(now, errors, kind, &decision, notices);
             } else if self.ownership != Ownership::Agent {
@@ -482,6 +474,9 @@ impl DeviceSession {
                 let why = format!("{}; but {reason}", decision.why);
                 self.refusal = Some(reason.clone());
                 notices.push(Notice::entry(Entry { why, ..entry_of(&self.name, Kind::Refused, &decision, &to) }));
+            }
+            if let Some(verdict) = decision.verdict.as_ref().filter(|_| !is_earlier) {
+                self.judged(verdict, notices);
             }
         }
         if is_refused && self.ownership == Ownership::Agent {
@@ -498,10 +493,7 @@ impl DeviceSession {
         if self.active == self.original {
             self.guard.settled();
         }
-        self.finish_measurement(notices);
-        self.sharing.changed(&decision.from, &decision.to);
-        // A new read-ahead takes effect only when files are reopened.
-        self.verification.begin(decision.from.host == decision.to.host);
+        self.sharing.changed(&decision.from);
         notices.push(Notice::entry(entry_of(&self.name, kind, decision, &decision.to.to_string())));
     }
 
@@ -532,7 +524,6 @@ impl DeviceSession {
         self.end_promises(&mut notices);
         let from = self.active.to_string();
         let restored = self.device_control.restore().map_err(|error| error.to_string())?;
-        self.finish_measurement(&mut notices);
         let back = restored.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
         self.original = self.device_control.setting();

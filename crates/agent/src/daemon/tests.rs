@@ -259,6 +259,18 @@ impl Scene {
         }
     }
 
+    /// Advances the clock until a search has adopted kyber, under which the device is faster. Returns the verdict.
+    fn adopt_kyber(&mut self) -> control::Verdict {
+        for _ in 0..200 {
+            if let Some(verdict) = self.daemon.sessions().next().and_then(|session| session.verdict()) {
+                return verdict.clone();
+            }
+            let takes_ms = if self.device.scheduler() == "kyber" { 4 } else { 10 };
+            self.pass(1, takes_ms);
+        }
+        panic!("nothing is adopted: {:?}", self.daemon.history().entries().map(|entry| &entry.why).collect::<Vec<_>>());
+    }
+
     fn kinds(&self) -> Vec<Kind> {
         self.daemon.history().entries().map(|entry| entry.kind).collect()
     }
@@ -419,13 +431,14 @@ fn the_guard_goes_back_where_reads_wait_far_longer() {
 }
 
 #[test]
-fn what_was_measured_of_a_change_is_noted_with_it() {
+fn a_change_that_no_comparison_decided_has_no_measured_gain() {
     let mut scene = Scene::new("mode = \"act\"\ncontroller = \"rotate:window_ms=10000\"");
     scene.pass(20, 20);
-    scene.pass(11, 10);
-    // Twice the speed doubles the throughput and halves the response time.
+    scene.pass(21, 10);
     let set = scene.daemon.history().entries().find(|entry| entry.to == "kyber").unwrap().clone();
-    assert!(set.measured_percent.is_some_and(|percent| percent > 50.0), "{set:?}");
+    assert_eq!((set.kind, set.measured()), (Kind::Set, None), "{set:?}");
+    assert_eq!(scene.status().devices[0].verdict, None);
+    assert!(!scene.metrics.text().contains("seekwise_measured_gain_ratios{"));
 }
 
 #[test]

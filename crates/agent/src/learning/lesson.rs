@@ -12,7 +12,7 @@ use std::sync::Arc;
 use block::{Nanos, StreamId};
 use control::controller::{ControllerChoice, ControllerInput};
 use control::experience::Experience;
-use control::{ControlLoop, Setting, Target};
+use control::{ControlLoop, Setting, Target, Verdict};
 use observe::{Event, Preference};
 
 use super::foreign_io::{ForeignIo, Work};
@@ -59,8 +59,8 @@ pub struct Learned {
     pub load: String,
     /// The best setting.
     pub setting: String,
-    /// Difference of its score to that of the original setting; `None` if the original setting is best, or nothing was verified.
-    pub gain: Option<f64>,
+    /// The comparison with the original setting; `None` if that is best, or nothing was verified.
+    pub verdict: Option<Arc<Verdict>>,
     /// The reason as a sentence.
     pub why: String,
 }
@@ -205,7 +205,7 @@ impl Lesson {
         Ok(Some(Learned {
             load: load.to_string(),
             setting: last.map_or(best, |last| last.to.to_string()),
-            gain: last.and_then(|last| last.expected_gain),
+            verdict: last.and_then(|last| last.verdict.clone()).filter(|verdict| verdict.is_outcome()),
             why: last.map_or_else(|| "the trials are stored; none was verified".to_owned(), |last| last.why.clone()),
         }))
     }

@@ -11,11 +11,11 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use protect::live::{LimitStatus, PromiseStatus, STATES as STATES_OF_PROMISES};
 use report::printable;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::history::{Entry, Kind};
-use crate::protect::{LimitStatus, PromiseStatus, STATES as STATES_OF_PROMISES};
 use crate::units::{UnitRow, UnitTable};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

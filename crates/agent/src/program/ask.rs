@@ -1,11 +1,11 @@
 //! `status`, `verify` and `resume`: requests to the daemon.
 
-use agent::control_socket::{self, Answer, Ask, DeviceStatus, Differs, Status};
+use agent::control_socket::{self, Answer, Ask, DeviceStatus, Differs, Status, VerdictStatus};
 use agent::units::{self, Screen};
 use anyhow::{Context as _, bail};
 use linux::events::counter_source::CANNOT_KNOW;
 use report::number::{grouped, three_digits};
-use report::promises::with_error;
+use report::promises::{signed, with_error};
 use terminal::Failed;
 
 use super::{Configured, names, say};
@@ -121,10 +121,18 @@ fn device_text(device: &DeviceStatus) -> Vec<String> {
         };
         format!("Recommended: {}{gain}; details: `seekwise-agent explain {}`.", advice.setting, advice.id)
     }));
+    sentences.extend(device.verdict.as_ref().map(verdict_text));
     sentences.extend(device.promises.iter().map(say::promise));
     sentences.extend(device.limits.iter().map(say::limit));
     sentences.extend(device.thoughts.last().map(|latest| format!("Latest decision: {latest}.")));
     sentences
+}
+
+fn verdict_text(verdict: &VerdictStatus) -> String {
+    let VerdictStatus { setting, over, gain_percent, samples: [of_setting, of_over], test, .. } = verdict;
+    let gain = verdict.error_percent.map_or_else(|| signed(*gain_percent), |error| with_error(*gain_percent, error));
+    let ruling = if verdict.stays { "stays" } else { "was taken back" };
+    format!("{setting} {ruling}: measured {gain} compared with {over} ({test}, {of_setting} and {of_over} scores).")
 }
 
 /// Prints the attributes that differ from what the agent set.

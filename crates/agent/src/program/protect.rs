@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use agent::configuration::{Configuration, Promised, reference};
+use agent::configuration::{Configuration, reference};
 use agent::daemon::open::Machine;
-use agent::protect::{ByApplier, Protection, Terms, Told, promise_text};
 use anyhow::{Context as _, anyhow, bail};
 use applier::sysfs::Sysfs;
 use block::Nanos;
-use control::protect::Promise;
 use linux::cgroups::Cgroups;
 use linux::clock::now;
 use linux::events::{EventSource, wait};
 use linux::topology::{self, Device};
 use observe::Event;
+use protect::Promise;
+use protect::live::{ByApplier, Protection, Terms, Told, promise_text};
 use terminal::Failed;
 
 use super::act::own_applier;
@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let width = terminal::style().0;
     let print = |sentence: String| terminal::print(&say::lines([sentence], width));
     let terms = Terms {
-        promises: vec![Promised { unit: unit.path.clone(), device: None, promise: promise.clone() }],
+        promises: vec![(unit.path.clone(), promise.clone())],
         neighbours: configuration.limits.neighbours.iter().chain(&limited).cloned().collect(),
         floor_bytes_per_s: configuration.limits.floor_mb_s.saturating_mul(1_000_000),
     };

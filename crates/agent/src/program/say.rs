@@ -1,8 +1,8 @@
 //! History entries as text.
 
 use agent::history::{Entry, Kind};
-use agent::protect::{LimitStatus, PromiseStatus};
 use applier::log::date_and_time;
+use protect::live::{LimitStatus, PromiseStatus};
 use report::promises::{signed, with_error};
 use report::{paragraph, printable};
 

@@ -7,7 +7,7 @@ use crate::support::kernel::{Cgroup, Count, Disk, EIO, Fault, Machine};
 use applier::cgroup::Allowed;
 use applier::journal::Journal;
 use applier::sysfs::Sysfs;
-use applier::{ApplierError, Changed, Kind, Moment, Outcome, Rules, SetRequest, Writer};
+use applier::{ApplierError, Changed, Kind, Moment, Outcome, Rules, Scope, SetRequest, Writer};
 
 const BACKUP: &str = "/system.slice/backup.service";
 const BUILD: &str = "/user.slice/user-1000.slice/build.scope";
@@ -40,7 +40,7 @@ fn set(writer: &mut Writer, cgroup: &str, lines: &[(&str, &str)]) -> Result<Vec<
     let values = lines.iter().map(|(name, value)| (format!("{name} sda"), (*value).to_owned())).collect();
     writer.set(
         Moment::default(),
-        &SetRequest { device: cgroup.to_owned(), values, why: "a test".to_owned(), ..SetRequest::default() },
+        &SetRequest { scope: Scope::Cgroup(cgroup.to_owned()), values, expected: Vec::new(), why: "a test".to_owned() },
     )
 }
 
@@ -229,7 +229,7 @@ fn what_a_decision_rests_on_is_checked() {
     let machine = machine();
     let value = |text: &str| ("io.max sda".to_owned(), text.to_owned());
     let wanted = |expected| SetRequest {
-        device: BACKUP.to_owned(),
+        scope: Scope::Cgroup(BACKUP.to_owned()),
         values: vec![value("wbps=9000000")],
         expected: vec![value(expected)],
         why: String::new(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::support::kernel::{Count, Disk, EIO, EROFS, Fault, Machine, Throttle};
 use applier::journal::Journal;
 use applier::sysfs::Sysfs;
-use applier::{AtExit, Kind, Moment, Outcome, Rules, SetRequest, Writer};
+use applier::{AtExit, Kind, Moment, Outcome, Rules, Scope, SetRequest, Writer};
 use block::Nanos;
 
 const JOURNAL: &str = "/var/lib/seekwise";
@@ -25,9 +25,9 @@ fn writer(machine: &Machine) -> Writer {
 /// `"sda scheduler=bfq nomerges=2"`
 fn wanted(text: &str) -> SetRequest {
     let mut words = text.split(' ');
-    let device = words.next().unwrap().to_owned();
+    let scope = Scope::from(words.next().unwrap().to_owned());
     let pair = |word: &str| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap();
-    SetRequest { device, values: words.map(pair).collect(), why: "a test".to_owned(), ..SetRequest::default() }
+    SetRequest { scope, values: words.map(pair).collect(), expected: Vec::new(), why: "a test".to_owned() }
 }
 
 fn set(writer: &mut Writer, text: &str) -> Result<Vec<applier::Changed>, applier::ApplierError> {

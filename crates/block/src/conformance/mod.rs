@@ -1,4 +1,4 @@
-//! The conformance kit: requirements on every scheduler, whatever its policy, including schedulers of other crates.
+//! The conformance kit: requirements on every scheduler of any policy, including schedulers of other crates.
 //!
 //! * No request is lost or dispatched twice. Parts are tracked through merges, and together cover the merged request exactly.
 //! * Merges join requests with equal operation, synchronous flag and priority, and respect the size limit.

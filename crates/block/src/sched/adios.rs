@@ -55,10 +55,10 @@ tunables! {
     /// The tunables. Linux's ranges are wider where an upper limit has no meaning.
     #[derive(Clone, Copy)]
     struct Tunables {
-        /// What is predicted for all requests in batches and at the device together. More means longer batches and longer waits.
+        /// The predicted time of all requests in batches and at the device together. More means longer batches and longer waits.
         /// Linux's default is 22000000 for rotational devices.
         global_latency_window: u64 = Tunable::new(Unit::Nanoseconds, 0..=10_000_000_000, 16_000_000),
-        /// A batch is also filled while the last one is served, when less than this share of the window is predicted for what was sent.
+        /// A batch is also filled while the last one is served, when less than this share of the window is predicted for the requests sent.
         bq_refill_below_ratio: u64 = Tunable::new(Unit::Percent, 0..=100, 20),
         /// Longer latencies teach nothing.
         lat_model_latency_limit: Nanos = Tunable::new(Unit::Nanoseconds, 0..=2_000_000_000, 500_000_000),
@@ -73,13 +73,13 @@ tunables! {
         batch_limit_write: u32 = Tunable::new(Unit::Count, 1..=1_024, 72).logarithmic(),
         /// The most discards in a batch.
         batch_limit_discard: u32 = Tunable::new(Unit::Count, 1..=1_024, 1).logarithmic(),
-        /// Time that a read may take beyond its prediction. A new value makes it learn reads anew.
+        /// Time that a read may take beyond its prediction. A new value makes it forget reads and learn them again.
         lat_target_read: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 2_000_000),
-        /// Time that an asynchronous write may take beyond its prediction. A new value makes it learn writes anew.
+        /// Time that an asynchronous write may take beyond its prediction. A new value makes it forget writes and learn them again.
         lat_target_write: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 2_000_000_000),
-        /// Time that a discard may take beyond its prediction. A new value makes it learn discards anew.
+        /// Time that a discard may take beyond its prediction. A new value makes it forget discards and learn them again.
         lat_target_discard: Nanos = Tunable::new(Unit::Nanoseconds, 0..=60_000_000_000, 8_000_000_000),
-        /// After this many thousand small requests the model forgets a part of what it has learned.
+        /// After this many thousand small requests the model forgets a part of its data.
         shrink_at_kreqs: u64 = Tunable::new(Unit::Count, 1..=100_000, 5_000).logarithmic(),
         /// The same after this many GiB of larger ones.
         shrink_at_gbytes: u64 = Tunable::new(Unit::Count, 1..=1_000, 50).logarithmic(),
@@ -172,102 +172,80 @@ impl Batch {
     }
 }
 
-struct Adios {
-    tuning: Tunables,
-    models: [Model; OPS],
+/// The latency models of the operations.
+#[derive(Default)]
+struct Models {
+    by_op: [Model; OPS],
     /// Whether both the read and the write model have a base; from then on deadlines decide (`models_stable`).
     is_stable: bool,
-    queue: Queue,
-    entries: Slab<Entry>,
-    by_id: HashIndex,
-    /// Queued requests by deadline and number: reads, and others.
-    deadlines: [SortedList; 2],
-    number: u64,
-    /// Negative if others go first; in nanoseconds of weighted predictions.
-    bias: i64,
-    /// Requests in order of arrival, which are served first; filled until the models are stable.
-    first_come: List,
-    batches: [Batch; 2],
-    /// The batch in service.
-    serving: usize,
-    /// Number of requests in lists or in flight, and the sum of their predictions in nanoseconds.
-    sent: u64,
-    sent_predicted: u64,
-    /// Time of the last completion; `None` if no request was in a list or in flight after it.
-    last_completed: Option<Nanos>,
-    /// End of the last dispatched request.
-    head: u64,
-    /// Time of the next update of the models; `None` if no request has completed since the last.
+    /// Time of the next update; `None` if no request has completed since the last.
     update_at: Option<Nanos>,
-    /// Buffer for sorting a batch: first sector, previous index, number.
-    places: Vec<(u64, usize, u32)>,
 }
 
-impl Adios {
-    fn new(limits: &Limits, tuning: Tunables) -> Adios {
-        Adios {
-            tuning,
-            models: Default::default(),
-            is_stable: false,
-            queue: Queue::new(*limits, Merging { front: true, within_stream: false }),
-            entries: Slab::new(),
-            by_id: HashIndex::default(),
-            deadlines: Default::default(),
-            number: 0,
-            bias: 0,
-            first_come: List::new(),
-            batches: Default::default(),
-            serving: 0,
-            sent: 0,
-            sent_predicted: 0,
-            last_completed: None,
-            head: 0,
-            update_at: None,
-            places: Vec::new(),
-        }
+impl Models {
+    fn of(&self, op: Op) -> &Model {
+        &self.by_op[op_index(op)]
     }
 
     /// Updates the models if Linux's timer would have fired. Their inputs do not change before the next call.
-    fn update(&mut self, now: Nanos) {
-        let Some(at) = self.update_at.filter(|&at| at <= now) else { return };
-        self.update_at = None;
-        let shrinking = self.tuning.shrinking();
-        self.models.iter_mut().for_each(|model| model.update(at, &shrinking));
+    fn update(&mut self, now: Nanos, tuning: &Tunables) {
+        let Some(at) = self.update_at.take_if(|at| *at <= now) else { return };
+        let shrinking = tuning.shrinking();
+        self.by_op.iter_mut().for_each(|model| model.update(at, &shrinking));
     }
 
-    fn model(&self, op: Op) -> &Model {
-        &self.models[op_index(op)]
+    /// Adds the latency of a completed request and its prediction.
+    fn add(&mut self, now: Nanos, request: &Request, latency: Nanos, predicted: u64, tuning: &Tunables) {
+        self.by_op[op_index(request.op)].add(now, request.sectors, latency, predicted, &tuning.shrinking());
+        self.update_at.get_or_insert(now + UPDATE);
     }
 
-    /// The deadline in nanoseconds (`add_to_dl_tree`). Linux checks `REQ_SYNC`, which is set on synchronous writes but not on reads.
-    fn deadline(&self, request: &Request) -> u64 {
-        if request.op != Op::Read && request.sync {
-            return request.arrival.0;
+    /// Notices when both models have a base.
+    fn judge_stability(&mut self) {
+        self.is_stable = self.of(Op::Read).has_base() && self.of(Op::Write).has_base();
+    }
+
+    /// Starts again for operations whose latency target has changed.
+    fn retune(&mut self, old: &Tunables, new: &Tunables) {
+        for ((model, old), new) in self.by_op.iter_mut().zip(old.targets()).zip(new.targets()) {
+            if old != new {
+                *model = Model::default();
+            }
         }
-        let predicted = if self.tuning.compliance_flags { 0 } else { self.model(request.op).predict(request.sectors) };
-        request.arrival.0.saturating_add(self.tuning.targets()[op_index(request.op)].0).saturating_add(predicted)
     }
+}
 
-    fn add_entry(&mut self, request: Request, slot: Option<Slot>) -> u32 {
+/// All requests: queued, in lists, and in flight.
+#[derive(Default)]
+struct Entries {
+    list: Slab<Entry>,
+    by_id: HashIndex,
+    number: u64,
+    /// Number of requests in lists or in flight, and the sum of their predictions in nanoseconds.
+    sent: u64,
+    sent_predicted: u64,
+}
+
+impl Entries {
+    fn add(&mut self, request: Request, slot: Option<Slot>, deadline: u64) -> u32 {
         // A host that reuses an id did not report the first request's completion.
         self.remove(request.id);
-        let deadline = self.deadline(&request);
         let key = u128::from(deadline & !QUANTUM) << 64 | u128::from(self.number);
         self.number += 1;
-        let entry = self.entries.insert(Entry { request, slot, deadline, key, predicted: 0, links: Links::default() }) as u32;
+        let entry = self.list.insert(Entry { request, slot, deadline, key, predicted: 0, links: Links::default() }) as u32;
         self.by_id.insert(u64::from(request.id), entry);
         entry
     }
 
-    fn find(&self, id: RequestId) -> Option<u32> {
-        self.by_id.get(u64::from(id)).next()
+    fn get(&self, number: u32) -> &Entry {
+        &self.list[number as usize]
     }
 
     /// Removes a request that completed or was absorbed; `None` if the id is unknown.
     fn remove(&mut self, id: RequestId) -> Option<Entry> {
-        let number = self.find(id)?;
+        let number = self.by_id.get(u64::from(id)).next()?;
         self.by_id.remove(u64::from(id), number);
-        let entry = self.entries.remove(number as usize);
+        let entry = self.list.remove(number as usize);
         if entry.slot.is_none() {
             self.sent -= 1;
             self.sent_predicted -= entry.predicted;
@@ -277,10 +255,70 @@ impl Adios {
 
     /// Counts a request as taken from the queue, with its prediction.
     fn send(&mut self, number: u32, predicted: u64) {
-        let entry = &mut self.entries[number as usize];
+        let entry = &mut self.list[number as usize];
         (entry.slot, entry.predicted) = (None, predicted);
         self.sent += 1;
         self.sent_predicted += predicted;
+    }
+
+    /// Forgets all requests.
+    fn clear(&mut self) {
+        *self = Entries { number: self.number, ..Entries::default() };
+    }
+}
+
+struct Adios {
+    tuning: Tunables,
+    models: Models,
+    queue: Queue,
+    entries: Entries,
+    /// Queued requests by deadline and number: reads, and others.
+    deadlines: [SortedList; 2],
+    /// Negative if others go first; in nanoseconds of weighted predictions.
+    bias: i64,
+    /// Requests in order of arrival, which are served first; filled until the models are stable.
+    first_come: List,
+    batches: [Batch; 2],
+    /// The batch in service.
+    serving: usize,
+    /// Time of the last completion; `None` if no request was in a list or in flight after it.
+    last_completed: Option<Nanos>,
+    /// End of the last dispatched request.
+    head: u64,
+    /// Buffer for sorting a batch: first sector, previous index, number.
+    places: Vec<(u64, usize, u32)>,
+}
+
+impl Adios {
+    fn new(limits: &Limits, tuning: Tunables) -> Adios {
+        Adios {
+            tuning,
+            models: Models::default(),
+            queue: Queue::new(*limits, Merging { front: true, within_stream: false }),
+            entries: Entries::default(),
+            deadlines: Default::default(),
+            bias: 0,
+            first_come: List::new(),
+            batches: Default::default(),
+            serving: 0,
+            last_completed: None,
+            head: 0,
+            places: Vec::new(),
+        }
+    }
+
+    /// The deadline in nanoseconds (`add_to_dl_tree`). Linux checks `REQ_SYNC`, which is set on synchronous writes but not on reads.
+    fn deadline(&self, request: &Request) -> u64 {
+        if request.op != Op::Read && request.sync {
+            return request.arrival.0;
+        }
+        let predicted = if self.tuning.compliance_flags { 0 } else { self.models.of(request.op).predict(request.sectors) };
+        request.arrival.0.saturating_add(self.tuning.targets()[op_index(request.op)].0).saturating_add(predicted)
+    }
+
+    fn add_entry(&mut self, request: Request, slot: Option<Slot>) -> u32 {
+        let deadline = self.deadline(&request);
+        self.entries.add(request, slot, deadline)
     }
 
     /// The request that enters the batch next: its lane, its number, and whether it shifts the bias, because it precedes an earlier
@@ -290,7 +328,7 @@ impl Adios {
         let favoured = if self.bias < 0 { OTHERS } else { READS };
         match (first(favoured), first(1 - favoured)) {
             (Some(number), Some(other)) => {
-                let deadline = |number: u32| self.entries[number as usize].deadline;
+                let deadline = |number: u32| self.entries.get(number).deadline;
                 Some((favoured, number, deadline(number) > deadline(other)))
             }
             (Some(number), None) => Some((favoured, number, true)),
@@ -316,12 +354,12 @@ impl Adios {
         self.batches[page] = Batch { is_sorted, ..Batch::default() };
         let mut counts = [0_u32; OPS];
         while let Some((lane, number, is_early)) = self.next() {
-            let entry = &self.entries[number as usize];
+            let entry = self.entries.get(number);
             let Some(slot) = entry.slot else { return };
             let (op, key, is_late) = (entry.request.op, entry.key, entry.deadline != entry.request.arrival.0);
-            let predicted = self.model(op).predict(self.queue.request(slot).sectors);
-            let exceeds = self.sent_predicted.saturating_add(predicted) > self.tuning.global_latency_window;
-            let is_full = !self.model(op).has_base() || counts[op_index(op)] >= self.tuning.batch_limit(op) || exceeds;
+            let predicted = self.models.of(op).predict(self.queue.request(slot).sectors);
+            let exceeds = self.entries.sent_predicted.saturating_add(predicted) > self.tuning.global_latency_window;
+            let is_full = !self.models.of(op).has_base() || counts[op_index(op)] >= self.tuning.batch_limit(op) || exceeds;
             if is_full && counts != [0; OPS] {
                 break;
             }
@@ -329,10 +367,10 @@ impl Adios {
                 self.turn_bias(lane, predicted);
             }
             self.deadlines[lane].remove(key);
-            self.entries[number as usize].request = self.queue.take(slot);
-            self.send(number, predicted);
+            self.entries.list[number as usize].request = self.queue.take(slot);
+            self.entries.send(number, predicted);
             let list = if is_sorted { usize::from(is_late) } else { op_index(op) };
-            self.batches[page].lists[list].push_back(&mut self.entries, number);
+            self.batches[page].lists[list].push_back(&mut self.entries.list, number);
             counts[op_index(op)] += 1;
         }
         // As in Linux, a batch with at most one write is not sorted.
@@ -345,12 +383,12 @@ impl Adios {
     fn sort(&mut self, page: usize) {
         let list = &mut self.batches[page].lists[SORTED];
         self.places.clear();
-        while let Some(number) = list.pop_front(&mut self.entries) {
-            self.places.push((self.entries[number as usize].request.lba, self.places.len(), number));
+        while let Some(number) = list.pop_front(&mut self.entries.list) {
+            self.places.push((self.entries.get(number).request.lba, self.places.len(), number));
         }
         self.places.sort_unstable();
         for &(_, _, number) in &self.places {
-            list.push_back(&mut self.entries, number);
+            list.push_back(&mut self.entries.list, number);
         }
     }
 
@@ -362,7 +400,7 @@ impl Adios {
         if batch.is_sorted
             && let (Some(first), Some(last)) = (list.first(), list.last())
         {
-            let lba = |number: u32| self.entries[number as usize].request.lba;
+            let lba = |number: u32| self.entries.get(number).request.lba;
             batch.downwards = self.head > lba(first) / 2 + lba(last) / 2;
         }
     }
@@ -374,17 +412,17 @@ impl Adios {
         let list = &mut batch.lists[index];
         if batch.is_sorted && batch.downwards && index == SORTED {
             let last = list.last()?;
-            list.remove(&mut self.entries, last);
+            list.remove(&mut self.entries.list, last);
             return Some(last);
         }
-        list.pop_front(&mut self.entries)
+        list.pop_front(&mut self.entries.list)
     }
 
     /// The next request to dispatch, after filling and switching batches as needed (`dispatch_from_bq`).
     fn next_of_batches(&mut self) -> Option<u32> {
         let is_served = self.batches[self.serving].is_empty();
         let refill_below = self.tuning.global_latency_window.saturating_mul(self.tuning.bq_refill_below_ratio) / 100;
-        let is_low = self.sent_predicted == 0 || self.sent_predicted < refill_below;
+        let is_low = self.entries.sent_predicted == 0 || self.entries.sent_predicted < refill_below;
         if self.batches[1 - self.serving].is_empty() && (is_served || is_low) {
             self.fill();
         }
@@ -397,13 +435,13 @@ impl Adios {
 
 impl Scheduler for Adios {
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
-        self.update(now);
-        if !self.is_stable {
+        self.models.update(now, &self.tuning);
+        if !self.models.is_stable {
             let number = self.add_entry(request, None);
-            let predicted = self.model(request.op).predict(request.sectors);
-            self.send(number, predicted);
-            self.first_come.push_back(&mut self.entries, number);
-            self.is_stable = self.model(Op::Read).has_base() && self.model(Op::Write).has_base();
+            let predicted = self.models.of(request.op).predict(request.sectors);
+            self.entries.send(number, predicted);
+            self.first_come.push_back(&mut self.entries.list, number);
+            self.models.judge_stability();
             return Insertion::Queued;
         }
         let lane = lane(request.op);
@@ -411,10 +449,10 @@ impl Scheduler for Adios {
         match placed {
             Placed::Queued(slot) => {
                 let number = self.add_entry(request, Some(slot));
-                self.deadlines[lane].insert(self.entries[number as usize].key, number);
+                self.deadlines[lane].insert(self.entries.get(number).key, number);
             }
             Placed::Merged { absorbed: Some(absorbed), .. } => {
-                if let Some(entry) = self.remove(absorbed.id) {
+                if let Some(entry) = self.entries.remove(absorbed.id) {
                     self.deadlines[lane].remove(entry.key);
                 }
             }
@@ -424,26 +462,24 @@ impl Scheduler for Adios {
     }
 
     fn pick(&mut self, now: Nanos) -> Pick {
-        self.update(now);
-        let next = self.first_come.pop_front(&mut self.entries).or_else(|| self.next_of_batches());
+        self.models.update(now, &self.tuning);
+        let next = self.first_come.pop_front(&mut self.entries.list).or_else(|| self.next_of_batches());
         let Some(number) = next else { return Pick::Empty };
-        let request = self.entries[number as usize].request;
+        let request = self.entries.get(number).request;
         self.head = request.end();
         Pick::Go(request)
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
-        self.update(now);
-        let Some(entry) = self.remove(request.id) else { return };
+        self.models.update(now, &self.tuning);
+        let Some(entry) = self.entries.remove(request.id) else { return };
         let since = self.last_completed.unwrap_or(now - service);
-        self.last_completed = (self.sent > 0).then_some(now);
+        self.last_completed = (self.entries.sent > 0).then_some(now);
         let latency = now - since;
         if latency > self.tuning.lat_model_latency_limit {
             return;
         }
-        let shrinking = self.tuning.shrinking();
-        self.models[op_index(request.op)].add(now, request.sectors, latency, entry.predicted, &shrinking);
-        self.update_at.get_or_insert(now + UPDATE);
+        self.models.add(now, request, latency, entry.predicted, &self.tuning);
     }
 
     /// Wakes one waiter at a time (`adios_depth_updated`).
@@ -457,11 +493,7 @@ impl Scheduler for Adios {
 
     fn retune(&mut self, values: &[i64]) {
         let (old, new) = (self.tuning, Tunables::of(values));
-        for ((model, old), new) in self.models.iter_mut().zip(old.targets()).zip(new.targets()) {
-            if old != new {
-                *model = Model::default();
-            }
-        }
+        self.models.retune(&old, &new);
         if old.read_priority != new.read_priority {
             self.bias = 0;
         }
@@ -476,14 +508,14 @@ impl Scheduler for Adios {
         let begin = out.len();
         let batched = self.batches.iter_mut().flat_map(|batch| &mut batch.lists);
         for list in core::iter::once(&mut self.first_come).chain(batched) {
-            while let Some(number) = list.pop_front(&mut self.entries) {
-                out.push(self.entries[number as usize].request);
+            while let Some(number) = list.pop_front(&mut self.entries.list) {
+                out.push(self.entries.get(number).request);
             }
         }
         self.queue.drain(out);
         out[begin..].sort_by_key(|request| request.arrival);
         // The models are kept. Completions of requests in flight are no longer reported.
-        (self.entries, self.by_id, self.deadlines) = Default::default();
-        (self.sent, self.sent_predicted, self.last_completed) = (0, 0, None);
+        self.entries.clear();
+        (self.deadlines, self.last_completed) = Default::default();
     }
 }

@@ -205,7 +205,7 @@ impl Anticipatory {
         self.process_idle_since.map(|since| since + self.tuning.antic_expire)
     }
 
-    /// Does what the kernel's timer does (`as_antic_timeout`).
+    /// Stands for the kernel's timer (`as_antic_timeout`).
     fn end_overdue_wait(&mut self, now: Nanos) {
         if self.anticipation != Anticipation::WaitNext || self.wait_ends().is_some_and(|end| now < end) {
             return;

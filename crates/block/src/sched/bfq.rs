@@ -28,9 +28,11 @@ mod cooperation;
 mod groups;
 mod idling;
 mod io_queue;
+mod queues;
 mod raising;
 mod rate;
 mod service;
+mod state;
 #[cfg(test)]
 mod tests;
 mod tuning;
@@ -39,20 +41,17 @@ mod turn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use slab::Slab;
-
 use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, LiveSwitch, Pick, Room, SYNC, Scheduler, SchedulerSpec, Tags};
-use crate::directory::Directory;
-use crate::hash_index::HashIndex;
 use crate::queue::{Limits, Merging, Placed, Queue};
-use crate::sorted::SortedList;
-use crate::{Nanos, Op, Priority, PriorityClass, Request, RequestId, Roster};
+use crate::{Nanos, Op, Priority, PriorityClass, Request, Roster};
 use groups::Groups;
-use idling::{DeviceQueue, InjectionTrial};
-use io_queue::{IoQueue, Process, QueueRef, passed};
+use idling::InjectionTrial;
+use io_queue::{IoQueue, Origin, passed};
+use queues::Queues;
 use raising::{ASYNC_PAUSE, Burst, LARGE_BURST, SOFT_REAL_TIME};
 use rate::PeakRate;
-use service::{CLASSES, Entity, Schedule};
+use service::{Entity, Schedule};
+use state::{Budgets, Busy, DEFAULT_BUDGET, Device, Processes, Turn};
 use tuning::{Tunables, Tuning};
 
 /// Time after a live switch until the peak rate of four sequential readers is known, on a disk of 7,200 rpm. Of 12 runs that wrote
@@ -61,7 +60,7 @@ const SETTLE_TIME: Nanos = Nanos::from_millis(500);
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "bfq",
-    summary: "a queue for each process, budgets of sectors by weight, and low latency for what looks interactive",
+    summary: "a queue for each process, budgets of sectors by weight, and low latency for processes that look interactive",
     source: "Linux 6.18 block/bfq-iosched.c",
     tunables: Tunables::TUNABLES,
     work_conserving: false,
@@ -77,56 +76,25 @@ const SHARED_QUEUES: usize = 2 * LEVELS + 1;
 /// Minimum distance of a seek from the previous request, in sectors (`BFQQ_SEEK_THR`).
 const SEEK_THRESHOLD: u64 = 8 * 100;
 
-/// A request in flight.
-#[derive(Clone, Copy)]
-struct Flight {
-    id: RequestId,
-    queue: usize,
-    began: Nanos,
-    random_read: bool,
-}
-
 struct Bfq {
     tuning: Tuning,
-    limits: Limits,
     /// One lane per queue, with the same number.
     requests: Queue,
-    queues: Vec<IoQueue>,
+    queues: Queues,
     schedule: Schedule,
     groups: Groups,
-    directory: Directory,
-    processes: Vec<Process>,
-    /// Queues without processes, whose numbers are reused once they are empty.
-    left: Vec<usize>,
-    flights: Slab<Flight>,
-    flights_by_id: HashIndex,
-    at_device: u32,
-    /// Number of queues with requests by class, and of weight-raised ones.
-    busy: [usize; CLASSES],
-    raised_busy: i64,
-    /// Number of queues that were subtracted from that count without being raised; see [`Bfq::end_all_raising`].
-    raised_undercount: i64,
-    in_service: Option<usize>,
+    processes: Processes,
+    device: Device,
+    busy: Busy,
+    turn: Turn,
     /// Time of the last event, as new tunables are set without a time.
     now: Nanos,
-    turn_began: Nanos,
-    /// End of idling for the queue in service, and its start; `None` if the device is not kept idle.
-    idle_until: Option<Nanos>,
-    idling_since: Nanos,
-    /// End of the last dispatched request, and of the last one of this turn; 0 if there is none.
+    /// End of the last dispatched request; 0 if there is none.
     head: u64,
-    head_in_service: u64,
-    /// The largest budget, in sectors.
-    max_budget: u64,
-    budgets_assigned: u64,
+    budgets: Budgets,
     peak_rate: PeakRate,
-    device_queue: DeviceQueue,
     trial: InjectionTrial,
     burst: Burst,
-    last_created: Option<QueueRef>,
-    last_completed: Option<QueueRef>,
-    /// Queues that may be merged, by the position of their next request.
-    positions: SortedList,
 }
 
 fn level_of(priority: Priority) -> u8 {
@@ -159,42 +127,26 @@ impl Bfq {
     fn new(limits: &Limits, tuning: Tuning) -> Bfq {
         let mut bfq = Bfq {
             tuning,
-            limits: *limits,
             requests: Queue::new(*limits, Merging { front: true, within_stream: false }),
-            queues: Vec::new(),
+            queues: Queues::default(),
             schedule: Schedule::default(),
             groups: Groups::default(),
-            directory: Directory::default(),
-            processes: Vec::new(),
-            left: Vec::new(),
-            flights: Slab::new(),
-            flights_by_id: HashIndex::default(),
-            at_device: 0,
-            busy: [0; CLASSES],
-            raised_busy: 0,
-            raised_undercount: 0,
-            in_service: None,
+            processes: Processes::default(),
+            device: Device::default(),
+            busy: Busy::default(),
+            turn: Turn::default(),
             now: Nanos::ZERO,
-            turn_began: Nanos::ZERO,
-            idle_until: None,
-            idling_since: Nanos::ZERO,
             head: 0,
-            head_in_service: 0,
-            max_budget: if tuning.max_budget > 0 { tuning.max_budget } else { turn::DEFAULT_BUDGET },
-            budgets_assigned: 0,
+            budgets: Budgets::new(if tuning.max_budget > 0 { tuning.max_budget } else { DEFAULT_BUDGET }),
             peak_rate: PeakRate::new(),
-            device_queue: DeviceQueue::default(),
             trial: InjectionTrial::default(),
             burst: Burst::default(),
-            last_created: None,
-            last_completed: None,
-            positions: SortedList::default(),
         };
-        let budget = 2 * bfq.max_budget_now() / 3;
+        let budget = 2 * bfq.budgets.max_now() / 3;
         for number in 0..SHARED_QUEUES {
             let class = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle][number / LEVELS];
             let priority = Priority { class, level: (number % LEVELS) as u8 };
-            bfq.queues.push(IoQueue::new(Nanos::ZERO, ASYNC, class, level_of(priority), budget));
+            bfq.queues.set(number, IoQueue::new(Nanos::ZERO, Origin { kind: ASYNC, class, level: level_of(priority) }, budget));
             bfq.schedule.set(number, entity_of(priority));
         }
         bfq
@@ -204,12 +156,10 @@ impl Bfq {
 
     /// Holds the process of an arriving synchronous request and returns its number.
     fn hold_process(&mut self, now: Nanos, request: &Request) -> usize {
-        let (process, fresh) = self.directory.hold(process_key(request));
-        if process == self.processes.len() {
-            self.processes.push(Process::new(request.stream));
-        } else if fresh {
+        let (process, is_reused) = self.processes.hold(process_key(request), request.stream);
+        if is_reused {
             self.end_process(now, process);
-            self.processes[process] = Process::new(request.stream);
+            self.processes.replace(process, request.stream);
         }
         self.processes[process].requests += 1;
         process
@@ -217,11 +167,8 @@ impl Bfq {
 
     /// Releases the process of a request that completed or was merged.
     fn release_process(&mut self, request: &Request) {
-        if request.is_sync()
-            && let Some(process) = self.directory.find(process_key(request))
-        {
-            self.processes[process].requests -= 1;
-            self.directory.release(process);
+        if request.is_sync() {
+            self.processes.release(process_key(request));
         }
     }
 
@@ -230,7 +177,7 @@ impl Bfq {
         if !request.is_sync() {
             return Some(shared_queue(request.priority.class, level_of(request.priority)));
         }
-        self.processes[self.directory.find(process_key(request))?].queue
+        self.processes[self.processes.find(process_key(request))?].queue
     }
 
     /// The queue of an arriving request, and its process if it is synchronous (`bfq_init_rq`).
@@ -244,10 +191,10 @@ impl Bfq {
             None => self.create_queue(now, process, request, false),
         };
         let queue = &mut self.queues[number];
-        if queue.merges_into.is_none() && queue.processes == 1 {
-            queue.owner = Some(process);
+        if queue.users.merges_into.is_none() && queue.users.count == 1 {
+            queue.users.owner = Some(process);
         }
-        if queue.just_created && (self.burst.size > 0 || self.busy_in_all() == 0) {
+        if queue.users.just_created && (self.burst.size > 0 || self.busy.total() == 0) {
             self.handle_burst(now, number);
         }
         (self.cooperate(now, number, process, request), Some(process))
@@ -257,9 +204,9 @@ impl Bfq {
 
     /// Records whether a request is far from the previous one (`bfq_update_io_seektime`).
     fn learn_seek(&mut self, now: Nanos, number: usize, request: &Request) {
-        let seeks = self.seeks(self.queues[number].last_arrived_end, request);
+        let seeks = self.seeks(self.queues[number].seeks.last_end, request);
         let queue = &mut self.queues[number];
-        queue.seek_history = queue.seek_history << 1 | u32::from(seeks);
+        queue.seeks.learn(seeks);
         if queue.is_raised() && queue.raising.duration == SOFT_REAL_TIME && queue.only_seeks() {
             self.end_or_resume_raising(now, number);
         }
@@ -272,11 +219,9 @@ impl Bfq {
         let recovers = self.renew_budget(now, number);
         self.raise_on_arrival(now, number, &arrival);
         let queue = &mut self.queues[number];
-        queue.busy_since = now;
-        queue.service_since_busy = 0;
-        queue.soft_real_time_due = false;
+        queue.activity.begin(now);
         self.begin_busy(number);
-        if let Some(served) = self.in_service {
+        if let Some(served) = self.turn.queue {
             let (new, old) = (&self.queues[number], &self.queues[served]);
             let (new_entity, old_entity) = (self.schedule.entity(number), self.schedule.entity(served));
             // The queue in service competes again at once, by its timestamps.
@@ -297,10 +242,10 @@ impl Bfq {
     fn renew_budget(&mut self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
         let limit = Nanos(3 * self.tuning.slice_idle.0);
-        let in_time = queue.think.last_completion.is_none_or(|last| now <= last + limit);
-        let max_budget = queue.max_budget;
+        let in_time = queue.timing.think.last_completion.is_none_or(|last| now <= last + limit);
+        let max_budget = queue.turn.budget;
         let left = self.schedule.entity(number).budget_left();
-        let recovers = queue.was_waited_for && in_time && left > 0;
+        let recovers = queue.turn.was_waited_for && in_time && left > 0;
         let budget = match queue.next {
             _ if recovers => left.min(max_budget),
             Some(next) => max_budget.max(self.charge(number, next)),
@@ -308,7 +253,7 @@ impl Bfq {
         };
         let entity = self.schedule.entity_mut(number);
         (entity.budget, entity.service) = (budget, 0);
-        self.queues[number].was_waited_for = recovers;
+        self.queues[number].turn.was_waited_for = recovers;
         recovers
     }
 
@@ -340,7 +285,7 @@ impl Bfq {
         if self.tuning.low_latency && (!was_raised || !queue.is_raised() || interactive) {
             queue.raising.started = now;
         }
-        queue.last_arrived_end = request.end();
+        queue.seeks.last_end = request.end();
         self.end_idling_on_arrival(now, number, request);
     }
 
@@ -379,7 +324,7 @@ impl Scheduler for Bfq {
         self.now = now;
         self.end_overdue_idling(now);
         let (number, process) = self.queue_for(now, &request);
-        let expires = request.arrival.min(now) + self.tuning.fifo_expire[self.queues[number].kind];
+        let expires = request.arrival.min(now) + self.tuning.fifo_expire[self.queues[number].origin.kind];
         let placed = self.requests.insert(number, expires, request);
         match &placed {
             Placed::Queued(_) => self.enqueued(now, number, process, &request),
@@ -394,21 +339,18 @@ impl Scheduler for Bfq {
         }
         self.now = now;
         self.end_overdue_idling(now);
-        if !(self.tuning.strict_guarantees && self.at_device > 0)
+        if !(self.tuning.strict_guarantees && self.device.at_device > 0)
             && let Some(number) = self.select_queue(now)
             && let Some(next) = self.queues[number].next
         {
             return Pick::Go(self.dispatch(now, number, next));
         }
-        Pick::WaitUntil(self.idle_until.unwrap_or(now + COMPLETION_BACKSTOP))
+        Pick::WaitUntil(self.turn.idle_until.unwrap_or(now + COMPLETION_BACKSTOP))
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
-        let known = self.flights_by_id.get(u64::from(request.id)).next();
-        let Some(key) = known else { return };
+        let Some((key, flight)) = self.device.remove(request.id) else { return };
         self.end_overdue_idling(now);
-        let flight = self.flights.remove(key as usize);
-        self.flights_by_id.remove(u64::from(flight.id), key);
         self.complete(now, key, flight);
         self.release_process(request);
     }
@@ -445,9 +387,9 @@ impl Scheduler for Bfq {
         let before = core::mem::replace(&mut self.tuning, Tuning::new(values));
         let (budget, timeout) = (self.tuning.max_budget, self.tuning.timeout);
         if budget > 0 {
-            self.max_budget = budget;
+            self.budgets.max = budget;
         } else if before.max_budget > 0 || before.timeout != timeout {
-            self.max_budget = self.peak_rate.sectors_in(timeout);
+            self.budgets.max = self.peak_rate.sectors_in(timeout);
         }
         if before.low_latency && !self.tuning.low_latency {
             self.end_all_raising(self.now);
@@ -455,13 +397,12 @@ impl Scheduler for Bfq {
     }
 
     fn set_limits(&mut self, limits: &Limits) {
-        self.limits = *limits;
         self.requests.set_limits(limits);
     }
 
     fn set_roster(&mut self, roster: &Roster) {
         self.groups = Groups::new(roster);
-        for process in &self.processes {
+        for process in self.processes.iter() {
             if let (Some(number), Some(group)) = (process.queue, self.groups.of_stream(process.stream)) {
                 self.schedule.join(number, group);
             }
@@ -471,7 +412,7 @@ impl Scheduler for Bfq {
     fn drain(&mut self, out: &mut Vec<Request>) {
         self.requests.drain(out);
         let roster = self.groups.roster().clone();
-        *self = Bfq::new(&self.limits, self.tuning);
+        *self = Bfq::new(&self.requests.limits(), self.tuning);
         self.set_roster(&roster);
     }
 }

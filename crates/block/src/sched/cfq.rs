@@ -87,6 +87,38 @@ fn due(key: u128) -> i64 {
     ((key >> 64) as u64 ^ 1 << 63) as i64
 }
 
+/// Numbers of queues in the trees.
+#[derive(Default)]
+struct Busy {
+    all: usize,
+    sync: usize,
+    /// Decaying averages by class: real time, best effort (`busy_queues_avg`).
+    average: [u64; 2],
+}
+
+impl Busy {
+    fn begin(&mut self, is_sync: bool) {
+        self.all += 1;
+        self.sync += usize::from(is_sync);
+    }
+
+    fn end(&mut self, is_sync: bool) {
+        self.all -= 1;
+        self.sync -= usize::from(is_sync);
+    }
+
+    fn average(&self, class: PriorityClass) -> u64 {
+        self.average[usize::from(class == PriorityClass::BestEffort)]
+    }
+
+    /// Adds the present number of a class to its average, and returns that.
+    fn learn(&mut self, class: PriorityClass, busy: u64) -> u64 {
+        let average = &mut self.average[usize::from(class == PriorityClass::BestEffort)];
+        *average = (3 * busy.max(*average) + busy.min(*average) + 2) / 4;
+        *average
+    }
+}
+
 struct Cfq {
     tuning: Tuning,
     /// One lane per queue, with the same number.
@@ -95,11 +127,7 @@ struct Cfq {
     directory: Directory,
     trees: [ServiceTree; TREES],
     turns: u64,
-    /// Number of queues in the trees: all, and synchronous ones.
-    busy: usize,
-    busy_sync: usize,
-    /// Decaying average number of busy queues by class (`busy_queues_avg`).
-    busy_average: [u64; 2],
+    busy: Busy,
     active: Option<usize>,
     /// End of idling for the active queue; `None` if the disk is not kept idle.
     idle_until: Option<Nanos>,
@@ -135,9 +163,7 @@ impl Cfq {
             directory: Directory::default(),
             trees: core::array::from_fn(|_| ServiceTree::default()),
             turns: 0,
-            busy: 0,
-            busy_sync: 0,
-            busy_average: [0; 2],
+            busy: Busy::default(),
             active: None,
             idle_until: None,
             serving: (PriorityClass::BestEffort, Work::Sync),
@@ -213,7 +239,7 @@ impl Cfq {
             let last = self.trees[tree].queues.last().filter(|&(_, last)| last as usize != number);
             return last.map_or(signed(now), |(key, _)| due(key)).saturating_add(IDLE_DELAY);
         }
-        let others = i64::try_from(self.busy.saturating_sub(1)).unwrap_or(i64::MAX);
+        let others = i64::try_from(self.busy.all.saturating_sub(1)).unwrap_or(i64::MAX);
         let handicap = signed(self.tuning.slice(SYNC, 0)) - signed(self.tuning.slice(queue.kind, queue.level));
         others.saturating_mul(handicap).saturating_add(signed(now)).saturating_sub(queue.residue)
     }
@@ -224,15 +250,13 @@ impl Cfq {
         self.turns += 1;
         self.trees[tree].queues.insert(turn.key(), number as u32);
         self.queues[number].waiting = Some((tree, turn));
-        self.busy += 1;
-        self.busy_sync += usize::from(self.queues[number].is_sync());
+        self.busy.begin(self.queues[number].is_sync());
     }
 
     fn leave_tree(&mut self, number: usize) {
         if let Some((tree, turn)) = self.queues[number].waiting.take() {
             self.trees[tree].queues.remove(turn.key());
-            self.busy -= 1;
-            self.busy_sync -= usize::from(self.queues[number].is_sync());
+            self.busy.end(self.queues[number].is_sync());
         }
     }
 
@@ -241,9 +265,9 @@ impl Cfq {
         let queue = &self.queues[number];
         let tree = tree_of(queue.class, queue.work());
         // The queue itself is not among the others, whether it is in the tree or new.
-        self.busy += usize::from(queue.waiting.is_none());
+        self.busy.all += usize::from(queue.waiting.is_none());
         let due = self.next_turn(now, number, tree);
-        self.busy -= usize::from(self.queues[number].waiting.is_none());
+        self.busy.all -= usize::from(self.queues[number].waiting.is_none());
         self.queues[number].residue = 0;
         self.wait_in_tree(number, tree, due);
     }
@@ -274,9 +298,8 @@ impl Cfq {
             return slice;
         }
         let busy = self.busy_in_class(class) as u64;
-        let average = &mut self.busy_average[usize::from(class == PriorityClass::BestEffort)];
-        *average = (3 * busy.max(*average) + busy.min(*average) + 2) / 4;
-        let expected = micros(self.tuning.slice[SYNC]).saturating_mul(*average);
+        let average = self.busy.learn(class, busy);
+        let expected = micros(self.tuning.slice[SYNC]).saturating_mul(average);
         let target = micros(self.tuning.target_latency);
         if expected <= target {
             return slice;
@@ -299,7 +322,7 @@ impl Cfq {
             self.enqueue(now, number);
         } else {
             self.leave_tree(number);
-            if self.busy == 0 {
+            if self.busy.all == 0 {
                 self.work_ends = None;
             }
         }
@@ -338,12 +361,12 @@ impl Cfq {
     fn work_time(&self) -> Nanos {
         let (class, work) = self.serving;
         let queues = self.trees[tree_of(class, work)].queues.len() as u64;
-        let average = self.busy_average[usize::from(class == PriorityClass::BestEffort)];
+        let average = self.busy.average(class);
         let target = micros(self.tuning.target_latency);
         let share = target.saturating_mul(queues) / average.max(self.busy_in_class(class) as u64).max(1);
         let time = match work {
             Work::Async => {
-                let share = share.min(target.saturating_mul(queues) / (self.busy as u64).max(1));
+                let share = share.min(target.saturating_mul(queues) / (self.busy.all as u64).max(1));
                 share * micros(self.tuning.slice[ASYNC]) / micros(self.tuning.slice[SYNC])
             }
             Work::Sync | Work::SyncSeeky => share.max(2 * micros(self.tuning.slice_idle)),
@@ -408,11 +431,11 @@ impl Cfq {
         }
         let mut most = if queue.class == PriorityClass::Idle { 1 } else { (self.tuning.quantum / 2).max(1) };
         if queue.at_device >= most {
-            let only_sync = queue.is_sync() && self.busy_sync == 1;
-            if queue.class == PriorityClass::Idle || (self.busy > 1 && self.slice_used_soon(now, queue) && !only_sync) {
+            let only_sync = queue.is_sync() && self.busy.sync == 1;
+            if queue.class == PriorityClass::Idle || (self.busy.all > 1 && self.slice_used_soon(now, queue) && !only_sync) {
                 return false;
             }
-            most = if self.busy == 1 || only_sync { u32::MAX } else { self.tuning.quantum };
+            most = if self.busy.all == 1 || only_sync { u32::MAX } else { self.tuning.quantum };
         }
         if !queue.is_sync() && self.tuning.low_latency {
             most = most.min(self.async_depth(now, queue));
@@ -456,7 +479,7 @@ impl Cfq {
         self.at_device[queue.kind] += 1;
         let (class, level, sent, sync) = (queue.class, queue.level, queue.slice.dispatched, queue.is_sync());
         let spent = class == PriorityClass::Idle || (!sync && sent >= self.tuning.async_requests(level));
-        if self.busy > 1 && spent {
+        if self.busy.all > 1 && spent {
             self.end_turn(now, false);
         }
         request
@@ -464,7 +487,7 @@ impl Cfq {
 
     // Idling.
 
-    /// Does what the kernel's timer does (`cfq_idle_slice_timer`).
+    /// Ends idling that is over, as the kernel's timer does (`cfq_idle_slice_timer`).
     fn end_overdue_idling(&mut self, now: Nanos) {
         let (Some(number), Some(end)) = (self.active, self.idle_until) else { return };
         if now < end {

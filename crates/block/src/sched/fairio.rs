@@ -88,10 +88,10 @@ tunables! {
         /// A tenant is served in a cycle while the rest of its share is worth at least this number of requests.
         class_threshold: u32 = Tunable::new(Unit::Count, 1..=1_000, 1).logarithmic(),
         /// While fewer requests than this are at the device, tenants that used their share are served as well, although others with share
-        /// left may return. This is the initial limit, which is then adapted to what shares allow. An automatic cycle has room for twice
+        /// left may return. This is the initial limit, which is then adapted to the shares. An automatic cycle has room for twice
         /// this number of requests of each tenant.
         storage_load_threshold: u32 = Tunable::new(Unit::Count, 1..=1_024, 16).logarithmic(),
-        /// What a request is charged: its disk time as the device reports it, known on completion, and inferred from completions where it
+        /// The charge for a request: its disk time as the device reports it, known on completion, and inferred from completions where it
         /// does not; the prediction of the tenant's reference disk, if it has one; or always as inferred, as on most real devices.
         disk_time: Charge = Tunable::one_of(Charge::WORDS, "measured"),
         /// Which tenant with share left is served next: the one with the least disk time; the one with the oldest request, as in the paper;
@@ -134,6 +134,31 @@ struct Limited {
     key: Option<u128>,
 }
 
+/// The position of the elevator.
+#[derive(Default)]
+struct Sweep {
+    /// End of the last request.
+    head: u64,
+    /// Number of completed sweeps.
+    number: u32,
+}
+
+impl Sweep {
+    /// Moves behind a dispatched request.
+    fn serve(&mut self, request: &Request) {
+        if request.lba < self.head {
+            self.number = self.number.wrapping_add(1);
+        }
+        self.head = request.end();
+    }
+
+    /// Sorts requests by the time at which the elevator reaches them.
+    fn key(&self, lba: u64) -> u128 {
+        let number = self.number.wrapping_add(u32::from(lba < self.head));
+        u128::from(number) << 96 | u128::from(lba) << 32
+    }
+}
+
 struct Fairio {
     set: Tunables,
     /// Two lanes for each tenant.
@@ -150,9 +175,7 @@ struct Fairio {
     /// Disk time reported for the next request to complete.
     reported_time: Option<Nanos>,
     last_completion: Nanos,
-    /// End of the last request, and number of completed sweeps of the elevator.
-    head: u64,
-    sweep: u32,
+    sweep: Sweep,
     /// Requests in flight at which tenants without share left are refused, while tenants with share left are waited for.
     floor: u32,
     /// The device's rate while no tenant is held back.
@@ -176,8 +199,7 @@ impl Fairio {
             cost: Cost::default(),
             reported_time: None,
             last_completion: Nanos::ZERO,
-            head: 0,
-            sweep: 0,
+            sweep: Sweep::default(),
             floor: set.storage_load_threshold,
             rate: Rate::new(1),
             hold: None,
@@ -219,7 +241,7 @@ impl Fairio {
     fn next(&self, number: usize) -> Option<(Slot, Nanos)> {
         next_within_limits(&self.queue, number, self.limiter(number), self.now, |lane| match self.set.order {
             Order::Arrival | Order::Share => self.queue.oldest(lane),
-            Order::Clook => self.queue.next_in_sweep(lane, self.head),
+            Order::Clook => self.queue.next_in_sweep(lane, self.sweep.head),
         })
     }
 
@@ -229,11 +251,7 @@ impl Fairio {
         match self.set.order {
             Order::Arrival => u128::from(self.queue.place(slot).sequence) << 32 | number_bits,
             Order::Share => self.accounts.key(number),
-            Order::Clook => {
-                let lba = self.queue.request(slot).lba;
-                let sweep = self.sweep.wrapping_add(u32::from(lba < self.head));
-                u128::from(sweep) << 96 | u128::from(lba) << 32 | number_bits
-            }
+            Order::Clook => self.sweep.key(self.queue.request(slot).lba) | number_bits,
         }
     }
 
@@ -280,10 +298,7 @@ impl Fairio {
         if let Some(limiter) = &mut self.limits[number].limiter {
             limiter.charge(now, &request);
         }
-        if request.lba < self.head {
-            self.sweep = self.sweep.wrapping_add(1);
-        }
-        self.head = request.end();
+        self.sweep.serve(&request);
         let (charged, is_final) = self.charge_of(now, number, &request);
         self.flights.begin(request.id, Flight { number, charged, is_final, since: now });
         self.rate.begin(now);

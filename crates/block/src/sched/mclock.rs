@@ -123,6 +123,60 @@ struct Unmet {
     first: Option<(u128, usize)>,
 }
 
+/// The mean time between completions of a busy device.
+#[derive(Default)]
+struct Spacing {
+    /// In nanoseconds; 0 before the first.
+    mean: u64,
+    /// The last completion; `None` if the device was idle since.
+    last: Option<Nanos>,
+}
+
+impl Spacing {
+    /// Adds a completion, after which the device is idle unless `is_busy`.
+    fn learn(&mut self, now: Nanos, is_busy: bool) {
+        if let Some(before) = self.last {
+            let spacing = (now - before).0;
+            let old = if self.mean == 0 { spacing } else { self.mean };
+            self.mean = old - old / SPACING_MEMORY + spacing / SPACING_MEMORY;
+        }
+        self.last = is_busy.then_some(now);
+    }
+
+    /// Number of requests that the device completes within `time`.
+    fn completions_in(&self, time: u64) -> u64 {
+        time / self.mean.max(1)
+    }
+}
+
+/// Tenants with a reservation and requests.
+#[derive(Default)]
+struct Reserved {
+    /// Those that are or were behind, by number.
+    watched: SortedList,
+    /// The others, by the time at which they will be behind.
+    behind: SortedList,
+    /// Those whose reservation the disk can meet, by the maximum response time of their requests.
+    responses: SortedList,
+}
+
+impl Reserved {
+    /// Updates the entries of a tenant.
+    fn move_entries(&mut self, before: &Watches, after: &Watches, number: u32) {
+        self.watched.move_entry(before.watched, after.watched, number);
+        self.behind.move_entry(before.behind, after.behind, number);
+        self.responses.move_entry(before.response, after.response, number);
+    }
+
+    /// Removes the next tenant that has fallen behind by `now` from the others, and watches it.
+    fn watch_next(&mut self, now: Nanos) -> Option<usize> {
+        let (behind, number) = self.behind.first().filter(|&(behind, _)| tag(behind) <= now.0)?;
+        self.behind.remove(behind);
+        self.watched.insert(key(0, number as usize), number);
+        Some(number as usize)
+    }
+}
+
 struct MClock {
     register: Register,
     /// Two lanes for each tenant.
@@ -133,17 +187,11 @@ struct MClock {
     /// Tenants within their limits, by proportional tag; and those at their limits, by the end of their wait.
     ready: SortedList,
     limited: SortedList,
-    /// Tenants with a reservation and requests: those that are or were behind, by number; the others, by the time at which they will be
-    /// behind; and those whose reservation the disk can meet, by the maximum response time of their requests.
-    watched: SortedList,
-    behind: SortedList,
-    responses: SortedList,
+    reserved: Reserved,
     at_device: u32,
     /// Requests in flight of tenants with a reservation.
     reserved_at_device: u32,
-    /// Mean time between completions of a busy device in nanoseconds; and the last completion, `None` if the device was idle since.
-    spacing: u64,
-    last_completion: Option<Nanos>,
+    spacing: Spacing,
     /// The highest proportional tag dispatched.
     served: u64,
     now: Nanos,
@@ -159,13 +207,10 @@ impl MClock {
             reservations: SortedList::default(),
             ready: SortedList::default(),
             limited: SortedList::default(),
-            watched: SortedList::default(),
-            behind: SortedList::default(),
-            responses: SortedList::default(),
+            reserved: Reserved::default(),
             at_device: 0,
             reserved_at_device: 0,
-            spacing: 0,
-            last_completion: None,
+            spacing: Spacing::default(),
             served: 0,
             now: Nanos::ZERO,
         }
@@ -225,18 +270,14 @@ impl MClock {
             Watches::default()
         };
         let before = core::mem::replace(&mut client.watches, watches);
-        self.watched.move_entry(before.watched, watches.watched, number as u32);
-        self.behind.move_entry(before.behind, watches.behind, number as u32);
-        self.responses.move_entry(before.response, watches.response, number as u32);
+        self.reserved.move_entries(&before, &watches, number as u32);
     }
 
     /// Moves tenants that have fallen behind to the watched list.
     fn watch(&mut self, now: Nanos) {
-        while let Some((behind, number)) = self.behind.first().filter(|&(behind, _)| tag(behind) <= now.0) {
-            self.behind.remove(behind);
-            let watches = &mut self.clients[number as usize].watches;
-            (watches.watched, watches.behind) = (Some(key(0, number as usize)), None);
-            self.watched.insert(key(0, number as usize), number);
+        while let Some(number) = self.reserved.watch_next(now) {
+            let watches = &mut self.clients[number].watches;
+            (watches.watched, watches.behind) = (Some(key(0, number)), None);
         }
     }
 
@@ -300,7 +341,7 @@ impl MClock {
         let mut unmet = Unmet::default();
         self.watch(now);
         let mut from = 0;
-        while let Some((watched, number)) = self.watched.at_or_after(from) {
+        while let Some((watched, number)) = self.reserved.watched.at_or_after(from) {
             from = watched + 1;
             let number = number as usize;
             let until = self.hold_until(now, number);
@@ -329,18 +370,9 @@ impl MClock {
             }
         }
         // Its own requests need not leave room for themselves.
-        let room = self.responses.first_but(first as u32).map_or(u64::MAX, |(response, _)| tag(response) / self.spacing.max(1));
+        let tightest = self.reserved.responses.first_but(first as u32);
+        let room = tightest.map_or(u64::MAX, |(response, _)| self.spacing.completions_in(tag(response)));
         if u64::from(self.at_device) >= room.max(1) { Err(now + COMPLETION_BACKSTOP) } else { Ok(chosen) }
-    }
-
-    /// Updates the mean interval between completions while the device is busy.
-    fn learn_spacing(&mut self, now: Nanos) {
-        if let Some(before) = self.last_completion {
-            let spacing = (now - before).0;
-            let old = if self.spacing == 0 { spacing } else { self.spacing };
-            self.spacing = old - old / SPACING_MEMORY + spacing / SPACING_MEMORY;
-        }
-        self.last_completion = (self.at_device > 0).then_some(now);
     }
 
     /// Sets the proportional tag of a tenant that was idle to the current one.
@@ -400,7 +432,7 @@ impl Scheduler for MClock {
         let number = self.register.number(request);
         self.tag_shares.removed(number, &self.register);
         self.at_device = self.at_device.saturating_sub(1);
-        self.learn_spacing(now);
+        self.spacing.learn(now, self.at_device > 0);
         let is_last = queued(&self.queue, number) == 0;
         let Some(client) = self.clients.get_mut(number) else { return };
         let was_here = client.at_device > 0;
@@ -439,7 +471,7 @@ impl Scheduler for MClock {
         let first = out.len();
         self.queue.drain(out);
         self.tag_shares.drained(&mut self.register, &out[first..]);
-        (self.at_device, self.reserved_at_device, self.last_completion) = (0, 0, None);
+        (self.at_device, self.reserved_at_device, self.spacing.last) = (0, 0, None);
         for number in 0..self.clients.len() {
             let client = &mut self.clients[number];
             client.is_waiting = false;

@@ -1,7 +1,7 @@
 //! Virtual clocks: each tenant has a rate, and requests are dispatched in the order in which servers of those rates would complete them.
 //!
 //! A request is stamped on arrival with `clock = max(now, clock) + 1 / rate`, and the lowest stamp goes first. It is the baseline of the
-//! `YouChoose` paper (figure 6c): the same number of requests for each tenant, whatever their disk time. The clock of a tenant that used
+//! `YouChoose` paper (figure 6c): the same number of requests for each tenant, regardless of their disk time. The clock of a tenant that used
 //! idle capacity runs ahead of time, so the tenant is served less when the others return, as in Zhang's original.
 
 use alloc::boxed::Box;
@@ -16,7 +16,7 @@ use crate::{Nanos, Request, Tunable, Unit};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "virtual-clock",
-    summary: "each tenant has a rate of requests, and whoever is furthest behind it goes first",
+    summary: "each tenant has a rate of requests, and the one furthest behind it goes first",
     source: "Zhang, VirtualClock: a new traffic control algorithm for packet-switched networks, TOCS 9(2), 1991",
     tunables: Tunables::TUNABLES,
     work_conserving: true,

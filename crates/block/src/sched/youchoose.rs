@@ -257,7 +257,7 @@ impl YouChoose {
 
     // The clocks.
 
-    /// The reference disks' time: `now`, or their progress if the host cannot keep up with them, so that a returning volume starts beside
+    /// The reference disks' time: `now`, or their progress if the host cannot keep up with them, so that a returning volume starts level with
     /// the others and not behind them.
     fn reference_now(&self, now: Nanos) -> Nanos {
         let first = self.starts.first().map(|(_, number)| &self.volumes[number as usize]);

@@ -111,7 +111,7 @@ fn a_batch_holds_at_most_its_limit_of_an_operation() {
 fn reads_go_before_writes_of_earlier_deadlines_the_longer_the_higher_their_priority() {
     let reads_before_writes = |priority: i64| {
         let (mut adios, now) = taught(&format!("adios:lat_target_write=0,read_priority={priority}"), ms(1));
-        // Reads alone use up what they may go before their time; a write alone gives them its millisecond.
+        // Reads alone use up their allowance to go early; a write alone gives them its millisecond.
         let now = teach(&mut *adios, now, (0..200).map(|n| (read(0, 8 * n), ms(1))));
         let now = teach(&mut *adios, now, [(write(0, 0), ms(1))]);
         insert_all(&mut *adios, now, (0..40).map(|n| write(1_000 + n, 100 * u64::from(n))));
@@ -138,7 +138,7 @@ fn by_position_a_batch_is_sorted_from_the_end_that_is_nearer() {
 }
 
 #[test]
-fn a_new_target_makes_it_learn_an_operation_anew() {
+fn a_new_target_makes_it_relearn_an_operation() {
     let (mut adios, now) = taught("adios:lat_target_write=0,global_latency_window=100000000", ms(20));
     assert_eq!(first_batch(&mut *adios, now), 5, "of 20 ms each");
     let (mut adios, now) = taught("adios:lat_target_write=0,global_latency_window=100000000", ms(20));

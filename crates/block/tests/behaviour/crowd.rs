@@ -49,23 +49,60 @@ impl Neighbour {
     }
 }
 
-/// Measures what each tenant gets of a disk with a queue. The disk serves the request nearest to its head, and reports its disk time.
+/// The requests to be issued, in order of time.
+#[derive(Default)]
+struct Agenda {
+    due: BTreeMap<(Nanos, u64), usize>,
+    orders: u64,
+}
+
+impl Agenda {
+    fn add(&mut self, at: Nanos, number: usize) {
+        self.orders += 1;
+        self.due.insert((at, self.orders), number);
+    }
+
+    fn next(&self) -> Option<Nanos> {
+        self.due.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Removes the next request if it is due at `now`; returns its tenant.
+    fn take(&mut self, now: Nanos) -> Option<usize> {
+        self.next().filter(|&at| at <= now)?;
+        self.due.pop_first().map(|(_, number)| number)
+    }
+}
+
+/// Ids, of which those of completed requests are reused.
+#[derive(Default)]
+struct Ids {
+    free: Vec<RequestId>,
+    next: RequestId,
+}
+
+impl Ids {
+    fn take(&mut self) -> RequestId {
+        self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next
+        })
+    }
+}
+
+/// Measures each tenant's service by a disk with a queue. The disk serves the request nearest to its head, and reports its disk time.
 pub struct Crowd {
     scheduler: Box<dyn Scheduler>,
     neighbours: Vec<Neighbour>,
     /// By tenant: requests issued, end of the last one, and the random state.
     asked: Vec<(u64, u64, u64)>,
-    /// When each tenant issues its next requests, in order.
-    due: BTreeMap<(Nanos, u64), usize>,
-    orders: u64,
+    agenda: Agenda,
     depth: usize,
     at_device: Vec<(Request, Nanos)>,
     /// The request being served, and its completion time.
     serving: Option<(Nanos, Nanos, Request, Nanos)>,
     head: u64,
     wake: Option<Nanos>,
-    free_ids: Vec<RequestId>,
-    next_id: RequestId,
+    ids: Ids,
     pub now: Nanos,
     pub disk_time: Vec<Nanos>,
     /// Time for which the disk was idle though requests were queued.
@@ -85,15 +122,13 @@ impl Crowd {
             scheduler,
             neighbours: neighbours.to_vec(),
             asked: (0..neighbours.len()).map(|n| (0, 0, 88_172_645_463_325_252 + n as u64)).collect(),
-            due: BTreeMap::new(),
-            orders: 0,
+            agenda: Agenda::default(),
             depth,
             at_device: Vec::new(),
             serving: None,
             head: 0,
             wake: None,
-            free_ids: Vec::new(),
-            next_id: 0,
+            ids: Ids::default(),
             now: Nanos::ZERO,
             disk_time: vec![Nanos::ZERO; neighbours.len()],
             wasted: Nanos::ZERO,
@@ -109,14 +144,13 @@ impl Crowd {
     }
 
     fn asks_at(&mut self, at: Nanos, number: usize) {
-        self.orders += 1;
-        self.due.insert((at, self.orders), number);
+        self.agenda.add(at, number);
     }
 
     pub fn run_until(&mut self, end: Nanos) {
         loop {
             let done = self.serving.map(|(done, ..)| done);
-            let due = self.due.first_key_value().map(|((at, _), _)| *at);
+            let due = self.agenda.next();
             let Some(next) = [done, due, self.wake].into_iter().flatten().min().filter(|&at| at < end) else { return };
             if self.serving.is_none() && self.waiting > 0 {
                 self.wasted += next - self.now;
@@ -125,10 +159,7 @@ impl Crowd {
             if done == Some(next) {
                 self.complete();
             }
-            while let Some(((at, _), number)) = self.due.first_key_value().map(|(key, number)| (*key, *number))
-                && at <= self.now
-            {
-                self.due.pop_first();
+            while let Some(number) = self.agenda.take(self.now) {
                 self.ask(number);
             }
             self.dispatch();
@@ -165,10 +196,7 @@ impl Crowd {
         {
             (0..size).for_each(|_| self.asks_at(self.now + every, number));
         }
-        let id = self.free_ids.pop().unwrap_or_else(|| {
-            self.next_id += 1;
-            self.next_id
-        });
+        let id = self.ids.take();
         let op = if buffered_writes { Op::Write } else { Op::Read };
         let (lba, stream) = (number as u64 * VOLUME + offset, number as StreamId);
         let request =
@@ -183,7 +211,7 @@ impl Crowd {
             self.scheduler.record_disk_time(&request, work);
         }
         self.scheduler.completed(self.now, &request, self.now - submitted);
-        self.free_ids.push(request.id);
+        self.ids.free.push(request.id);
         let number = request.stream as usize;
         self.disk_time[number] += work;
         if !matches!(self.neighbours[number].manner, Manner::Bursts { .. }) {

@@ -270,7 +270,7 @@ fn a_tenant_that_floods_the_queue_leaves_half_to_others() {
                 Pick::Empty => panic!("{name}: they wait"),
             }
         };
-        assert_eq!(open(&*scheduler, 1_000_000), all.div_ceil(2), "{name}: what is at the device holds its tag");
+        assert_eq!(open(&*scheduler, 1_000_000), all.div_ceil(2), "{name}: a request at the device holds its tag");
         scheduler.completed(now + ms(1), &first, ms(1));
         let mut rest = vec![];
         scheduler.drain(&mut rest);

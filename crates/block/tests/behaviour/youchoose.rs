@@ -1,4 +1,4 @@
-//! Each tenant is served at least as well as by its reference disk, whatever others do.
+//! Each tenant is served at least as well as by its reference disk, under any load of the others.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ fn a_scheduler_says_how_each_guarantee_stands() {
         assert!(standing.late * 100 <= standing.completed && standing.late_by_others <= standing.late, "{standing:?}");
         assert!(standing.behind <= ms(32), "one request there: {standing:?}");
     }
-    // Twice what the disk can do: neither is in time, because of the other.
+    // Twice the disk's capacity: neither is in time, because of the other.
     let (_, standings) = at_end(vec![guaranteed(1), guaranteed(1), Tenant::new("flood")], 20);
     for standing in &standings[..2] {
         let standing = standing.unwrap();
@@ -140,7 +140,7 @@ fn a_volume_that_used_spare_capacity_is_still_served_in_time_when_others_return(
     let report = share(vec![guaranteed(2), guaranteed(2)], &[seeker(0, 8), late], 20);
     let after: Vec<_> = report.done.iter().filter(|(_, at, _)| *at >= ms(10_000)).collect();
     let first = after.iter().find(|(stream, ..)| *stream == 2).unwrap();
-    assert!(first.2 <= ms(2 * 8 + 8), "who comes is served in time: {}", first.2);
+    assert!(first.2 <= ms(2 * 8 + 8), "the newcomer is served in time: {}", first.2);
     let each_second = (10..20).map(|second| {
         let is_in = |at: Nanos| at >= ms(second * 1_000) && at < ms(second * 1_000 + 1_000);
         after.iter().filter(|(stream, at, _)| *stream == 1 && is_in(*at)).count()
@@ -286,7 +286,7 @@ fn limits_and_reservations_hold_in_every_second() {
 }
 
 #[test]
-fn a_tenant_whose_limit_lets_it_go_on_soon_is_waited_for() {
+fn a_tenant_that_its_limit_releases_soon_is_waited_for() {
     // It reads 4 KiB in 0.4 ms, and its limit lets the next go 0.1 ms later; a request of another would cost it 16 ms.
     let rates = Rates { reservation: Rate::iops(1_200), limit: Rate::iops(2_000), burst: Some(Nanos::ZERO), ..Rates::default() };
     let reader = Process::sequential_reader(1_000, Nanos::ZERO);
@@ -305,7 +305,7 @@ fn a_large_request_counts_as_several_for_its_limit() {
 }
 
 #[test]
-fn a_bound_of_the_response_time_is_kept_beside_a_flood() {
+fn a_bound_of_the_response_time_is_kept_next_to_a_flood() {
     let bounded = Tenant { latency_p99: Some(ms(30)), ..Tenant::new("bounded") };
     let polite = Process { think: ms(20), ..seeker(0, 1) };
     let report = share(vec![bounded, Tenant::new("flood").with_weight(50)], &[polite, seeker(1, 128)], 30);
@@ -328,7 +328,7 @@ fn a_tenant_that_stays_keeps_its_clock_and_its_limit_when_others_come_and_go() {
     let block::Pick::Go(first) = scheduler.pick(Nanos::ZERO) else { panic!("the first request is within the limit") };
     assert!(matches!(scheduler.pick(ms(1)), block::Pick::WaitUntil(until) if until == ms(100)), "the next one is not");
     scheduler.set_roster(&roster(vec![stays(), Tenant::new("comes")]));
-    assert!(matches!(scheduler.pick(ms(2)), block::Pick::WaitUntil(until) if until == ms(100)), "nor beside another tenant");
+    assert!(matches!(scheduler.pick(ms(2)), block::Pick::WaitUntil(until) if until == ms(100)), "nor next to another tenant");
     scheduler.completed(ms(5), &first, ms(5));
     let mut rest = Vec::new();
     for now in [100, 200] {

@@ -34,11 +34,11 @@ impl Challenger {
 
 /// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
+pub enum Winner {
     /// The candidate replaces the baseline, with this gain.
-    Better(Estimate),
+    Candidate(Estimate),
     /// The baseline stays.
-    NotBetter,
+    Baseline,
 }
 
 /// A test of a candidate against a baseline.
@@ -47,18 +47,18 @@ pub enum Verdict {
 ///
 /// ```
 /// use control::Setting;
-/// use control::ab_test::{AbTest, Challenger, Verdict};
+/// use control::ab_test::{AbTest, Challenger, Winner};
 ///
 /// let (candidate, baseline) = (Setting::parse("kyber")?, Setting::parse("mq-deadline")?);
 /// let mut test = AbTest::new(Challenger::unpredicted(candidate), &baseline);
-/// let verdict = loop {
+/// let winner = loop {
 ///     test.settled();
 ///     test.record(if test.is_candidates_turn() { 1.2 } else { 1.0 });
-///     if let Some(verdict) = test.comparison().and_then(|comparison| test.verdict(&comparison)) {
-///         break verdict;
+///     if let Some(winner) = test.comparison().and_then(|comparison| test.winner(&comparison)) {
+///         break winner;
 ///     }
 /// };
-/// assert!(matches!(verdict, Verdict::Better(gain) if (gain.mean - 0.2).abs() < 1e-9));
+/// assert!(matches!(winner, Winner::Candidate(gain) if (gain.mean - 0.2).abs() < 1e-9));
 /// # Ok::<(), block::SettingError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -137,16 +137,16 @@ impl AbTest {
     /// Whether the candidate would win if the test had to end now. Without enough pairs the prediction alone decides; without a prediction,
     /// false.
     pub fn is_likely_better(&self) -> bool {
-        let wins = |comparison: Comparison| matches!(self.judge(&comparison, true), Some(Verdict::Better(_)));
+        let wins = |comparison: Comparison| matches!(self.judge(&comparison, true), Some(Winner::Candidate(_)));
         self.expected.is_some() && self.whole_pairs().is_none_or(wins)
     }
 
-    /// The verdict; `None` while more pairs are needed.
-    pub fn verdict(&self, comparison: &Comparison) -> Option<Verdict> {
+    /// The winner; `None` while more pairs are needed.
+    pub fn winner(&self, comparison: &Comparison) -> Option<Winner> {
         self.judge(comparison, comparison.pairs.unwrap_or(MIN_PAIRS) >= MAX_PAIRS)
     }
 
-    fn judge(&self, comparison: &Comparison, is_last: bool) -> Option<Verdict> {
+    fn judge(&self, comparison: &Comparison, is_last: bool) -> Option<Winner> {
         let Estimate { mean, error } = comparison.gain;
         let outcome = comparison.outcome(MIN_GAIN);
         let (gain, is_better, is_worse) = match &self.expected {
@@ -160,7 +160,7 @@ impl AbTest {
             }
             None => (comparison.gain, outcome == Outcome::Better, matches!(outcome, Outcome::Worse | Outcome::NotBetter)),
         };
-        if is_better { Some(Verdict::Better(gain)) } else { (is_worse || is_last).then_some(Verdict::NotBetter) }
+        if is_better { Some(Winner::Candidate(gain)) } else { (is_worse || is_last).then_some(Winner::Baseline) }
     }
 }
 
@@ -191,26 +191,26 @@ mod tests {
         let baseline = Setting::of(block::ALL[0]);
         let test = |expected| AbTest::new(Challenger { setting: baseline.clone(), expected }, &baseline);
         let known = test(Some(Estimate { mean: 0.1, error: 0.1 }));
-        let verdict = |test: &AbTest, pairs: usize, mean: f64, error: f64| {
-            test.verdict(&Comparison::of_gain_in_pairs(Estimate { mean, error }, pairs))
+        let winner = |test: &AbTest, pairs: usize, mean: f64, error: f64| {
+            test.winner(&Comparison::of_gain_in_pairs(Estimate { mean, error }, pairs))
         };
-        assert!(matches!(verdict(&known, 3, 0.001, 0.05), Some(Verdict::Better(gain)) if gain.mean > 0.0));
-        assert_eq!(verdict(&known, 3, -0.01, 0.05), None);
-        assert!(matches!(verdict(&known, 5, -0.01, 0.05), Some(Verdict::Better(_))));
-        assert_eq!(verdict(&known, 5, -0.02, 0.01), Some(Verdict::NotBetter), "that says more than other loads do");
-        assert_eq!(verdict(&known, 3, -0.2, 0.05), Some(Verdict::NotBetter));
+        assert!(matches!(winner(&known, 3, 0.001, 0.05), Some(Winner::Candidate(gain)) if gain.mean > 0.0));
+        assert_eq!(winner(&known, 3, -0.01, 0.05), None);
+        assert!(matches!(winner(&known, 5, -0.01, 0.05), Some(Winner::Candidate(_))));
+        assert_eq!(winner(&known, 5, -0.02, 0.01), Some(Winner::Baseline), "that says more than other loads do");
+        assert_eq!(winner(&known, 3, -0.2, 0.05), Some(Winner::Baseline));
         let of_memory = Challenger { setting: Setting::parse("noop swappiness=0").unwrap(), expected: known.expected };
         let slow = AbTest::new(of_memory, &baseline);
-        assert_eq!(verdict(&slow, 3, -0.02, 0.01), None);
-        let expected = Some(Verdict::Better(Estimate { mean: 0.1, error: 0.1 }));
-        assert_eq!(verdict(&slow, 5, -0.02, 0.01), expected, "turns are too short");
-        assert_eq!(verdict(&slow, 5, -0.03, 0.01), Some(Verdict::NotBetter), "it does harm");
+        assert_eq!(winner(&slow, 3, -0.02, 0.01), None);
+        let expected = Some(Winner::Candidate(Estimate { mean: 0.1, error: 0.1 }));
+        assert_eq!(winner(&slow, 5, -0.02, 0.01), expected, "turns are too short");
+        assert_eq!(winner(&slow, 5, -0.03, 0.01), Some(Winner::Baseline), "it does harm");
         let unknown = test(None);
         assert!(known.is_likely_better() && !unknown.is_likely_better());
-        assert_eq!(verdict(&unknown, 3, 0.01, 0.05), None);
-        assert_eq!(verdict(&unknown, 5, 0.01, 0.05), Some(Verdict::NotBetter));
-        assert_eq!(verdict(&unknown, 3, 0.2, 0.05), Some(Verdict::Better(Estimate { mean: 0.2, error: 0.05 })));
-        assert_eq!(verdict(&unknown, 3, f64::NAN, 0.05), Some(Verdict::NotBetter));
-        assert_eq!(verdict(&known, 3, f64::NAN, 0.05), Some(Verdict::NotBetter));
+        assert_eq!(winner(&unknown, 3, 0.01, 0.05), None);
+        assert_eq!(winner(&unknown, 5, 0.01, 0.05), Some(Winner::Baseline));
+        assert_eq!(winner(&unknown, 3, 0.2, 0.05), Some(Winner::Candidate(Estimate { mean: 0.2, error: 0.05 })));
+        assert_eq!(winner(&unknown, 3, f64::NAN, 0.05), Some(Winner::Baseline));
+        assert_eq!(winner(&known, 3, f64::NAN, 0.05), Some(Winner::Baseline));
     }
 }

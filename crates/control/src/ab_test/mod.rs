@@ -29,7 +29,7 @@ use observe::Preference;
 use observe::merit::Scored;
 use statistics::student;
 
-pub use alternating::{AbTest, Challenger, Verdict};
+pub use alternating::{AbTest, Challenger, Winner};
 pub use estimate::{Estimate, error_of_difference, weighted_by_precision};
 
 /// Standard errors beyond which a mean of many values is significant: the two-sided 95% quantile of the normal distribution, 1.96, rounded

@@ -11,7 +11,7 @@ use crate::{Window, WindowLength};
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "fixed",
     summary: "keeps what it finds, and only looks",
-    source: "what every other controller is measured against",
+    source: "the baseline of every other controller",
     tunables: Tunables::TUNABLES,
     build: |_, values| Box::new(Fixed { setting: None, window: Tunables::of(values).window_ms }),
 };

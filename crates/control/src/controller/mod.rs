@@ -15,10 +15,10 @@ pub use rotate::Rotate;
 use crate::candidates;
 use crate::experience::{Experience, GenePool};
 use crate::fleet::FleetKnowledge;
-use crate::gain_model::GainModel;
 use crate::setting;
 use crate::setting::Setting;
 use crate::target::Target;
+use crate::verdict::Verdict;
 use crate::{Window, WindowLength};
 use device_model::sched;
 use observe::counters::Sample;
@@ -156,14 +156,12 @@ pub static ALL: &[&ControllerSpec] = &[&fixed::SPEC, &rotate::SPEC];
 pub struct ControllerInput {
     /// The user's preference.
     pub preference: Preference,
-    /// The settings to choose among, at least one; see [`candidates`](crate::candidates) for named sets.
+    /// The settings to choose among, at least one; see [`candidates`] for named sets.
     pub candidates: Vec<Setting>,
     /// Seed of its random numbers.
     pub seed: u64,
     /// Measurements of earlier workloads, from any source.
     pub experience: Arc<Experience>,
-    /// Model of the expected gains of settings under loads that were never observed on this device.
-    pub gains: Arc<GainModel>,
     /// Measurements of other machines on devices of the same type.
     pub fleet: Arc<FleetKnowledge>,
 }
@@ -176,7 +174,6 @@ impl Default for ControllerInput {
             candidates: (candidates::SETS[0].settings)(),
             seed: 1,
             experience: Arc::default(),
-            gains: Arc::default(),
             fleet: Arc::default(),
         }
     }
@@ -254,8 +251,8 @@ pub struct Decision {
     pub why: String,
     /// Expected improvement, as a difference of [`WindowOutcome::score`](observe::WindowOutcome::score)s.
     pub expected_gain: Option<f64>,
-    /// Measured gain of the active setting over the previous one; `None` until it is known.
-    pub measured_gain: Option<f64>,
+    /// The comparison that decided; `None` unless this decision rests on one.
+    pub verdict: Option<Arc<Verdict>>,
     /// The evidence; `None` if there is none to show.
     pub evidence: Option<Arc<Evidence>>,
 }
@@ -263,12 +260,17 @@ pub struct Decision {
 impl Decision {
     /// Keeps the current setting.
     pub fn keep(why: impl Into<String>) -> Decision {
-        Decision { setting: None, why: why.into(), expected_gain: None, measured_gain: None, evidence: None }
+        Decision { setting: None, why: why.into(), expected_gain: None, verdict: None, evidence: None }
     }
 
     /// Applies this setting.
     pub fn set(setting: Setting, why: impl Into<String>) -> Decision {
         Decision { setting: Some(setting), ..Decision::keep(why) }
+    }
+
+    /// Adds the comparison that decided.
+    pub fn with_verdict(self, verdict: Verdict) -> Decision {
+        Decision { verdict: Some(Arc::new(verdict)), ..self }
     }
 
     /// Adds the evidence.

@@ -11,7 +11,7 @@ use crate::{Window, WindowLength};
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "rotate",
     summary: "applies each candidate in turn, regardless of the results",
-    source: "shows what changing costs by itself",
+    source: "shows the cost of changes alone",
     tunables: Tunables::TUNABLES,
     build: |input, values| Box::new(Rotate::new(input, Tunables::of(values).window_ms)),
 };

@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 use crate::ab_test::Estimate;
 
 pub use filter::{Posterior, stated};
-pub use worth::{Cost, is_adopted, worth};
+pub use worth::{Cost, SURE_DEVIATIONS, is_adopted, worth};
 
 /// Maximum number of observations kept: eight minutes of windows of two seconds.
 const MAX_OBSERVATIONS: usize = 240;
@@ -117,6 +117,11 @@ impl Trials {
     pub fn last_gain_over(&self, arm: usize) -> Option<f64> {
         let last = self.observations.back().filter(|last| last.arm != arm)?;
         Some(last.score - self.posterior.level(arm, last.seconds).mean)
+    }
+
+    /// Number of windows of this arm on which the estimates rest.
+    pub fn windows(&self, arm: usize) -> u32 {
+        self.observations.iter().filter(|observation| observation.arm == arm).count() as u32
     }
 
     fn work_out(&mut self) {

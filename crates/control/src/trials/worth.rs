@@ -10,7 +10,7 @@ use crate::ab_test::Estimate;
 /// Minimum probability that an adopted arm is better: at most one change in ten may be for the worse.
 const SURE: f64 = 0.9;
 /// The quantile of the normal distribution for that, in standard errors.
-const SURE_DEVIATIONS: f64 = normal::ONE_SIDED_90;
+pub const SURE_DEVIATIONS: f64 = normal::ONE_SIDED_90;
 /// Weight of expected losses relative to gains: users notice harm sooner than gain.
 const RISK_AVERSION: f64 = 2.0;
 

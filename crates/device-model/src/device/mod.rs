@@ -228,7 +228,7 @@ impl DeviceModel {
                 text.push('\n');
             }
         }
-        text.push_str("\nTimes are ms. What the tree asks about:\n");
+        text.push_str("\nTimes are ms. Features of the tree:\n");
         for (name, meaning) in FEATURES.iter().zip(MEANINGS) {
             let _ = writeln!(text, "  {name:18} {meaning}");
         }

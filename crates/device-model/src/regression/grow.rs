@@ -1,56 +1,17 @@
 //! Grows a tree: repeatedly applies the split with the smallest remaining squared error.
 
-use super::prune::{self, Draft};
-use super::{IS_LEAF, Leaf, MAX_DEPTH, Node, Tree, leaf, stored};
+use std::ops::ControlFlow;
+
+use super::examples::{Examples, MOST_SCALES, SMALLEST};
+use super::{IS_LEAF, MAX_DEPTH, Node, Tree, leaf, prune, stored};
+use crate::grow::{self, Bins, Boundary, Criterion, Draft, Split};
 
 /// Bins of a feature's values in large nodes; small ones consider every value.
 const BINS: usize = 255;
 /// Maximum number of rows for which every value is considered.
 const EXACT_ROWS: usize = 400;
-/// Minimum target, so that its logarithm is finite.
-const SMALLEST: f64 = 1e-9;
 /// Minimum reduction of the squared error by a split, as a share of the node's.
 const LEAST_GAIN: f64 = 1e-4;
-
-/// Training rows, by column.
-#[derive(Clone, Debug, Default)]
-pub struct Examples {
-    /// The values of all rows, by feature; NaN if missing.
-    pub columns: Vec<Vec<f64>>,
-    /// The target; above zero.
-    pub targets: Vec<f64>,
-}
-
-impl Examples {
-    /// An empty set with this number of features.
-    pub fn new(features: usize) -> Examples {
-        Examples { columns: vec![Vec::new(); features], targets: Vec::new() }
-    }
-
-    /// Adds a row. A target that is not above zero counts as 1e-9.
-    pub fn push(&mut self, row: &[f64], target: f64) {
-        for (column, &value) in self.columns.iter_mut().zip(row) {
-            column.push(value);
-        }
-        self.targets.push(if target > SMALLEST { target } else { SMALLEST });
-    }
-
-    /// Number of rows.
-    pub fn len(&self) -> usize {
-        self.targets.len()
-    }
-
-    /// Whether there are no rows.
-    pub fn is_empty(&self) -> bool {
-        self.targets.is_empty()
-    }
-
-    /// The prediction of a leaf for a row.
-    pub(super) fn answer(&self, leaf: &Leaf, row: u32) -> f64 {
-        let x = if leaf.slope == 0.0 { 0.0 } else { self.columns[leaf.feature as usize][row as usize] };
-        (leaf.base + leaf.slope * x).max(leaf.least).min(leaf.most)
-    }
-}
 
 /// Options for growing a tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,22 +46,24 @@ impl Growth {
         if grown.is_empty() {
             std::mem::swap(&mut held_out, &mut grown);
         }
-        let mut grower = Grower {
+        let mut criterion = RelativeError {
             logarithms: logarithms(examples, scales),
-            bins: examples.columns.iter().map(|column| Bins::new(column)).collect(),
+            bins: examples.columns.iter().map(|column| Bins::new(column, BINS)).collect(),
             examples,
             min_rows: self.min_rows.max(1),
             gains: vec![0.0; features.len()],
         };
-        let mut draft = match self.first {
-            Some((feature, threshold)) => grower.split_by(&mut grown, feature, threshold, 0),
-            None => grower.split(&mut grown, 0),
+        let first = self.first.map(|(feature, threshold)| Split { feature, threshold });
+        let mut draft = match first.filter(|&split| criterion.divide(&grown, split).iter().all(|rows| !rows.is_empty())) {
+            Some(split) => grow::grow_by(&mut criterion, &grown, split, 0),
+            None => grow::grow(&mut criterion, &grown, 0),
         };
         if !held_out.is_empty() {
+            arrange(&draft, examples, &mut grown);
             prune::prune(&mut draft, examples, scales, &grown, &held_out);
         }
-        let whole: f64 = grower.gains.iter().sum();
-        let influence = grower.gains.iter().map(|gain| if whole > 0.0 { gain / whole } else { 0.0 }).collect();
+        let whole: f64 = criterion.gains.iter().sum();
+        let influence = criterion.gains.iter().map(|gain| if whole > 0.0 { gain / whole } else { 0.0 }).collect();
         let mut tree = Tree {
             features: features.iter().map(|&name| name.to_owned()).collect(),
             scales: scales.to_vec(),
@@ -114,28 +77,30 @@ impl Growth {
     }
 }
 
+/// Sorts rows by the leaves of a tree, preserving the order within a leaf.
+fn arrange(draft: &Draft, examples: &Examples, rows: &mut [u32]) {
+    if let Draft::Split(split, branches) = draft {
+        let at = examples.partition(rows, split.feature, split.threshold);
+        let (below, above) = rows.split_at_mut(at);
+        arrange(&branches[0], examples, below);
+        arrange(&branches[1], examples, above);
+    }
+}
+
 /// Writes a draft into the arrays of a tree; leaves are fitted to all rows, including held-out ones.
 fn lay_out(tree: &mut Tree, draft: &Draft, examples: &Examples, rows: &mut [u32]) -> u32 {
-    let Draft::Split { feature, threshold, branches } = draft else {
+    let Draft::Split(Split { feature, threshold }, branches) = draft else {
         let number = tree.leaves.len() as u32;
         tree.leaves.push(leaf::fit(examples, &tree.scales, rows));
         return number | IS_LEAF;
     };
     let number = tree.nodes.len();
     tree.nodes.push(Node { threshold: *threshold, feature: *feature as u32, branches: [0; 2] });
-    let at = partition(rows, &examples.columns[*feature], *threshold);
+    let at = examples.partition(rows, *feature, *threshold);
     let (below, above) = rows.split_at_mut(at);
     let branches = [lay_out(tree, &branches[0], examples, below), lay_out(tree, &branches[1], examples, above)];
     tree.nodes[number].branches = branches;
     number as u32
-}
-
-/// Moves rows up to the threshold to the front, preserving the order, and returns their number.
-pub(super) fn partition(rows: &mut [u32], column: &[f64], threshold: f64) -> usize {
-    let (below, above): (Vec<u32>, Vec<u32>) = rows.iter().partition(|&&row| column[row as usize] <= threshold);
-    rows[..below.len()].copy_from_slice(&below);
-    rows[below.len()..].copy_from_slice(&above);
-    below.len()
 }
 
 /// For each row, the logarithm of the target, and of its ratio to each scale.
@@ -149,42 +114,12 @@ fn logarithms(examples: &Examples, scales: &[usize]) -> Vec<Vec<f64>> {
     std::iter::once(of_targets).chain(scaled).collect()
 }
 
-/// A feature's values in bins with about equal numbers of rows.
-struct Bins {
-    /// The upper bound of each bin except the last.
-    edges: Vec<f64>,
-    of_row: Vec<u8>,
-}
-
-impl Bins {
-    fn new(column: &[f64]) -> Bins {
-        let mut sorted: Vec<f64> = column.iter().copied().filter(|value| !value.is_nan()).collect();
-        sorted.sort_by(f64::total_cmp);
-        let mut edges: Vec<f64> = (1..BINS).filter_map(|bin| sorted.get(bin * sorted.len() / BINS).copied()).collect();
-        edges.dedup();
-        // Values above the last edge and missing values are in the last bin.
-        let of_row = column.iter().map(|value| edges.partition_point(|edge| value.is_nan() || value > edge) as u8).collect();
-        Bins { edges, of_row }
-    }
-}
-
-/// A split and its reduction of the squared error.
-#[derive(Clone, Copy, Debug)]
-struct Split {
-    feature: usize,
-    threshold: f64,
-    gain: f64,
-}
-
 /// Number of rows, and for each logarithm the sum and the sum of squares.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
     rows: f64,
     sums: [(f64, f64); MOST_SCALES + 1],
 }
-
-/// Maximum number of scales.
-pub(super) const MOST_SCALES: usize = 6;
 
 impl Moments {
     #[inline]
@@ -224,101 +159,112 @@ impl Moments {
     }
 }
 
-struct Grower<'a> {
+/// The squared error of logarithms, with leaves that may be factors to a scale.
+struct RelativeError<'a> {
     examples: &'a Examples,
     logarithms: Vec<Vec<f64>>,
     bins: Vec<Bins>,
     min_rows: usize,
+    /// The reduction of the squared error by splits, by feature.
     gains: Vec<f64>,
 }
 
-impl Grower<'_> {
-    fn split(&mut self, rows: &mut [u32], depth: usize) -> Draft {
-        if rows.len() < 2 * self.min_rows || depth >= MAX_DEPTH {
-            return Draft::Leaf;
-        }
-        let mut whole = Moments::default();
-        rows.iter().for_each(|&row| whole.add(&self.logarithms, row as usize));
-        let squares = whole.squares(self.logarithms.len());
-        let Some(split) = self.best(rows, &whole, squares).filter(|split| split.gain > LEAST_GAIN * squares && squares > 1e-12)
-        else {
-            return Draft::Leaf;
-        };
-        self.gains[split.feature] += split.gain;
-        self.split_by(rows, split.feature, split.threshold, depth)
-    }
+/// The rows of a node.
+struct Whole {
+    moments: Moments,
+    squares: f64,
+    is_large: bool,
+}
 
-    fn split_by(&mut self, rows: &mut [u32], feature: usize, threshold: f64, depth: usize) -> Draft {
-        let at = partition(rows, &self.examples.columns[feature], threshold);
-        if at == 0 || at == rows.len() {
-            return self.split(rows, depth);
-        }
-        let (below, above) = rows.split_at_mut(at);
-        let branches = Box::new([self.split(below, depth + 1), self.split(above, depth + 1)]);
-        Draft::Split { feature, threshold, branches }
-    }
+/// A split and its reduction of the squared error.
+struct Candidate {
+    split: Split,
+    gain: f64,
+}
 
-    fn best(&self, rows: &[u32], whole: &Moments, squares: f64) -> Option<Split> {
-        let mut best: Option<Split> = None;
-        for feature in 0..self.examples.columns.len() {
-            let found = match rows.len() <= EXACT_ROWS {
-                true => self.best_by_value(feature, rows, whole, squares),
-                false => self.best_by_bin(feature, rows, whole, squares),
-            };
-            if let Some(found) = found.filter(|found| best.is_none_or(|best| found.gain > best.gain)) {
-                best = Some(found);
-            }
-        }
-        best
-    }
-
-    fn gain(&self, whole: &Moments, below: &Moments, squares: f64) -> Option<f64> {
-        let above = whole.less(below);
+impl RelativeError<'_> {
+    fn gain(&self, whole: &Whole, below: &Moments) -> Option<f64> {
+        let above = whole.moments.less(below);
         let least = self.min_rows as f64;
         let answers = self.logarithms.len();
-        (below.rows >= least && above.rows >= least).then(|| squares - below.squares(answers) - above.squares(answers))
+        let has_rows = below.rows >= least && above.rows >= least;
+        has_rows.then(|| whole.squares - below.squares(answers) - above.squares(answers))
+    }
+}
+
+impl Criterion for RelativeError<'_> {
+    type Row = u32;
+    type Node = Whole;
+    type Sums = Moments;
+    type Candidate = Candidate;
+
+    // As in predictions.
+    const MISSING_IS_LARGEST: bool = true;
+
+    fn node(&mut self, rows: &[u32], depth: usize) -> Option<Whole> {
+        if rows.len() < 2 * self.min_rows || depth >= MAX_DEPTH {
+            return None;
+        }
+        let mut moments = Moments::default();
+        rows.iter().for_each(|&row| moments.add(&self.logarithms, row as usize));
+        Some(Whole { moments, squares: moments.squares(self.logarithms.len()), is_large: rows.len() > EXACT_ROWS })
     }
 
-    fn best_by_bin(&self, feature: usize, rows: &[u32], whole: &Moments, squares: f64) -> Option<Split> {
-        let Bins { edges, of_row } = &self.bins[feature];
-        let mut by_bin = [Moments::default(); BINS + 1];
-        for &row in rows {
-            by_bin[usize::from(of_row[row as usize])].add(&self.logarithms, row as usize);
-        }
-        let mut below = Moments::default();
-        let mut best: Option<Split> = None;
-        for (bin, &threshold) in edges.iter().enumerate() {
-            if by_bin[bin].rows == 0.0 {
-                continue;
-            }
-            below.join(&by_bin[bin]);
-            if let Some(gain) = self.gain(whole, &below, squares).filter(|gain| best.is_none_or(|best| *gain > best.gain)) {
-                best = Some(Split { feature, threshold, gain });
-            }
-        }
-        best
+    fn features(&mut self) -> Vec<usize> {
+        (0..self.examples.columns.len()).collect()
     }
 
-    fn best_by_value(&self, feature: usize, rows: &[u32], whole: &Moments, squares: f64) -> Option<Split> {
-        let column = &self.examples.columns[feature];
-        let mut sorted: Vec<(f64, u32)> = rows.iter().map(|&row| (column[row as usize], row)).collect();
-        // Missing values last, as in predictions; equal values in the order of their rows, so that sums are deterministic.
-        sorted.sort_unstable_by(|a, b| a.0.is_nan().cmp(&b.0.is_nan()).then(a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
-        let mut below = Moments::default();
-        let mut best: Option<Split> = None;
-        for pair in sorted.windows(2) {
-            let [(value, row), (next, _)] = pair else { continue };
-            below.add(&self.logarithms, *row as usize);
-            if value == next || value.is_nan() {
-                continue;
-            }
-            if let Some(gain) = self.gain(whole, &below, squares).filter(|gain| best.is_none_or(|best| *gain > best.gain)) {
-                let middle = value + (next - value) / 2.0;
+    #[inline]
+    fn value(&self, row: u32, feature: usize) -> f64 {
+        self.examples.columns[feature][row as usize]
+    }
+
+    fn bins(&self, node: &Whole, feature: usize) -> Option<&Bins> {
+        node.is_large.then(|| &self.bins[feature])
+    }
+
+    #[inline]
+    fn index(&self, row: u32) -> usize {
+        row as usize
+    }
+
+    fn begin(&self, _node: &Whole, _sorted: &[(f64, u32)]) -> Option<Moments> {
+        Some(Moments::default())
+    }
+
+    #[inline]
+    fn add(&self, sums: &mut Moments, row: u32) {
+        sums.add(&self.logarithms, row as usize);
+    }
+
+    #[inline]
+    fn join(&self, sums: &mut Moments, others: &Moments) {
+        sums.join(others);
+    }
+
+    #[inline]
+    fn judge(&self, node: &Whole, at: Boundary, below: &mut Moments, best: &mut Option<Candidate>) -> ControlFlow<()> {
+        let is_better = |gain: &f64| best.as_ref().is_none_or(|best| *gain > best.gain);
+        if let Some(gain) = self.gain(node, below).filter(is_better) {
+            let threshold = at.above.map_or(at.below, |above| {
+                let middle = at.below + (above - at.below) / 2.0;
                 // The lower value is the threshold if the middle is not below the next, as for adjacent numbers or a missing value.
-                let threshold = if middle < *next { middle } else { *value };
-                best = Some(Split { feature, threshold, gain });
+                if middle < above { middle } else { at.below }
+            });
+            *best = Some(Candidate { split: Split { feature: at.feature, threshold }, gain });
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn choose(&mut self, node: &Whole, candidates: Vec<Candidate>) -> Option<Split> {
+        let mut best: Option<Candidate> = None;
+        for candidate in candidates {
+            if best.as_ref().is_none_or(|best| candidate.gain > best.gain) {
+                best = Some(candidate);
             }
         }
-        best
+        let Candidate { split, gain } = best.filter(|best| best.gain > LEAST_GAIN * node.squares && node.squares > 1e-12)?;
+        self.gains[split.feature] += gain;
+        Some(split)
     }
 }

@@ -3,7 +3,7 @@
 use statistics::Rank;
 
 use super::Leaf;
-use super::grow::Examples;
+use super::examples::Examples;
 
 /// Maximum factor by which a leaf is corrected to the sum of its rows: more would be a line that does not fit.
 const MOST_CORRECTED: f64 = 64.0;

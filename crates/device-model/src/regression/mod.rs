@@ -31,6 +31,7 @@
 //! # Ok::<(), device_model::regression::TreeError>(())
 //! ```
 
+mod examples;
 mod grow;
 mod leaf;
 mod prune;
@@ -39,7 +40,8 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
-pub use grow::{Examples, Growth};
+pub use examples::Examples;
+pub use grow::Growth;
 pub use stored::TreeError;
 
 /// Maximum depth of trees that are grown or read: it bounds the number of steps of a prediction.

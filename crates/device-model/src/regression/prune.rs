@@ -1,23 +1,8 @@
 //! Prunes by held-out rows: a split stays if it is significantly better on them than a leaf.
 
-use super::grow::{Examples, partition};
+use super::examples::Examples;
 use super::leaf;
-
-/// A tree without fitted leaves.
-#[derive(Clone, Debug)]
-pub(super) enum Draft {
-    /// A leaf.
-    Leaf,
-    /// A split.
-    Split {
-        /// Its feature.
-        feature: usize,
-        /// Its threshold.
-        threshold: f64,
-        /// The branches for yes and no.
-        branches: Box<[Draft; 2]>,
-    },
-}
+use crate::grow::Draft;
 
 /// Prunes a tree by rows that it was not grown from (Quinlan, "Simplifying decision trees", 1987: reduced-error pruning). The gain of a split
 /// must exceed its standard error (as in Breiman et al., "Classification and Regression Trees", section 3.4.3), as half of the splits on
@@ -29,9 +14,9 @@ pub(super) fn prune(draft: &mut Draft, examples: &Examples, scales: &[usize], gr
 
 /// Prunes a subtree; returns the error of each held-out row that reaches it afterwards, in the order in which the rows are left.
 fn prune_below(draft: &mut Draft, examples: &Examples, scales: &[usize], grown: &mut [u32], held_out: &mut [u32]) -> Vec<f64> {
-    let Draft::Split { feature, threshold, branches } = draft else { return errors(examples, scales, grown, held_out) };
-    let column = &examples.columns[*feature];
-    let (at, at_held_out) = (partition(grown, column, *threshold), partition(held_out, column, *threshold));
+    let Draft::Split(split, branches) = draft else { return errors(examples, scales, grown, held_out) };
+    let split_rows = |rows: &mut [u32]| examples.partition(rows, split.feature, split.threshold);
+    let (at, at_held_out) = (split_rows(grown), split_rows(held_out));
     let (below, above) = grown.split_at_mut(at);
     let (held_below, held_above) = held_out.split_at_mut(at_held_out);
     let mut as_split = prune_below(&mut branches[0], examples, scales, below, held_below);

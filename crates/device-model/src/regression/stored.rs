@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::grow::{Examples, MOST_SCALES};
+use super::examples::{Examples, MOST_SCALES};
 use super::{IS_LEAF, Leaf, MAX_DEPTH, Node, Tree};
 
 /// Header of a tree, with the version of the format.

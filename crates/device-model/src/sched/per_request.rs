@@ -3,14 +3,14 @@
 //! The paper's third scheme ("Self-Learning Disk Scheduling", section 3.3.3): a model of response times is learned, and the request with
 //! the shortest prediction is dispatched. Beyond the paper:
 //!
-//! * the model knows the angle of the platter ([`positioning`]), so that on a disk without its own queue requests are served in
+//! * the model knows the angle of the platter (`positioning`), so that on a disk without its own queue requests are served in
 //!   the order in which they pass under the head;
-//! * anticipation ([`streams`]): the device idles briefly if a stream's next request should complete sooner than the queued ones; a
-//!   sequential stream has turns ([`turn`]);
+//! * anticipation (`streams`): the device idles briefly if a stream's next request should complete sooner than the queued ones; a
+//!   sequential stream has turns (`turn`);
 //! * asynchronous requests are delayed for a bounded time, unless they are larger;
 //! * no request starves: one in `batch` picks goes to the oldest expired request, which the paper lacks, as it says.
 //!
-//! The knowledge outlives the scheduler ([`known`]). Each constant states how it was chosen: by physics, a bound of memory or time, or a sweep
+//! The knowledge outlives the scheduler (`known`). Each constant states how it was chosen: by physics, a bound of memory or time, or a sweep
 //! on random job files on nine disks and arrays, mostly in one direction. A few constants of [`crate::rotation`] were never swept.
 
 mod choose;

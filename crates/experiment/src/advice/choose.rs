@@ -161,12 +161,12 @@ impl<'a> Choice<'a> {
         let why = match (run, promise) {
             (None, None) => String::new(),
             (None, Some(promise)) => format!("predicted {}.", text_with_error(promise)),
-            (Some(gain), None) => format!("measured {gain}."),
+            (Some(gain), None) => format!("simulated in full {gain}."),
             (Some(gain), Some(promise)) if promise.is_sure() => {
-                format!("predicted {}, measured {gain}.", text_with_error(promise))
+                format!("predicted {}, simulated in full {gain}.", text_with_error(promise))
             }
             (Some(gain), Some(promise)) => {
-                format!("measured {gain}; the prediction alone was not sure ({}).", text_with_error(promise))
+                format!("simulated in full {gain}; the prediction alone was not sure ({}).", text_with_error(promise))
             }
         };
         let text = if self.missed() <= 0.0 {
@@ -194,7 +194,10 @@ impl<'a> Choice<'a> {
         }
         if let Some(run) = self.runs.iter().find(|run| run.is_better()) {
             let gain = text_of(run.gain);
-            return leave_alone(active, format!("{} measured {gain}, but does not meet {}.", run.setting, self.named_aims()));
+            return leave_alone(
+                active,
+                format!("{} gains {gain} when simulated in full, but does not meet {}.", run.setting, self.named_aims()),
+            );
         }
         let Some(best) = self.judgement.others(active).next() else {
             return match self.judgement.reason() {
@@ -208,7 +211,7 @@ impl<'a> Choice<'a> {
         if let Some((confirmed, promise)) = sure {
             let came = if confirmed.starves() { "a stream starves".to_owned() } else { text_of(confirmed.gain) };
             let promised = text_with_error(promise);
-            return leave_alone(active, format!("{} was predicted {promised}, but measured {came}.", confirmed.setting));
+            return leave_alone(active, format!("{} was predicted {promised}, but simulated in full {came}.", confirmed.setting));
         }
         if self.judgement.overall.iter().all(|promise| promise.gain.abs() < TOLERANCE) {
             return leave_alone(active, format!("no candidate is {:.0}% better or worse by the twin.", 100.0 * TOLERANCE));

@@ -18,7 +18,7 @@ pub struct CounterAdviceRequest<'a> {
     pub name: String,
     /// Samples of its counters.
     pub samples: &'a [Sample],
-    /// What sysfs says of the device.
+    /// The device's attributes in sysfs.
     pub known: &'a Known,
     /// The active setting.
     pub active: &'a Setting,
@@ -50,7 +50,7 @@ pub fn advise(request: &CounterAdviceRequest, monitor: &dyn Monitor) -> anyhow::
     (advice.requests, advice.busy_s) = (counted.requests, counted.busy_s);
     advice.sure.push(said(&counted));
     let mut ensemble = Ensemble::new(&counted, known, active, 1);
-    monitor.begin(0, "drawing what may have been counted, rounds:");
+    monitor.begin(0, "drawing loads with these counters, rounds:");
     let mut rounds = 0;
     while !ensemble.is_done() {
         monitor.check()?;
@@ -60,7 +60,7 @@ pub fn advise(request: &CounterAdviceRequest, monitor: &dyn Monitor) -> anyhow::
     }
     monitor.end();
     let judges = Judges { counted: &counted, known, active, candidates, preference: *preference };
-    monitor.begin(0, "trying every candidate on what may have been counted");
+    monitor.begin(0, "trying every candidate on loads with these counters");
     let judgement = judges.judge(&ensemble);
     monitor.end();
     monitor.check()?;
@@ -93,7 +93,10 @@ fn judge(advice: &mut Advice, judgement: &Judgement, active: &Setting) {
         None => leave_alone(active, "by counters every other candidate may let a stream starve.".to_owned()),
         Some(best) => {
             let promised = text_with_error(best);
-            leave_alone(active, format!("what counts alike does not agree. The best other is {}: {promised}.", best.setting))
+            leave_alone(
+                active,
+                format!("loads with these counters disagree on a better setting. The best other is {}: {promised}.", best.setting),
+            )
         }
     };
 }

@@ -5,7 +5,7 @@
 //! sda   1234.0 98765.0     0.0   0.00   78.50    80.04  2.0 ...  0.00    0.00   96.78  99.20
 //! ```
 //! Columns are found by name, as in sysstat 10 to 12. Of several reports the first is skipped: it is a mean since boot. The interval of
-//! reports is not printed: [`REPORT`] is assumed, and only means are used.
+//! reports is not printed: `REPORT` is assumed, and only means are used.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -119,7 +119,7 @@ impl Iostat {
             note(format!("Judged is {}, which is the busiest; {} other devices are in the file.", self.device, self.others));
         }
         if !is_named {
-            note(format!("The active scheduler is not in it; {active} is assumed. Say with --scheduler what is active."));
+            note(format!("The active scheduler is not in it; {active} is assumed. --scheduler names another."));
         }
         note("Not in it either: the device's kind, size, queue depth and write cache, how long each report counted (60 s are assumed, of \
               which only means are used), and single requests: neither streams, nor their order, nor the slowest. So the advice rests on \
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!((read.requests_per_s, read.mean_bytes, read.merged_share), (100.0, Some(8192.0), 0.2));
         assert_eq!((read.mean_response, rates.write.requests_per_s), (Some(Nanos(12_500_000)), 10.0));
         assert_eq!((rates.busy_share, rates.flush.requests_per_s), (0.6, 1.0));
-        assert_eq!(iostat.known().write_cache, Some(true), "what is flushed has something to flush");
+        assert_eq!(iostat.known().write_cache, Some(true), "flushes imply a cache");
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Judgement {
                 worth.push(promise);
             }
         }
-        // What a user would set on Linux, even if no gain is predicted.
+        // The settings that a user would try on Linux, even if no gain is predicted.
         let plain = |promise: &&Prediction| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
         let of_linux: Vec<&Prediction> = self.others(active).filter(plain).filter(|promise| !worth.contains(promise)).collect();
         worth.extend(of_linux);

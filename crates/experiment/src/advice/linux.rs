@@ -2,6 +2,8 @@
 
 use control::Setting;
 
+use super::udev;
+
 /// Path of the rule.
 const FILE: &str = "/etc/udev/rules.d/60-seekwise.rules";
 
@@ -45,24 +47,21 @@ pub fn rule(use_it: &Setting, active: &Setting, instead: Option<&Setting>) -> Ve
             text.extend(lines(setting));
         }
         None if is_out_of_tree(use_it) => {}
-        None => text.push(format!("# Of what it has, nothing is sure to be better than {active}.")),
+        None => text.push(format!("# Of these, nothing is sure to be better than {active}.")),
     }
     text
 }
 
 fn lines(setting: &Setting) -> Vec<String> {
     let scheduler = block::linux_name(setting.spec.name).unwrap_or_default();
-    let mut rule = format!("ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{{queue/scheduler}}=\"{scheduler}\"");
-    for (tunable, value) in setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value)
-    {
-        rule += &format!(", ATTR{{queue/iosched/{}}}=\"{value}\"", tunable.name);
-    }
+    let mut attributes = vec![("queue/scheduler".to_owned(), scheduler.to_owned())];
+    let tunables = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
+    attributes.extend(tunables.map(|(tunable, value)| (format!("queue/iosched/{}", tunable.name), value.to_string())));
     let (of_queue, of_memory): (Vec<_>, Vec<_>) =
         setting.host.iter().partition(|(name, _)| block::QUEUE_TUNABLES.contains(&name.as_str()));
-    for (name, value) in of_queue {
-        rule += &format!(", ATTR{{queue/{name}}}=\"{value}\"");
-    }
-    let mut lines = vec![format!("# {FILE}, with the disk's name for sdX:"), rule];
+    attributes.extend(of_queue.into_iter().map(|(name, value)| (format!("queue/{name}"), value.to_string())));
+    let rule = udev::rule(&udev::condition(udev::ANY_DISK, None), attributes);
+    let mut lines = vec![format!("# {FILE}, with the disk's name for {}:", udev::ANY_DISK), rule];
     if !of_memory.is_empty() {
         // As comments, so that the whole output can be pasted into the rules file.
         lines.push(format!("# and into {SYSCTL_FILE}, for all disks:"));
@@ -85,7 +84,7 @@ mod tests {
     #[test]
     fn a_rule_carries_linuxs_names_and_the_tunables_that_are_set() {
         let rule = of("deadline:fifo_batch=1,read_expire=100", None);
-        let expected = "ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\", ATTR{queue/iosched/read_expire}=\"100\", ATTR{queue/iosched/fifo_batch}=\"1\"";
+        let expected = "KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\", ATTR{queue/iosched/read_expire}=\"100\", ATTR{queue/iosched/fifo_batch}=\"1\"";
         assert!(rule.ends_with(expected), "{rule}");
         assert!(of("kyber:read_lat_nsec=5000000", None).ends_with("\"kyber\", ATTR{queue/iosched/read_lat_nsec}=\"5000000\""));
         assert!(of("kyber read_ahead_kb=1024", None).ends_with("\"kyber\", ATTR{queue/read_ahead_kb}=\"1024\""));

@@ -20,6 +20,7 @@ mod observed;
 mod phases;
 mod requests;
 mod text;
+pub mod udev;
 
 use std::path::Path;
 
@@ -95,6 +96,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     advice.is_simulated = run.is_some();
     advice.requests = observed.requests.len() as u64;
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
+    advice.overload.clone_from(&observed.overload);
     advice.notes.clone_from(&observed.notes);
     // The twin cannot judge host tunables and goals of single streams: with these every candidate is simulated in full.
     let must_run = run.is_some() && (!aims.is_empty() || candidates.iter().any(|setting| !setting.host.is_empty()));
@@ -149,7 +151,7 @@ pub fn advise(request: &AdviceRequest, workers: Workers) -> anyhow::Result<Advic
     Ok(advice)
 }
 
-/// Forecasts every candidate with the twin, and adds what was found of the device and the replay error to the advice. The inner `Err` is
+/// Forecasts every candidate with the twin, and adds the inferred device and the replay error to the advice. The inner `Err` is
 /// the reason why no forecast is possible.
 fn judged(
     advice: &mut Advice,
@@ -199,7 +201,7 @@ impl AdviceRequest {
         let world = experiment.world()?;
         let load = experiment.load(&world, workers.monitor)?;
         let active = self.active(None)?;
-        regime::expect_settable("--scheduler", &active, &settable(&*load, &world))?;
+        regime::expect_settable_for("--scheduler", &active, &*load, &world)?;
         workers.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
         let observed = Observed::simulated(&*load, &world, &active, workers.monitor);
         workers.monitor.end();
@@ -211,8 +213,8 @@ impl AdviceRequest {
     fn candidates(&self, observed: &Observed, run: Option<&RunOn>) -> anyhow::Result<Vec<Setting>> {
         let mut candidates = regime::varied(self.experiment.candidates()?, &self.varied)?;
         if let Some((load, world)) = run {
-            let settable = settable(&**load, world);
-            candidates.iter().try_for_each(|setting| regime::expect_settable("--candidates", setting, &settable))?;
+            let given = if self.varied.is_empty() { "--candidates" } else { "--candidates or --vary" };
+            candidates.iter().try_for_each(|setting| regime::expect_settable_for(given, setting, &**load, world))?;
             return Ok(candidates);
         }
         if let Some(varied) = self.varied.first() {
@@ -251,7 +253,8 @@ impl AdviceRequest {
     /// The active setting: as given, else as recorded, else Linux's default.
     fn active(&self, recorded: Option<&str>) -> anyhow::Result<Setting> {
         let said = |text: &str| {
-            let of = || format!("{}: {SCHEDULER_KEY} {text:?}; --scheduler says what it was", self.experiment.load.display());
+            let of =
+                || format!("{}: {SCHEDULER_KEY} {text:?}; name the scheduler with --scheduler", self.experiment.load.display());
             Setting::parse(text).with_context(of)
         };
         match (&self.active, recorded) {
@@ -276,11 +279,6 @@ impl AdviceRequest {
             None => Ok(()),
         }
     }
-}
-
-/// Names of the host tunables that a run can change.
-fn settable(load: &dyn Load, world: &World) -> Vec<String> {
-    load.replay(world).host.into_iter().map(|(name, _)| name).collect()
 }
 
 fn name(Experiment { load: path, replay, .. }: &Experiment) -> String {

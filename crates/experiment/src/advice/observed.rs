@@ -25,6 +25,7 @@ use crate::figures::rate;
 use crate::load::Load;
 use crate::world::World;
 use progress::monitor::{Interrupted, Monitor};
+use report::advice::Overload;
 use report::record::ServiceFigures;
 use statistics::Rank;
 
@@ -65,6 +66,8 @@ pub struct Observed {
     pub names: BTreeMap<StreamId, String>,
     /// If not all requests are judged: the number of those that are, and of all.
     pub judged_of: Option<(u64, u64)>,
+    /// Whether requests arrived faster than the simulated disk served them.
+    pub overload: Option<Overload>,
     /// Remarks for the user.
     pub notes: Vec<String>,
 }
@@ -117,7 +120,7 @@ impl Observed {
         }
         if timed.is_empty() {
             bail!(
-                "{name}: none of its {all} requests says when it was done (format {}), so it does not tell what served them; name a disk to run them on, as in --disk sata7200",
+                "{name}: none of its {all} requests says when it was done (format {}), so the device cannot be inferred; name a disk to run them on, as in --disk sata7200",
                 opened.format.name
             );
         }
@@ -164,6 +167,7 @@ impl Observed {
             streams,
             names,
             judged_of: None,
+            overload: None,
             notes,
         })
     }
@@ -180,7 +184,7 @@ impl Observed {
         let judged = requests.len() as u64;
         let judged_of = (left_out > 0).then(|| (judged, judged + left_out));
         let bounds = Bounds { capacity_sectors: world.profile.capacity_sectors(), limits, nr_requests, read_ahead_kib: None };
-        let whole = whole(&outcome.measure);
+        let (whole, overload) = (whole(&outcome.measure), load.overload(&outcome));
         let streams = outcome.measure.streams;
         let named = streams.keys().filter_map(|&stream| Some((stream, load.stream_name(stream)?.to_owned())));
         let names = named.collect();
@@ -198,6 +202,7 @@ impl Observed {
             rows,
             names,
             judged_of,
+            overload,
             notes: Vec::new(),
         })
     }

@@ -16,7 +16,7 @@
 //! * One request at a time on eight disks or on sixteen dies needs the part of one unit.
 //! * Requests that are cheaper in batches are charged their cost at the load's own depth: a reader of one request at a time makes the
 //!   arm seek for each, and needs all of the arm, though 32 of its requests in the order of their sectors would take half the time.
-//! * The bottleneck is whatever saturates: a link, a channel, the parity of an array, or the rate of a limited volume need no special rule.
+//! * The bottleneck is the part that saturates: a link, a channel, the parity of an array, or the rate of a limited volume need no special rule.
 //!
 //! Bottlenecks that report no work (a link, the rate of a limited volume) show in the request rate: a load needs its part of the units'
 //! work or its part of the maximum request rate, whichever is larger. For a device that reports no work only the latter counts.

@@ -1,4 +1,4 @@
-//! What loads need of devices of several units.
+//! The need of loads for devices of several units.
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
 use super::*;

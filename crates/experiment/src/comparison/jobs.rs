@@ -17,6 +17,9 @@ use crate::load::{Build, Draws, Load, Row};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
 
+/// Mode of a replay in records that is a run of jobs.
+pub(super) const JOBS: &str = "jobs";
+
 /// Name of the format in records.
 const FORMAT: &str = "fio job file";
 
@@ -51,6 +54,14 @@ impl JobsLoad {
         })
     }
 
+    /// The jobs as another run of them: places of files and all random numbers depend on the seed, in spite of `randrepeat`. With seed 1
+    /// the random numbers are those of fio.
+    #[must_use]
+    pub fn drawn_by_seed(self) -> JobsLoad {
+        let placed = self.placed.drawn_by(self.seed);
+        JobsLoad { placed, ..self }
+    }
+
     /// Starts the processes one after the other, as fio does on a real machine, and not all at once.
     pub fn with_staggered_starts(self) -> JobsLoad {
         let placed = self.placed.with_staggered_starts(FIO_STARTS, self.seed);
@@ -66,7 +77,7 @@ impl JobsLoad {
 
     /// Earliest start of each stream, in seconds.
     pub fn starts_s(&self) -> impl Iterator<Item = (StreamId, f64)> {
-        let start = |job: &Job| job.options().start_delay.0.as_secs_f64();
+        let start = |job: &Job| job.options().together.start_delay.0.as_secs_f64();
         self.placed.jobs().iter().map(move |job| (job.stream(), start(job)))
     }
 
@@ -76,7 +87,7 @@ impl JobsLoad {
         let mut previous: Option<&Job> = None;
         for job in self.placed.jobs() {
             // The row of the clones `a.0` and `a.1` is called `a`.
-            let clone = if job.options().clones > 1 && job.clone_number() == 1 { ".0" } else { "" };
+            let clone = if job.options().together.clones > 1 && job.clone_number() == 1 { ".0" } else { "" };
             match rows.last_mut() {
                 Some(row) if previous.is_some_and(|previous| joins(previous, job)) => {
                     row.streams.push(job.stream());
@@ -127,7 +138,7 @@ impl JobsLoad {
 /// Common name of the clones of a job: `a` for `a.0` and `a.1`.
 fn family(job: &Job) -> &str {
     let name = job.name();
-    if job.options().clones == 1 { name } else { name.rsplit_once('.').map_or(name, |(family, _)| family) }
+    if job.options().together.clones == 1 { name } else { name.rsplit_once('.').map_or(name, |(family, _)| family) }
 }
 
 impl Load for JobsLoad {
@@ -138,7 +149,7 @@ impl Load for JobsLoad {
 
     fn replay(&self, world: &World) -> Replay {
         Replay {
-            mode: "jobs".to_owned(),
+            mode: JOBS.to_owned(),
             speed: 1.0,
             fit: "exact".to_owned(),
             seed: Some(self.seed),
@@ -155,7 +166,7 @@ impl Load for JobsLoad {
         let mut phases: BTreeMap<u32, Nanos> = BTreeMap::new();
         for job in self.placed.jobs() {
             let options = job.options();
-            let ends = options.start_delay.1 + options.ramp + options.runtime?;
+            let ends = options.together.start_delay.1 + options.length.ramp + options.length.runtime?;
             let phase = phases.entry(job.phase()).or_default();
             *phase = ends.max(*phase);
         }
@@ -191,7 +202,7 @@ impl Load for JobsLoad {
 
     /// As fio does (`__show_run_stats`): with `group_reporting`, a job adds to the row of the job before it in the same group.
     fn reported(&self) -> Vec<Row> {
-        self.rows(|previous, job| job.options().group_reporting && previous.group() == job.group())
+        self.rows(|previous, job| job.options().together.group_reporting && previous.group() == job.group())
     }
 
     fn groups(&self) -> Vec<Row> {
@@ -244,10 +255,6 @@ impl Load for JobsLoad {
             Draws::OfTheRun => self.run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
             Draws::Others => self.redrawn(1).run_on(host, Some(&jobs), Some(&Roster::default()), watch, pilot),
         }
-    }
-
-    fn sustainable_speed(&self, _outcome: &RunSummary) -> Option<f64> {
-        None
     }
 
     fn warnings(&self, _outcome: &RunSummary) -> Vec<String> {

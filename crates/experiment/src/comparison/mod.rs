@@ -30,7 +30,6 @@ pub use remembered::{Remembered, RunHistory};
 pub use runs::{RequestObserver, source};
 
 use crate::experience;
-use crate::gain_model;
 use crate::pool::Workers;
 use crate::shipped;
 use crate::tenants::{Contract, Reference};
@@ -49,7 +48,7 @@ pub struct Experiment {
     pub load: PathBuf,
     /// Replay of a trace.
     pub replay: ReplayOptions,
-    /// Seed for the random draws of a job file.
+    /// Seed for the random draws of a job file, in spite of `randrepeat`: each seed is another run, and 1 is fio's own.
     pub seed: u64,
     /// Whether the processes of a job file start one after the other, as on a real machine, rather than all at once.
     pub begin_apart: bool,
@@ -65,7 +64,7 @@ pub struct Experiment {
     pub candidates: Vec<String>,
     /// Preference for controllers; `None` for the default.
     pub preference: Option<Preference>,
-    /// Experience for controllers; `None` takes what is shipped.
+    /// Experience for controllers; `None` takes the shipped one.
     pub experience: Option<PathBuf>,
     /// Knowledge base to learn from and to add the runs to.
     pub knowledge_base: Option<PathBuf>,
@@ -107,7 +106,6 @@ impl Experiment {
             candidates,
             seed: self.seed,
             experience: Arc::default(),
-            gains: Arc::default(),
             fleet: Arc::default(),
         })
     }
@@ -172,7 +170,6 @@ impl Experiment {
         let mut brief = self.brief()?;
         if steered {
             brief.experience = self.lessons(remembered.as_ref())?;
-            brief.gains = gain_model::load(None)?;
         }
         regime::expect_different(&regimes)?;
         let plan = Plan { observer, ..self.plan(regimes, brief, alone, workers)? };
@@ -197,10 +194,9 @@ impl Experiment {
         if let Some(contract) = &contract {
             world.roster = Some(contract.roster(&*load, &world, &Reference::model)?);
         }
-        let settable: Vec<String> = load.replay(&world).host.into_iter().map(|(name, _)| name).collect();
         let candidates = brief.candidates.iter().map(|setting| ("--candidates", setting));
-        let compared = regimes.iter().map(|regime| ("--scheduler or --vary:", regime.begins_with()));
-        candidates.chain(compared).try_for_each(|(given, setting)| regime::expect_settable(given, setting, &settable))?;
+        let compared = regimes.iter().map(|regime| ("--scheduler or --vary", regime.begins_with()));
+        candidates.chain(compared).try_for_each(|(given, setting)| regime::expect_settable_for(given, setting, &*load, &world))?;
         let alone: Option<Setting> = if alone { Some(regime::scheduler(ALONE)?) } else { None };
         let (remembers, threads) = (self.knowledge_base.is_some(), workers.threads);
         Ok(Plan {
@@ -259,7 +255,7 @@ impl Experiment {
                 if let Some(argument) = self.replay.given() {
                     anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
                 }
-                let load = JobsLoad::new(&text, &source, self.seed, world)?;
+                let load = JobsLoad::new(&text, &source, self.seed, world)?.drawn_by_seed();
                 Box::new(if self.begin_apart { load.with_staggered_starts() } else { load })
             }
             None => Box::new(TraceLoad::new(&self.load, &self.replay, world, monitor)?),

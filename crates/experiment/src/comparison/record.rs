@@ -100,15 +100,14 @@ fn flash_figures(flash: &FlashTally) -> FlashFigures {
 
 /// `None` if no request used the page cache or swap.
 fn memory_figures(host: &HostTally) -> Option<MemoryFigures> {
-    let used = host.hits + host.misses + host.dirtied + host.swapped_in + host.swapped_out > 0;
-    used.then(|| MemoryFigures {
+    host.is_used().then(|| MemoryFigures {
         page_cache_hit_ratio: host.hit_ratio(),
         read_ahead_pages: host.read_ahead,
         read_ahead_wasted_pages: host.read_ahead_wasted,
         written_back_pages: host.written_back,
         throttled_s: host.throttled.as_secs_f64(),
-        swapped_in_pages: host.swapped_in,
-        swapped_out_pages: host.swapped_out,
+        swapped_in_pages: host.swap.pages_in,
+        swapped_out_pages: host.swap.pages_out,
     })
 }
 

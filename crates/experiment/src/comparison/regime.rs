@@ -1,15 +1,19 @@
 //! Regimes of a run: a fixed scheduler, or a controller.
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use block::Unit;
 use control::Setting;
 use control::controller::{ControllerChoice, ControllerSpec};
 use report::record::{SchedulerSetting, Value};
 
+use super::jobs::JOBS;
+use crate::load::Load;
+use crate::world::World;
+
 /// Setting with which a controller starts by default: Linux's for a disk.
 pub const FOUND: &str = "mq-deadline";
 
-/// What chooses the setting of a run.
+/// The source of a run's setting.
 pub enum Regime {
     /// A fixed setting.
     Scheduler(Setting),
@@ -116,6 +120,26 @@ pub fn expect_different(regimes: &[Regime]) -> anyhow::Result<()> {
 pub fn expect_settable(given: &str, setting: &Setting, names: &[String]) -> anyhow::Result<()> {
     let settable = block::HOST_TUNABLES.iter().filter(|tunable| names.iter().any(|name| name == tunable.name));
     setting.check_host(settable).with_context(|| format!("{given} {setting}"))
+}
+
+/// As [`expect_settable`], with the host tunables that a run of `load` can change.
+///
+/// # Errors
+/// One of the setting's host tunables is not among them; for a block trace the message gives the reason.
+pub fn expect_settable_for(given: &str, setting: &Setting, load: &dyn Load, world: &World) -> anyhow::Result<()> {
+    let replay = load.replay(world);
+    let names: Vec<String> = replay.host.into_iter().map(|(name, _)| name).collect();
+    let is_known = |name: &str| block::HOST_TUNABLES.iter().any(|tunable| tunable.name == name);
+    let is_above = |name: &str| replay.mode != JOBS && is_known(name) && !names.iter().any(|settable| settable == name);
+    if let Some((name, _)) = setting.host.iter().find(|(name, _)| is_above(name)) {
+        bail!(
+            "{given} {setting}: {} is a block trace, which was recorded below the page cache, so {name} has no effect on it; of the \
+             host's tunables it meets only {}",
+            load.digest().name,
+            names.join(", ")
+        );
+    }
+    expect_settable(given, setting, &names)
 }
 
 /// Maximum number of settings made by varying tunables, for a table that can be read.

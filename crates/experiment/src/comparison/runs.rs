@@ -223,8 +223,9 @@ impl Plan {
         let one = |(position, (regime, Ran { outcome, cpu_ns, steered })): (usize, (&Regime, &Ran))| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
             let mut figures = record::figures(outcome, self.world.profile.disks(), (&streams, results.alone.as_ref()), *cpu_ns);
-            figures.sustainable_speed = self.load.sustainable_speed(outcome);
+            figures.sustainable_speed = self.load.overload(outcome).map(|overload| overload.sustainable_speed);
             let mut warnings = self.load.warnings(outcome);
+            warnings.extend(unfit_costs(regime.begins_with(), &self.world));
             let (judged, all) = (record::judged(&streams, results.alone.as_ref()).len(), self.load.stream_count());
             if self.alone.is_some() && all > judged {
                 warnings.push(format!("Fairness and slowdown are judged by the {judged} busiest of {all} streams."));
@@ -259,6 +260,25 @@ impl Plan {
         let alone: Vec<_> = (0..contract.promises.len()).map(|number| results.tenants.get(&number)).collect();
         tenants::judge(contract, outcome, &alone)
     }
+}
+
+/// A warning if io-cost has the kernel's default costs, which are those of a hard disk, on another device.
+fn unfit_costs(setting: &Setting, world: &World) -> Option<String> {
+    const COSTS: [&str; 6] = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
+    if setting.spec.name != "io-cost" || world.profile.device().rotational() {
+        return None;
+    }
+    let costs = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, _)| COSTS.contains(&tunable.name));
+    let is_default = costs.clone().all(|(tunable, value)| tunable.default == *value);
+    let random = costs.into_iter().find(|(tunable, _)| tunable.name == "rrandiops").map_or(0, |(_, value)| *value);
+    is_default.then(|| {
+        format!(
+            "io-cost has no cost model of {}: its defaults are those of a hard disk with {random} random reads a second, and hold a faster \
+             device back; set {} (`seekwise learn iocost` measures them).",
+            world.profile.name(),
+            COSTS.join(", ")
+        )
+    })
 }
 
 /// Identifies the load with its replay and host settings, but without disk and seed. Runs with the same string have the same load.

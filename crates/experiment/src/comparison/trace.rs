@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use block::{Roster, StreamId};
+use report::advice::Overload;
 use report::record::{Replay, TraceDigest};
 use sim::host::{HostSettings, Queue, RunSummary};
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone, replay_tenant};
@@ -37,7 +38,7 @@ pub struct ReplayOptions {
     pub closed: bool,
     /// Speed-up: the times of the trace are divided by this, a value in [`SPEEDS`].
     pub speed: f64,
-    /// What to do if the trace exceeds the disk.
+    /// Treatment of a trace that exceeds the disk.
     pub fit: Fit,
 }
 
@@ -164,7 +165,7 @@ impl TraceLoad {
         let survey = &trace.survey;
         world.expect_defaults_but(OF_THE_QUEUE).with_context(|| {
             format!(
-                "{name}: a block trace is what is left below the page cache; of the host's tunables it meets only {}",
+                "{name}: a block trace was recorded below the page cache; of the host's tunables it meets only {}",
                 OF_THE_QUEUE.join(", ")
             )
         })?;
@@ -368,27 +369,27 @@ impl Load for TraceLoad {
         replay_tenant(self.reader()?, &placement, queue, &self.settings, measure, watch, pilot)
     }
 
-    fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64> {
-        if self.settings.mode == Mode::Open { outcome.sustainable_speed(self.settings.speed) } else { None }
+    fn overload(&self, outcome: &RunSummary) -> Option<Overload> {
+        let speed = outcome.sustainable_speed(self.settings.speed).filter(|_| self.settings.mode == Mode::Open)?;
+        let arrivals = outcome.measure.last_arrival - outcome.measure.first_arrival;
+        let offered_iops = self.trace.survey.requests as f64 / arrivals.as_secs_f64();
+        // Rounded down to two digits, so that the suggested speed is slow enough.
+        let step = 10f64.powf(speed.log10().floor() - 1.0);
+        let rounded = (speed / step).floor() * step;
+        // If no valid speed is slow enough for a burst, only a closed replay is left.
+        let slower = if SPEEDS.contains(&rounded) {
+            let decimals = (-step.log10().round()).max(0.0) as usize;
+            format!("it would take the load at --speed {rounded:.decimals$} or slower, or replay with --closed")
+        } else {
+            "replay with --closed".to_owned()
+        };
+        let text = format!("The disk cannot keep up with {offered_iops:.0} requests a second; {slower}.");
+        Some(Overload { offered_iops, sustainable_speed: speed, text })
     }
 
     fn warnings(&self, outcome: &RunSummary) -> Vec<String> {
         let survey = &self.trace.survey;
-        let mut warnings = Vec::new();
-        if let Some(speed) = self.sustainable_speed(outcome) {
-            let offered = survey.requests as f64 / (outcome.measure.last_arrival - outcome.measure.first_arrival).as_secs_f64();
-            // Rounded down to two digits, so that the suggested speed is slow enough.
-            let step = 10f64.powf(speed.log10().floor() - 1.0);
-            let speed = (speed / step).floor() * step;
-            // If no valid speed is slow enough for a burst, only a closed replay is left.
-            let slower = if SPEEDS.contains(&speed) {
-                let decimals = (-step.log10().round()).max(0.0) as usize;
-                format!("it would take the load at --speed {speed:.decimals$} or slower, or replay with --closed")
-            } else {
-                "replay with --closed".to_owned()
-            };
-            warnings.push(format!("The disk cannot keep up with {offered:.0} requests a second; {slower}."));
-        }
+        let mut warnings: Vec<String> = self.overload(outcome).map(|overload| overload.text).into_iter().collect();
         if survey.skipped > 0 {
             warnings.push(format!("{} damaged lines of the trace were passed over.", survey.skipped));
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! device ─▶ asked for its mechanics (each disk of an array) ─┐
-//!   ▲    ─▶ training load, one request at a time and several ─┼▶ model ─▶ judged by what it never saw: other seeds, the sample's rest, the
+//!   ▲    ─▶ training load, one request at a time and several ─┼▶ model ─▶ judged by held-out data: other seeds, the sample's rest, the
 //!   │ fitted                 sample ─▶ 5,000 of its requests ┘           recording's second half
 //! recording ─▶ first half
 //! ```
@@ -242,7 +242,7 @@ fn of_recording(path: &Path, options: &Options, workers: Workers) -> anyhow::Res
     let fitted = twin::device::fit(&seen[..seen.len() / 2], Some(capacity)).with_context(|| name.to_string())?;
     workers.monitor.end();
     workers.monitor.check()?;
-    let profile = Profile::parse(&fitted.profile_toml, "what was fitted")?;
+    let profile = Profile::parse(&fitted.profile_toml, "the fitted profile")?;
     let stem = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
     let (lessons, mut trained) = of_profile(&stem, &profile, options, workers)?;
     let served: Vec<Served> = served::recorded(&seen, &lessons);

@@ -10,13 +10,13 @@ mod alone;
 mod asks;
 mod cluster;
 mod consumption;
-pub mod hybrid;
 mod place;
 mod recorded;
 mod spec;
 
 use block::Scheduler;
 
+pub use alone::OnReference;
 pub use asks::FOR_EVER;
 pub use asks::{Asker, Askers, Asks};
 pub use cluster::{Cluster, ClusterArray, ClusterRun, ClusterVolume, Moving};

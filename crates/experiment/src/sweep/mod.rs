@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use crate::pool::Workers;
+use progress::monitor::{Interrupted, Suspended};
 
 use clock::{Stretch, Sum};
 pub use columns::{ALL as COLUMNS, Better, Column, SCORE};
@@ -60,7 +61,7 @@ pub struct Outcome {
 /// Runs the cases of a shard that have no result yet.
 ///
 /// # Errors
-/// The folder cannot be used, a file cannot be read, or the work was interrupted; completed cases are kept.
+/// The folder cannot be used, a file cannot be read, or the work was interrupted: [`Suspended`] says how many completed cases are kept.
 pub fn run(plan: &Arc<Plan>, folder: &Path, shard: Shard, workers: Workers) -> anyhow::Result<Outcome> {
     let begun = Instant::now();
     let output = Output::open(folder, plan, shard)?;
@@ -110,8 +111,9 @@ pub fn run(plan: &Arc<Plan>, folder: &Path, shard: Shard, workers: Workers) -> a
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
     workers.monitor.end();
-    ended.into_iter().collect::<anyhow::Result<()>>()?;
+    let ended = ended.into_iter().collect::<anyhow::Result<()>>();
     let output = output.into_inner().unwrap_or_else(PoisonError::into_inner);
+    ended.map_err(|error| suspended(error, || format!("{} of {cases} cases", output.done())))?;
     let run = output.done() - before;
     let (failed, first_error) = output.failed();
     let first_error = first_error.map(str::to_owned);
@@ -122,6 +124,12 @@ pub fn run(plan: &Arc<Plan>, folder: &Path, shard: Shard, workers: Workers) -> a
     let whole = worked.seconds() + waited.seconds() + runner.waited_s() + idle;
     let simulating_share = runner.simulating_s() / whole.max(1e-9);
     Ok(Outcome { cases, run, failed, first_error, is_whole, seconds, simulating_share })
+}
+
+/// Adds the completed parts of interrupted work to its error; other errors stay as they are.
+fn suspended(error: anyhow::Error, kept: impl FnOnce() -> String) -> anyhow::Error {
+    let is_interrupted = error.chain().any(|cause| cause.is::<Interrupted>());
+    if is_interrupted { Suspended { kept: kept() }.into() } else { error }
 }
 
 /// Sample cases of an estimate, and the time limit of each in seconds.
@@ -135,11 +143,11 @@ pub struct Estimate {
     pub cases: u64,
     /// Files of the data set.
     pub parts: u64,
-    /// Estimated run time on one core, in seconds; `None` if no sample case could be run.
+    /// Estimated processor time, in seconds; `None` if no sample case could be run.
     pub core_s: Option<f64>,
 }
 
-/// Estimates the cost of a sweep from a few evenly spaced cases, each run for at most one second.
+/// Estimates the processor time of a sweep from a few evenly spaced cases, each run for at most one second.
 ///
 /// # Errors
 /// A file cannot be read, or the work was interrupted.

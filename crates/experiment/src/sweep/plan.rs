@@ -193,7 +193,7 @@ impl Plan {
     /// Parses a plan. Errors call the text `source`; paths are relative to `folder`.
     ///
     /// # Errors
-    /// A key or value is wrong: the message has the line, the key, the value and what would be right.
+    /// A key or value is wrong: the message has the line, the key, the value and valid values.
     pub fn parse(text: &str, source: &str, folder: &Path) -> anyhow::Result<Plan> {
         let place = Text { text, source, folder };
         let written: Written = toml::from_str(text).map_err(|error| {

@@ -27,9 +27,11 @@ pub struct Best {
     /// By how much it is better than the default, mean over the seeds, in percent. Chosen and measured on the same seeds, so it is the
     /// more flattered the more settings were tried.
     pub gain_percent: f64,
-    /// 95% confidence interval of that mean, by Student's t over the seeds; `None` with one seed.
+    /// 95% confidence interval of that mean, by Student's t over the seeds; `None` with one seed, or if the runs of all seeds are identical:
+    /// these do not show how much the gain varies.
     pub interval_percent: Option<(f64, f64)>,
-    /// The gain on each seed of the setting that is best on the others, mean, in percent: not flattered. `None` with fewer than three.
+    /// The gain on each seed of the setting that is best on the others, mean, in percent: not flattered. `None` with fewer than three,
+    /// or if the runs of all seeds are identical.
     pub held_out_percent: Option<f64>,
     /// Seeds with a value under both settings.
     pub seeds: usize,
@@ -118,7 +120,9 @@ impl Report {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.4}"));
         let heading = ["load", "disk", "best setting", "default", "best", "gain", "95% interval", "held out"].map(str::to_owned);
         let mut rows = vec![heading];
+        let mut has_identical = false;
         for best in &self.best {
+            has_identical |= best.seeds > 1 && best.interval_percent.is_none();
             let interval = best.interval_percent.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:+.1} to {high:+.1}%"));
             let held_out = best.held_out_percent.map_or_else(|| "-".to_owned(), |gain| format!("{gain:+.1}%"));
             rows.push([
@@ -137,7 +141,11 @@ impl Report {
         if self.failed > 0 {
             text += &format!(", {} of which could not be run (column error)", self.failed);
         }
-        text + ".\n"
+        text += ".\n";
+        if has_identical {
+            text += "No interval where the runs of all seeds are identical: these do not show how much the gain varies.\n";
+        }
+        text
     }
 }
 
@@ -180,8 +188,9 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         scored.fold(None, |best: Option<(usize, f64)>, one| if best.is_some_and(|best| best.1 >= one.1) { best } else { Some(one) })
     };
     let (number, gain) = first(&|gains| mean(gains.iter().map(|(_, gain)| *gain)))?;
-    let of_best: Vec<f64> = all.iter().find(|(other, _)| *other == number)?.1.iter().map(|(_, gain)| *gain).collect();
-    let held_out = (base.len() >= 3).then(|| {
+    let of_best = &all.iter().find(|(other, _)| *other == number)?.1;
+    let varies = |merits: &Merits| merits.values().zip(merits.values().skip(1)).any(|(one, next)| one != next);
+    let held_out = (base.len() >= 3 && group.settings.iter().any(|(_, merits, _)| varies(merits))).then(|| {
         let left_out = base.keys().filter_map(|left_out| {
             let others = |gains: &Gains| mean(gains.iter().filter(|(seed, _)| seed != left_out).map(|(_, gain)| *gain));
             let (chosen, _) = first(&others)?;
@@ -190,7 +199,7 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         });
         percent(mean(left_out))
     });
-    let (setting, _, values) = &group.settings[number];
+    let (setting, merits, values) = &group.settings[number];
     let average = |values: &[f64]| sample::mean(values.iter().copied());
     Some(Best {
         load,
@@ -199,7 +208,9 @@ fn best(load: String, disk: String, group: &Group, default: &str) -> Option<Best
         default_value: average(base_values),
         value: average(values),
         gain_percent: percent(gain),
-        interval_percent: sample::mean_and_margin(&of_best).map(|(_, half)| (percent(gain - half), percent(gain + half))),
+        interval_percent: sample::mean_and_margin(&of_best.iter().map(|(_, gain)| *gain).collect::<Vec<f64>>())
+            .filter(|_| varies(base) || varies(merits))
+            .map(|(_, half)| (percent(gain - half), percent(gain + half))),
         held_out_percent: held_out,
         seeds: of_best.len(),
         settings: group.settings.len(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The result of a case, without what the plan defines.
+/// The result of a case, without its part of the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// Case number.
@@ -13,6 +13,6 @@ pub struct Row {
     pub load_sha256: String,
     /// Why the case failed; `None` if it has figures.
     pub error: Option<String>,
-    /// Values of the [figures](super::columns::names), in their order.
+    /// Values of the figures, in their order.
     pub figures: Vec<Option<f64>>,
 }

@@ -19,7 +19,7 @@ use progress::monitor::{Interrupted, Monitor};
 
 /// Memory for cached traces in bytes, shared out among `threads + 1` traces. A larger trace is read from its file in each run.
 const TRACE_BYTES: usize = 256 << 20;
-/// Minimum share of memory for a trace in bytes, whatever the number of threads.
+/// Minimum share of memory for a trace in bytes, for any number of threads.
 const LEAST_TRACE_BYTES: usize = 10 << 20;
 
 /// Runs the cases of a plan, on any number of threads.
@@ -185,7 +185,7 @@ impl Runner {
         let queue = world.queue(world.scheduler(setting));
         let outcome = load.run(queue, world.host, watch, None)?;
         let mut figures = figures_of(load, &outcome, &world);
-        figures.sustainable_speed = load.sustainable_speed(&outcome);
+        figures.sustainable_speed = load.overload(&outcome).map(|overload| overload.sustainable_speed);
         Ok(columns::values(&figures, &self.plan.preference))
     }
 
@@ -197,7 +197,7 @@ impl Runner {
             if load.is_jobs {
                 let text = shipped::job_text(&load.path)?;
                 let (text, source) = text.with_context(|| format!("{}: is no job file any more", load.name))?;
-                return Ok(Box::new(JobsLoad::new(&text, &source, seed, world)?));
+                return Ok(Box::new(JobsLoad::new(&text, &source, seed, world)?.drawn_by_seed()));
             }
             let trace =
                 self.traces.get(case.load, || SurveyedTrace::read(&load.path, replay, self.trace_bytes, &Silent(monitor)))?;
@@ -206,7 +206,8 @@ impl Runner {
         })
     }
 
-    /// Estimates how long a case runs on one core, in seconds by the wall clock, by running it for at most `limit_s`. `None` if it cannot
+    /// Estimates how long a case runs on one core, in seconds of processor time, by running it for at most `limit_s`
+    /// by the wall clock: on a busy machine the wall clock would tell how busy it is. `None` if it cannot
     /// be run, or if its progress is unknown.
     pub(super) fn estimate_s(&self, number: u64, limit_s: f64, monitor: &dyn Monitor) -> anyhow::Result<Option<f64>> {
         let case = self.plan.case(number);
@@ -214,7 +215,7 @@ impl Runner {
         let Ok(load) = self.load(&case, monitor)? else { return Ok(None) };
         let (is_over, stop) = (AtomicBool::new(false), AtomicBool::new(false));
         let (completed, reached) = (AtomicU64::new(0), AtomicU64::new(0));
-        let begun = Instant::now();
+        let (begun, simulating) = (Instant::now(), Stretch::begin());
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
@@ -230,7 +231,7 @@ impl Runner {
             outcome
         });
         monitor.check()?;
-        let spent = begun.elapsed().as_secs_f64();
+        let spent = simulating.worked().as_secs_f64();
         if outcome.is_ok() {
             return Ok(Some(spent));
         }

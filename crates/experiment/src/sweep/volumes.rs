@@ -19,6 +19,7 @@ use sim::trace::{Order, TraceReader};
 
 use super::log::Log;
 use super::output::replace;
+use super::suspended;
 use super::table::{self, Values};
 use crate::advice::{AdviceRequest, advise};
 use crate::comparison::Experiment;
@@ -121,24 +122,10 @@ impl VolumesRequest {
         let log = Log::open(&progress.join("volumes.log"), take).with_context(of)?;
         let Some(log) = log else { bail!("{}: another process is at these volumes; wait for it", of()) };
         let work = Work { request: self, results: Mutex::new((log, done)), folder: progress.clone() };
-        if let [only] = &sources[..] {
-            work.file(only, workers)?;
-        } else {
-            // One thread per file.
-            let quiet = Unseen(workers.monitor);
-            let finished = AtomicU64::new(0);
-            workers.monitor.begin(sources.len() as u64, "files");
-            let next = AtomicUsize::new(0);
-            let each = || -> anyhow::Result<()> {
-                while let Some(files) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    work.file(files, Workers { monitor: &quiet, threads: 1 })?;
-                    workers.monitor.progress(finished.fetch_add(1, Ordering::Relaxed) + 1);
-                }
-                Ok(())
-            };
-            on_threads(workers.threads.min(sources.len()), &each)?;
-            workers.monitor.end();
-        }
+        work.files(&sources, workers).map_err(|error| {
+            let volumes = work.results.lock().unwrap_or_else(PoisonError::into_inner).1.len();
+            suspended(error, || format!("{volumes} volumes"))
+        })?;
         let (_, done) = work.results.into_inner().unwrap_or_else(PoisonError::into_inner);
         let volumes: Vec<VolumeRow> = done.into_values().collect();
         ensure!(!volumes.is_empty(), "{}: has no volume", self.path.display());
@@ -214,6 +201,27 @@ impl Work<'_> {
         results.0.add(&row)?;
         results.1.insert((row.file.clone(), row.number), row);
         Ok(())
+    }
+
+    /// Analyses the volumes of all files, on one thread per file.
+    fn files(&self, sources: &[Vec<PathBuf>], workers: Workers) -> anyhow::Result<()> {
+        if let [only] = sources {
+            return self.file(only, workers);
+        }
+        let quiet = Unseen(workers.monitor);
+        let finished = AtomicU64::new(0);
+        workers.monitor.begin(sources.len() as u64, "files");
+        let next = AtomicUsize::new(0);
+        let each = || -> anyhow::Result<()> {
+            while let Some(files) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+                self.file(files, Workers { monitor: &quiet, threads: 1 })?;
+                workers.monitor.progress(finished.fetch_add(1, Ordering::Relaxed) + 1);
+            }
+            Ok(())
+        };
+        let ended = on_threads(workers.threads.min(sources.len()), &each);
+        workers.monitor.end();
+        ended
     }
 
     /// Analyses all volumes of a file, or of several files that form one recording.

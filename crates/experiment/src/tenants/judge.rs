@@ -177,7 +177,7 @@ pub fn compared(here: &TenantMeasure, there: &TenantMeasure, again: &TenantMeasu
     }
 }
 
-/// The figures that are worse than on the reference disk by more than chance (see [`significance`](super::significance)), as sentences.
+/// The figures that are worse than on the reference disk by more than chance (see `significance`), as sentences.
 pub fn worse_than_reference(disk: &str, figures: &ReferenceFigures) -> Vec<String> {
     let ReferenceFigures { throughput_ratio, p99_ratio, p99_ratio_at_least, chance, .. } = figures;
     let mut broken = Vec::new();

@@ -14,7 +14,7 @@ fn shipped(name: &str) -> HddSpecification {
     load(name).unwrap().hdd().unwrap().specification.clone()
 }
 
-/// What a disk with this profile does with requests as validation traces have them: two reads to a write, a third that follow on, a
+/// Response times of a disk with this profile to requests like those of validation traces: two reads to a write, a third that follow on, a
 /// third near by. The pauses on record differ by up to half a revolution from those that were made, where the phase is lost.
 fn recording(spec: &HddSpecification, count: usize, keeps_phase: bool) -> Vec<MeasuredRequest> {
     let profile = Profile::from_hdd(spec, "truth").unwrap();

@@ -1,4 +1,4 @@
-//! Models of devices: trained, judged on what they never saw, kept in a file.
+//! Models of devices: trained, judged on held-out requests, kept in a file.
 
 use block::tenants::ServiceModel as _;
 use block::{Nanos, Op, Priority, Request};

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ADD, COLUMNS, Fleet, NewOutcome, Score, cells, outcome};
 use crate::Knowledge;
-use crate::database::{Begin, Database, values};
+use crate::database::{Database, Reader, values};
 use crate::error::{KnowledgeError, Problem};
 
 /// Maximum outcomes in the outbox: a month without a server at one per minute. Beyond it the oldest are dropped.
@@ -53,26 +53,24 @@ impl Knowledge {
     /// # Errors
     /// The file cannot be read or written.
     pub fn claim(&mut self, host: &str) -> Result<bool, KnowledgeError> {
-        self.read(|database| {
-            let transaction = database.begin(Begin::Rows)?;
-            let (machine, secret) = identity(&transaction)?;
+        self.write(|transaction| {
+            let (machine, secret) = identity(transaction)?;
             let hash = |secret: [u8; 16]| Sha256::new().chain_update(secret).chain_update(host).finalize().to_vec();
             let row = transaction.query_one("SELECT host FROM machine", &[])?;
             let known: Option<Vec<u8>> = row.map_or(Ok(None), |row| row.get(0))?;
             let is_copied = known.as_ref().is_some_and(|known| *known != hash(secret));
             if is_copied {
                 transaction.execute("UPDATE machine SET machine = randomblob(16), secret = randomblob(16)", &[])?;
-                let (new, _) = identity(&transaction)?;
+                let (new, _) = identity(transaction)?;
                 let sql = "UPDATE outcomes SET machine = ?2 WHERE machine = ?1 AND outcome IN (SELECT outcome FROM outbox)";
                 transaction.execute(sql, values![machine, new])?;
                 transaction.execute("DELETE FROM waiting_scores", &[])?;
                 transaction.execute("DELETE FROM taking_part", &[])?;
             }
             if is_copied || known.is_none() {
-                let (_, secret) = identity(&transaction)?;
+                let (_, secret) = identity(transaction)?;
                 transaction.execute("UPDATE machine SET host = ?1", values![hash(secret)])?;
             }
-            transaction.commit()?;
             Ok(is_copied)
         })
     }
@@ -96,15 +94,14 @@ impl Knowledge {
         if self.taking_part()? == *rollouts {
             return Ok(());
         }
-        self.read(|database| {
-            let transaction = database.begin(Begin::Rows)?;
+        self.write(|transaction| {
             transaction.execute("DELETE FROM taking_part", &[])?;
             for (rollout, device) in rollouts {
                 transaction
                     .execute("INSERT OR IGNORE INTO taking_part (rollout, device) VALUES (?1, ?2)", values![rollout, *device])?;
             }
             transaction.execute("DELETE FROM waiting_scores WHERE rollout NOT IN (SELECT rollout FROM taking_part)", &[])?;
-            transaction.commit()
+            Ok(())
         })
     }
 
@@ -113,8 +110,7 @@ impl Knowledge {
     /// # Errors
     /// The file cannot be written.
     pub fn keep_score(&mut self, rollout: &str, device: &[u8; 16], score: &Score, now_s: u64) -> Result<(), KnowledgeError> {
-        self.read(|database| {
-            let transaction = database.begin(Begin::Rows)?;
+        self.write(|transaction| {
             let sql = "INSERT INTO waiting_scores (id, rollout, device, treated, value, windows, note, at_s) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
             let windows = i64::try_from(score.windows).unwrap_or(i64::MAX);
             let at_s = i64::try_from(now_s).unwrap_or(i64::MAX);
@@ -124,7 +120,7 @@ impl Knowledge {
             )?;
             let sql = "DELETE FROM waiting_scores WHERE score <= (SELECT max(score) FROM waiting_scores) - ?1";
             transaction.execute(sql, values![MAX_SCORES])?;
-            transaction.commit()
+            Ok(())
         })
     }
 
@@ -156,7 +152,7 @@ impl Knowledge {
     /// # Errors
     /// The file cannot be written.
     pub fn forget_score(&mut self, id: &[u8; 16]) -> Result<(), KnowledgeError> {
-        self.read(|database| database.execute("DELETE FROM waiting_scores WHERE id = ?1", values![*id]).map(drop))
+        self.write(|transaction| transaction.execute("DELETE FROM waiting_scores WHERE id = ?1", values![*id]).map(drop))
     }
 
     /// The id of the machine to which this file belongs, drawn when the file was created.
@@ -197,13 +193,12 @@ impl Knowledge {
     /// # Errors
     /// The outcome is invalid; the file cannot be written.
     pub fn record_outcome(&mut self, new: &NewOutcome) -> Result<(), KnowledgeError> {
-        self.read(|database| {
-            let transaction = database.begin(Begin::Rows)?;
+        self.write(|transaction| {
             let id = transaction.query_one("SELECT randomblob(16)", &[])?;
             let NewOutcome { day, device, load, preference, from, to, gain } = new.clone();
             let outcome = FleetOutcome {
                 id: id.map_or(Ok([0; 16]), |row| row.get(0))?,
-                machine: identity(&transaction)?.0,
+                machine: identity(transaction)?.0,
                 writer: String::new(),
                 day,
                 device,
@@ -225,9 +220,9 @@ impl Knowledge {
                 transaction.execute("DELETE FROM outbox WHERE outcome = (SELECT min(outcome) FROM outbox)", &[])?;
             }
             if last.is_multiple_of(256) {
-                forget_old(&transaction, &outcome.machine)?;
+                forget_old(transaction, &outcome.machine)?;
             }
-            transaction.commit()
+            Ok(())
         })
     }
 
@@ -265,8 +260,7 @@ impl Knowledge {
         }
         // Invalid rows on the server must not harm this machine.
         pulled.retain(|outcome| outcome.problem().is_none());
-        self.read(|database| {
-            let transaction = database.begin(Begin::Rows)?;
+        self.write(|transaction| {
             let rows = transaction.query("SELECT id, writer FROM outcomes WHERE machine <> ?1", values![own])?;
             let known: BTreeMap<[u8; 16], String> =
                 rows.iter().map(|row| Ok((row.get(0)?, row.get(1)?))).collect::<Result<_, Problem>>()?;
@@ -281,7 +275,7 @@ impl Knowledge {
                 transaction.execute(sql, values![outcome.id, &outcome.writer, own])?;
             }
             exchanged.known = transaction.number("SELECT count(*) FROM outcomes WHERE machine <> ?1", values![own])?;
-            transaction.commit()
+            Ok(())
         })?;
         Ok(exchanged)
     }
@@ -326,13 +320,12 @@ impl Knowledge {
                 }
                 Err(error) => return Err(error),
             }
-            self.read(|database| {
-                let transaction = database.begin(Begin::Rows)?;
+            self.write(|transaction| {
                 for id in waiting.iter().map(|one| &one.id).chain(broken.iter().map(|(id, _)| id)) {
                     transaction
                         .execute("DELETE FROM outbox WHERE outcome = (SELECT outcome FROM outcomes WHERE id = ?1)", values![*id])?;
                 }
-                transaction.commit()
+                Ok(())
             })?;
         }
     }
@@ -346,7 +339,7 @@ impl Problem {
 }
 
 /// The machine's id, and the secret from which device ids are derived.
-fn identity(database: &Database) -> Result<([u8; 16], [u8; 16]), Problem> {
+fn identity(database: &Reader) -> Result<([u8; 16], [u8; 16]), Problem> {
     if database.sqlite().is_none() {
         return Err(Problem::Value("is a server, which is no machine: name the machine's own file".to_owned()));
     }

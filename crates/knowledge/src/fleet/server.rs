@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use control::fleet::{DeviceType, FleetOutcome};
 
 use super::{ADD, COLUMNS, PLACE, cells, outcome};
+use crate::Knowledge;
 use crate::database::{Begin, Database, values};
 use crate::error::{KnowledgeError, Problem};
-use crate::{Knowledge, address, server};
+use crate::server::{self, address};
 
 /// A connection to a server, with the rights of the connecting role, which needs no right to change tables. A server of a later version
 /// works if it still accepts rows of this one.

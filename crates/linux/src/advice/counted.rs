@@ -49,7 +49,7 @@ pub fn of_counters(
         advise(&CounterAdviceRequest { name, samples: &samples, known, active: &in_force, candidates, preference }, monitor)?;
     rule::name_device(sysfs, &device.name, &mut advice.udev);
     advice.notes.push(format!("Single requests were not seen: {why}."));
-    advice.notes.push(format!("What cannot be known: {CANNOT_KNOW}."));
+    advice.notes.push(format!("Unknown: {CANNOT_KNOW}."));
     Ok(advice)
 }
 

@@ -6,5 +6,4 @@ mod watched;
 
 pub use crate::events::counter_source::ASKED_FOR;
 pub use counted::of_counters;
-pub use rule::condition;
 pub use watched::{LoadTracker, begin, captured, to_store, unseen};

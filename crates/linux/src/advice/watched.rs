@@ -42,7 +42,7 @@ impl LoadTracker {
         monitor: &dyn Monitor,
     ) -> anyhow::Result<LoadTracker> {
         expect_queue(device, given)?;
-        let cannot_keep = "cannot keep what the device is asked";
+        let cannot_keep = "cannot keep the device's requests";
         let file = tempfile::Builder::new().suffix(".parquet").tempfile().context(cannot_keep)?;
         let out = file.reopen().context(cannot_keep)?;
         let capture = to_store(out, (sysfs, device), program)?;

@@ -24,10 +24,10 @@ pub struct Unit {
 impl Unit {
     /// The unit of a process whose cgroup has this path, as in `/proc/PID/cgroup`:
     ///
-    /// 1. the outermost container, whatever cgroups are inside it: `docker-ID.scope`, `libpod-ID.scope`, `cri-containerd-ID.scope`,
+    /// 1. the outermost container, including all cgroups inside it: `docker-ID.scope`, `libpod-ID.scope`, `cri-containerd-ID.scope`,
     ///    `crio-ID.scope`, `…:cri-containerd:ID`, or a cgroup whose name is the id of 64 hexadecimal digits; named after the runtime and the
     ///    first twelve digits;
-    /// 2. else the innermost systemd unit, whatever cgroups the unit made below it;
+    /// 2. else the innermost systemd unit, including all cgroups below it;
     /// 3. else the cgroup itself.
     ///
     /// ```

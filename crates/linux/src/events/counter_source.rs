@@ -23,7 +23,7 @@ pub const SAMPLED: Nanos = Nanos(1_000_000_000);
 pub const CANNOT_KNOW: &str =
     "counters tell neither streams, nor their order, nor the slowest requests, so advice rests on hypotheses that count alike";
 
-/// What is available without request events.
+/// The source of data without request events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CountersOnly {
     /// Why there are no events.

@@ -27,7 +27,7 @@ impl Counters {
         let folder = sysfs.block(device);
         let switch = folder.join("queue/iostats");
         if fs::read_to_string(&switch).is_ok_and(|text| text.trim() == "0") {
-            return Err(ObserveError::unknown(&switch, "is 0: the kernel does not count what this device does; write 1 to it"));
+            return Err(ObserveError::unknown(&switch, "is 0: the kernel does not count this device's requests; write 1 to it"));
         }
         let diskstats = sysfs.proc().join("diskstats");
         let mut counters = Counters { device: device.to_owned(), stat: folder.join("stat"), diskstats, last: Sample::default() };

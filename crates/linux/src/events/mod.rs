@@ -82,7 +82,7 @@ pub enum ObserveError {
     Unknown {
         /// The file.
         path: PathBuf,
-        /// The contents, and what was expected.
+        /// The contents, and the expected form.
         message: String,
     },
     /// The device is no longer there, or another one has its name.

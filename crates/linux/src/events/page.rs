@@ -211,7 +211,7 @@ mod tests {
         let read = |page: &[u8]| each_event(page, &LAYOUT, |_, _| {});
         assert_eq!(read(&page[..12]), Err("a page is shorter than its head"));
         page[8] = 7;
-        assert!(read(&page).is_err(), "the event is longer than what was committed");
+        assert!(read(&page).is_err(), "the event is longer than the committed part");
         page[9] = 0xff;
         assert!(read(&page).is_err(), "more was committed than there is room for");
         for byte in 0..=255 {

@@ -109,7 +109,7 @@ fn left_alone(sysfs: &Sysfs, device: &Device, multipaths: &[String]) -> Option<S
         return Some("is memory: nothing waits there for a disk".to_owned());
     }
     if device.kind == Kind::Removable {
-        return Some("is a drive whose medium changes, and with it what suits it".to_owned());
+        return Some("is a drive with removable media, each with its own best setting".to_owned());
     }
     if let Some(zoned) = zoned {
         return Some(format!("is a zoned device ({zoned}): the order of its writes is not free"));

@@ -91,7 +91,7 @@ fn counted(events: &[(UnitId, Event)]) -> Charged {
 
 proptest! {
     #[test]
-    fn what_a_unit_waited_is_what_it_waited_behind_all_units(all in prop::collection::vec(done(300), 1..2_000), cut in 0..2_000_usize) {
+    fn the_wait_of_a_unit_is_the_sum_of_its_waits_behind_all_units(all in prop::collection::vec(done(300), 1..2_000), cut in 0..2_000_usize) {
         let events = timed(&all);
         let mut units = Units::new();
         units.timeline = Timeline::with_blocks(3);
@@ -267,7 +267,7 @@ fn units_that_come_and_go_find_room_and_an_idle_interval_is_empty() {
 }
 
 #[test]
-fn more_units_at_once_than_are_told_apart_share_a_row() {
+fn more_units_at_once_than_are_distinguished_share_a_row() {
     let units = MOST_UNITS as u32 + 40;
     let events: Vec<_> = (0..units).map(|unit| completed(unit, Op::Read, 8, 0, 1 + u64::from(unit))).collect();
     let report = report(&events, 1_000);

@@ -3,7 +3,7 @@
 
 use block::{Nanos, Op};
 
-use super::extractor::Sums;
+use super::sums::Sums;
 use super::table::{Feature, LOAD, SERVICE, described, feature};
 
 /// Every feature of a window, in the order of [`Features`].
@@ -67,7 +67,7 @@ const TABLE: &[Row] = &[
         sums.requests as f64 / duration.as_secs_f64()
     }),
     (feature("gap_mean_s", "s", SERVICE, "Between an arrival and the one before, mean."), |sums, _| {
-        sums.gap_ns.mean() / NANOS_PER_S
+        sums.followers.gap_ns.mean() / NANOS_PER_S
     }),
     (
         feature(
@@ -76,7 +76,7 @@ const TABLE: &[Row] = &[
             SERVICE,
             "Standard deviation of these gaps by their mean: 0 of a clock, 1 of independent arrivals.",
         ),
-        |sums, _| sums.gap_ns.variation(),
+        |sums, _| sums.followers.gap_ns.variation(),
     ),
     (
         feature(
@@ -98,7 +98,7 @@ const TABLE: &[Row] = &[
         |sums, duration| sums.bursts.hurst(duration),
     ),
     // Streams.
-    (feature("streams", "streams", LOAD, "Streams (processes) that queued requests."), |sums, _| sums.streams as f64),
+    (feature("streams", "streams", LOAD, "Streams (processes) that queued requests."), |sums, _| sums.streams.streams as f64),
     (
         feature(
             "streams_effective",
@@ -106,21 +106,21 @@ const TABLE: &[Row] = &[
             SERVICE,
             "Number of streams with equal shares that would be as mixed (inverse Simpson index).",
         ),
-        |sums, _| (sums.requests as f64).powi(2) / sums.stream_squares as f64,
+        |sums, _| (sums.requests as f64).powi(2) / sums.streams.squares as f64,
     ),
     (feature("stream_switch_share", "", SERVICE, "Requests from another stream than the request before."), |sums, _| {
-        ratio(sums.switches, sums.followers)
+        ratio(sums.followers.switches, sums.followers.count)
     }),
     (
         feature("dependent_share", "", SERVICE, "Synchronous requests that are the only one of their stream: one at a time."),
-        |sums, _| ratio(sums.dependent, sums.requests),
+        |sums, _| ratio(sums.streams.dependent, sums.requests),
     ),
     (
         feature("think_mean_s", "s", LOAD, "Of those, from the end of the stream's request before to the arrival, mean."),
-        |sums, _| sums.think_ns.mean() / NANOS_PER_S,
+        |sums, _| sums.streams.think_ns.mean() / NANOS_PER_S,
     ),
     (feature("think_variation", "", LOAD, "Standard deviation of these think times by their mean."), |sums, _| {
-        sums.think_ns.variation()
+        sums.streams.think_ns.variation()
     }),
     // Order.
     (
@@ -129,7 +129,7 @@ const TABLE: &[Row] = &[
     ),
     (
         feature("sequential_overall_share", "", SERVICE, "Requests that so follow the request before, whosever it was."),
-        |sums, _| ratio(sums.sequential_overall, sums.requests),
+        |sums, _| ratio(sums.places.sequential_overall, sums.requests),
     ),
     (feature("sequential_read_share", "", LOAD, "Sequential in their stream, among the reads."), |sums, _| {
         ratio(sums.kind(Op::Read).sequential, sums.kind(Op::Read).requests)
@@ -139,16 +139,16 @@ const TABLE: &[Row] = &[
     }),
     (
         feature("run_mean_bytes", "bytes", SERVICE, "Asked for in one sequential run of a stream within the window, mean."),
-        |sums, _| sums.size_sectors.mean() * SECTOR_BYTES * ratio(sums.requests, sums.runs),
+        |sums, _| sums.sizes.sectors.mean() * SECTOR_BYTES * ratio(sums.requests, sums.streams.runs),
     ),
     // Sizes.
-    (feature("size_mean_bytes", "bytes", LOAD, "A request's size, mean."), |sums, _| sums.size_sectors.mean() * SECTOR_BYTES),
+    (feature("size_mean_bytes", "bytes", LOAD, "A request's size, mean."), |sums, _| sums.sizes.sectors.mean() * SECTOR_BYTES),
     (feature("size_variation", "", LOAD, "Standard deviation of the sizes by their mean."), |sums, _| {
-        sums.size_sectors.variation()
+        sums.sizes.sectors.variation()
     }),
     (
         feature("size_p95_bytes", "bytes", LOAD, "19 of 20 requests are at most so large; up to a sixteenth too small."),
-        |sums, _| sums.size_p95_sectors * SECTOR_BYTES,
+        |sums, _| sums.sizes.p95_sectors * SECTOR_BYTES,
     ),
     (feature("read_size_mean_bytes", "bytes", LOAD, "A read's size, mean."), |sums, _| {
         ratio(sums.kind(Op::Read).sectors, sums.kind(Op::Read).requests) * SECTOR_BYTES
@@ -157,7 +157,7 @@ const TABLE: &[Row] = &[
         ratio(sums.kind(Op::Write).sectors, sums.kind(Op::Write).requests) * SECTOR_BYTES
     }),
     (feature("aligned_share", "", LOAD, "Requests that begin and end at multiples of 4 KiB."), |sums, _| {
-        ratio(sums.aligned, sums.requests)
+        ratio(sums.sizes.aligned, sums.requests)
     }),
     // Positions.
     (
@@ -167,23 +167,23 @@ const TABLE: &[Row] = &[
             SERVICE,
             "From the end of the request before to this one's beginning, mean of log2(1 + sectors).",
         ),
-        |sums, _| sums.distance_log2.mean(),
+        |sums, _| sums.followers.distance_log2.mean(),
     ),
     (feature("distance_deviation_log2", "log2 sectors", SERVICE, "Standard deviation of these logarithms."), |sums, _| {
-        sums.distance_log2.deviation()
+        sums.followers.distance_log2.deviation()
     }),
     (feature("stream_distance_mean_log2", "log2 sectors", LOAD, "The same distance within a stream, mean."), |sums, _| {
-        sums.stream_distance_log2.mean()
+        sums.streams.distance_log2.mean()
     }),
     (feature("stream_distance_deviation_log2", "log2 sectors", LOAD, "Standard deviation of these logarithms."), |sums, _| {
-        sums.stream_distance_log2.deviation()
+        sums.streams.distance_log2.deviation()
     }),
     (feature("span_bytes", "bytes", SERVICE, "From the lowest sector asked for to the highest."), |sums, _| {
-        sums.span_sectors() * SECTOR_BYTES
+        sums.places.span_sectors() * SECTOR_BYTES
     }),
     (
         feature("footprint_bytes", "bytes", SERVICE, "How much is touched, in regions of 1 MiB: an estimate, good up to 10 GiB."),
-        |sums, _| sums.footprint.bytes(),
+        |sums, _| sums.places.footprint.bytes(),
     ),
     (
         feature("repeat_share", "", LOAD, "Requests in whose first 4 KiB another began, among the last thousand or so places."),
@@ -191,15 +191,15 @@ const TABLE: &[Row] = &[
     ),
     // Concurrency.
     (feature("depth_mean", "requests", SERVICE, "Requests queued and not done that a request meets, mean."), |sums, _| {
-        ratio(sums.depths, sums.requests)
+        ratio(sums.depths.sum, sums.requests)
     }),
     (feature("depth_max", "requests", SERVICE, "The most that one meets."), |sums, _| {
-        if sums.requests == 0 { f64::NAN } else { sums.depth_max as f64 }
+        if sums.requests == 0 { f64::NAN } else { sums.depths.max as f64 }
     }),
     (feature("stream_depth_mean", "requests", SERVICE, "Those of its own stream, mean."), |sums, _| {
-        ratio(sums.stream_depths, sums.requests)
+        ratio(sums.depths.in_stream, sums.requests)
     }),
     (feature("idle_arrival_share", "", SERVICE, "Requests that meet none: they reach an idle disk."), |sums, _| {
-        ratio(sums.idle_arrivals, sums.requests)
+        ratio(sums.depths.idle_arrivals, sums.requests)
     }),
 ];

@@ -12,6 +12,7 @@ mod outcome;
 mod page;
 mod places;
 mod quantiles;
+mod sums;
 mod table;
 
 pub use arrival::{History, PREVIOUS, Previous, REQUEST_FEATURES, RequestFeatures};

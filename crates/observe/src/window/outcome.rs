@@ -21,7 +21,7 @@ pub struct WindowOutcome {
     pub requests: u64,
     /// Synchronous ones among them. Read-ahead counts as one request for every 128 KiB that a process used.
     pub waited_for: u64,
-    /// Bytes transferred; for read-ahead only those that a process used ([`Ahead`]).
+    /// Bytes transferred; for read-ahead only those that a process used (`Ahead`).
     pub bytes: u64,
     /// Mean response time of synchronous requests (of all if none is), in seconds; NaN without any.
     pub mean_response_s: f64,

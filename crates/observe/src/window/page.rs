@@ -10,7 +10,7 @@ use super::table::Feature;
 pub fn features_page() -> String {
     let mut page = format!(
         "# Features\n\n\
-         Printed by `seekwise-lab learn features`. What a learner goes by; a feature without a unit is a share, a ratio or a flag, and one\n\
+         Printed by `seekwise-lab learn features`. The input of learners; a feature without a unit is a share, a ratio or a flag, and one\n\
          that has no value (the mean size of writes where nothing is written) is missing rather than zero.\n\n\
          Some features change with how fast the disk serves, and so with the active setting, above all where each request waits for\n\
          the answer to the one before (a closed loop): those have a *yes* under *service*. The others are the workload's own as long as\n\

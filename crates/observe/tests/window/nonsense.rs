@@ -1,4 +1,4 @@
-//! What no sane host would tell: times that run backwards, requests done that never were queued, windows without length.
+//! Events of no sane host: times that run backwards, requests done that never were queued, windows without length.
 
 use block::{Nanos, Priority, Request};
 use observe::Event;

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::script;
 
-/// A request and what came before it.
+/// A request and its predecessors.
 struct Seen {
     request: Request,
     previous: Option<Request>,
@@ -100,98 +100,137 @@ fn hurst(indices: &[f64]) -> f64 {
     ((1.0 + slope) / 2.0).clamp(0.0, 1.0)
 }
 
-/// The features of the events from `from` on, by name.
-fn reckoned(events: &[Event], from: usize, duration: Nanos) -> BTreeMap<&'static str, f64> {
-    let seen: Vec<Seen> = (from..events.len())
-        .filter_map(|index| match &events[index] {
-            Event::Queued(request) => Some(Seen::new(&events[..index], *request)),
-            _ => None,
-        })
-        .collect();
-    let n = seen.len() as f64;
-    let count = |of: &dyn Fn(&Seen) -> bool| seen.iter().filter(|seen| of(seen)).count() as f64;
-    let each = |of: &dyn Fn(&Seen) -> Option<f64>| seen.iter().filter_map(of).collect::<Vec<f64>>();
-    let is = |op: Op| move |seen: &Seen| seen.request.op == op;
-    let (reads, writes) = (count(&is(Op::Read)), count(&is(Op::Write)));
-    let size = |seen: &Seen| f64::from(seen.request.sectors) * 512.0;
-    let sizes = each(&|seen| Some(size(seen)));
-    let size_of = |op: Op| mean(&each(&|seen| is(op)(seen).then(|| size(seen))));
-    let gaps = each(&|seen| seen.previous.map(|previous| (seen.request.arrival - previous.arrival).as_secs_f64()));
-    let thinks =
-        each(&|seen| seen.answered.filter(|_| seen.is_dependent()).map(|answered| (seen.request.arrival - answered).as_secs_f64()));
-    let log2 = |seen: &Seen, other: Request| (1.0 + seen.request.lba.abs_diff(other.end()) as f64).log2();
-    let distances = each(&|seen| seen.previous.map(|previous| log2(seen, previous)));
-    let stream_distances = each(&|seen| seen.of_stream.map(|previous| log2(seen, previous)));
-    let depths = each(&|seen| Some(seen.open.len() as f64));
-    let stream_depths = each(&|seen| Some(seen.open.iter().filter(|other| other.stream == seen.request.stream).count() as f64));
-    let mut streams = BTreeMap::<u32, f64>::new();
-    let mut runs = 0.0;
-    for seen in &seen {
-        let requests = streams.entry(seen.request.stream).or_default();
-        runs += f64::from(*requests == 0.0 || !seen.is_sequential());
-        *requests += 1.0;
+/// The requests of a window.
+struct Sample(Vec<Seen>);
+
+impl Sample {
+    fn n(&self) -> f64 {
+        self.0.len() as f64
     }
-    let arrivals: Vec<u64> = seen.iter().map(|seen| seen.request.arrival.0).collect();
-    let indices: Vec<f64> = (0..6).map(|power| dispersion(&arrivals, duration.0, 10_000_000 << power)).collect();
-    let regions: BTreeSet<u64> =
-        seen.iter().flat_map(|seen| [seen.request.lba / 2048, seen.request.end().saturating_sub(1) / 2048]).collect();
-    let lowest = seen.iter().map(|seen| seen.request.lba).min();
-    let highest = seen.iter().map(|seen| seen.request.end()).max();
-    let mut sorted = sizes.clone();
-    sorted.sort_by(f64::total_cmp);
-    let sequential_overall = |seen: &Seen| {
-        seen.previous.is_some_and(|other| (0..=64).contains(&(i128::from(seen.request.lba) - i128::from(other.end()))))
-    };
-    BTreeMap::from([
-        ("reads", reads),
-        ("writes", writes),
-        ("read_write_ratio", (reads + 1.0) / (writes + 1.0)),
-        ("read_share", reads / n),
-        ("discard_share", count(&is(Op::Discard)) / n),
-        ("sync_share", count(&|seen| seen.request.is_sync()) / n),
-        ("write_back_share", count(&|seen| is(Op::Write)(seen) && !seen.request.sync) / n),
-        ("requests_per_s", n / duration.as_secs_f64()),
-        ("gap_mean_s", mean(&gaps)),
-        ("gap_variation", deviation(&gaps) / mean(&gaps)),
-        ("dispersion_10_ms", indices[0]),
-        ("dispersion_320_ms", indices[5]),
-        ("hurst", hurst(&indices)),
-        ("streams", streams.len() as f64),
-        ("streams_effective", n * n / streams.values().map(|requests| requests * requests).sum::<f64>()),
-        (
-            "stream_switch_share",
-            count(&|seen| seen.previous.is_some_and(|other| other.stream != seen.request.stream))
-                / count(&|seen| seen.previous.is_some()),
-        ),
-        ("dependent_share", count(&Seen::is_dependent) / n),
-        ("think_mean_s", mean(&thinks)),
-        ("think_variation", deviation(&thinks) / mean(&thinks)),
-        ("sequential_share", count(&Seen::is_sequential) / n),
-        ("sequential_overall_share", count(&sequential_overall) / n),
-        ("sequential_read_share", count(&|seen| is(Op::Read)(seen) && seen.is_sequential()) / reads),
-        ("sequential_write_share", count(&|seen| is(Op::Write)(seen) && seen.is_sequential()) / writes),
-        ("run_mean_bytes", sizes.iter().sum::<f64>() / runs),
-        ("size_mean_bytes", mean(&sizes)),
-        ("size_variation", deviation(&sizes) / mean(&sizes)),
-        ("size_p95_bytes", sorted.get(((0.95 * n).ceil() as usize).saturating_sub(1)).copied().unwrap_or(f64::NAN)),
-        ("read_size_mean_bytes", size_of(Op::Read)),
-        ("write_size_mean_bytes", size_of(Op::Write)),
-        ("aligned_share", count(&|seen| seen.request.lba % 8 == 0 && seen.request.sectors % 8 == 0) / n),
-        ("distance_mean_log2", mean(&distances)),
-        ("distance_deviation_log2", deviation(&distances)),
-        ("stream_distance_mean_log2", mean(&stream_distances)),
-        ("stream_distance_deviation_log2", deviation(&stream_distances)),
-        ("span_bytes", lowest.zip(highest).map_or(f64::NAN, |(lowest, highest)| (highest - lowest) as f64 * 512.0)),
-        ("footprint_bytes", regions.len() as f64 * 1_048_576.0),
-        ("repeat_share", count(&|seen| seen.is_repeat) / n),
-        ("depth_mean", mean(&depths)),
-        ("depth_max", depths.iter().copied().reduce(f64::max).unwrap_or(f64::NAN)),
-        ("stream_depth_mean", mean(&stream_depths)),
-        ("idle_arrival_share", count(&|seen| seen.open.is_empty()) / n),
-    ])
+
+    fn count(&self, of: impl Fn(&Seen) -> bool) -> f64 {
+        self.0.iter().filter(|seen| of(seen)).count() as f64
+    }
+
+    fn each(&self, of: impl Fn(&Seen) -> Option<f64>) -> Vec<f64> {
+        self.0.iter().filter_map(of).collect()
+    }
+
+    /// Features of the requests' operations and times.
+    fn loads(&self, duration: Nanos) -> BTreeMap<&'static str, f64> {
+        let n = self.n();
+        let (reads, writes) = (self.count(is(Op::Read)), self.count(is(Op::Write)));
+        let gaps = self.each(|seen| seen.previous.map(|previous| (seen.request.arrival - previous.arrival).as_secs_f64()));
+        let arrivals: Vec<u64> = self.0.iter().map(|seen| seen.request.arrival.0).collect();
+        let indices: Vec<f64> = (0..6).map(|power| dispersion(&arrivals, duration.0, 10_000_000 << power)).collect();
+        let depths = self.each(|seen| Some(seen.open.len() as f64));
+        BTreeMap::from([
+            ("reads", reads),
+            ("writes", writes),
+            ("read_write_ratio", (reads + 1.0) / (writes + 1.0)),
+            ("read_share", reads / n),
+            ("discard_share", self.count(is(Op::Discard)) / n),
+            ("sync_share", self.count(|seen| seen.request.is_sync()) / n),
+            ("write_back_share", self.count(|seen| is(Op::Write)(seen) && !seen.request.sync) / n),
+            ("requests_per_s", n / duration.as_secs_f64()),
+            ("gap_mean_s", mean(&gaps)),
+            ("gap_variation", deviation(&gaps) / mean(&gaps)),
+            ("dispersion_10_ms", indices[0]),
+            ("dispersion_320_ms", indices[5]),
+            ("hurst", hurst(&indices)),
+            ("depth_mean", mean(&depths)),
+            ("depth_max", depths.iter().copied().reduce(f64::max).unwrap_or(f64::NAN)),
+            ("idle_arrival_share", self.count(|seen| seen.open.is_empty()) / n),
+        ])
+    }
+
+    /// Features of streams, and of requests that depend on others.
+    fn streams(&self) -> BTreeMap<&'static str, f64> {
+        let n = self.n();
+        let mut streams = BTreeMap::<u32, f64>::new();
+        for seen in &self.0 {
+            *streams.entry(seen.request.stream).or_default() += 1.0;
+        }
+        let thinks = self.each(|seen| {
+            seen.answered.filter(|_| seen.is_dependent()).map(|answered| (seen.request.arrival - answered).as_secs_f64())
+        });
+        let own = |seen: &Seen| seen.open.iter().filter(|other| other.stream == seen.request.stream).count() as f64;
+        let switches = self.count(|seen| seen.previous.is_some_and(|other| other.stream != seen.request.stream));
+        BTreeMap::from([
+            ("streams", streams.len() as f64),
+            ("streams_effective", n * n / streams.values().map(|requests| requests * requests).sum::<f64>()),
+            ("stream_switch_share", switches / self.count(|seen| seen.previous.is_some())),
+            ("dependent_share", self.count(Seen::is_dependent) / n),
+            ("think_mean_s", mean(&thinks)),
+            ("think_variation", deviation(&thinks) / mean(&thinks)),
+            ("stream_depth_mean", mean(&self.each(|seen| Some(own(seen))))),
+        ])
+    }
+
+    /// Features of sizes and places.
+    fn places(&self) -> BTreeMap<&'static str, f64> {
+        let n = self.n();
+        let size = |seen: &Seen| f64::from(seen.request.sectors) * 512.0;
+        let sizes = self.each(|seen| Some(size(seen)));
+        let size_of = |op: Op| mean(&self.each(|seen| is(op)(seen).then(|| size(seen))));
+        let log2 = |seen: &Seen, other: Request| (1.0 + seen.request.lba.abs_diff(other.end()) as f64).log2();
+        let distances = self.each(|seen| seen.previous.map(|previous| log2(seen, previous)));
+        let stream_distances = self.each(|seen| seen.of_stream.map(|previous| log2(seen, previous)));
+        let mut streams = BTreeSet::new();
+        let starts = |seen: &&Seen| streams.insert(seen.request.stream) || !seen.is_sequential();
+        let runs = self.0.iter().filter(starts).count() as f64;
+        let regions: BTreeSet<u64> =
+            self.0.iter().flat_map(|seen| [seen.request.lba / 2048, seen.request.end().saturating_sub(1) / 2048]).collect();
+        let lowest = self.0.iter().map(|seen| seen.request.lba).min();
+        let highest = self.0.iter().map(|seen| seen.request.end()).max();
+        let mut sorted = sizes.clone();
+        sorted.sort_by(f64::total_cmp);
+        let sequential_overall = |seen: &Seen| {
+            seen.previous.is_some_and(|other| (0..=64).contains(&(i128::from(seen.request.lba) - i128::from(other.end()))))
+        };
+        let sequential_of = |op: Op| self.count(|seen| is(op)(seen) && seen.is_sequential()) / self.count(is(op));
+        BTreeMap::from([
+            ("sequential_share", self.count(Seen::is_sequential) / n),
+            ("sequential_overall_share", self.count(sequential_overall) / n),
+            ("sequential_read_share", sequential_of(Op::Read)),
+            ("sequential_write_share", sequential_of(Op::Write)),
+            ("run_mean_bytes", sizes.iter().sum::<f64>() / runs),
+            ("size_mean_bytes", mean(&sizes)),
+            ("size_variation", deviation(&sizes) / mean(&sizes)),
+            ("size_p95_bytes", sorted.get(((0.95 * n).ceil() as usize).saturating_sub(1)).copied().unwrap_or(f64::NAN)),
+            ("read_size_mean_bytes", size_of(Op::Read)),
+            ("write_size_mean_bytes", size_of(Op::Write)),
+            ("aligned_share", self.count(|seen| seen.request.lba % 8 == 0 && seen.request.sectors % 8 == 0) / n),
+            ("distance_mean_log2", mean(&distances)),
+            ("distance_deviation_log2", deviation(&distances)),
+            ("stream_distance_mean_log2", mean(&stream_distances)),
+            ("stream_distance_deviation_log2", deviation(&stream_distances)),
+            ("span_bytes", lowest.zip(highest).map_or(f64::NAN, |(lowest, highest)| (highest - lowest) as f64 * 512.0)),
+            ("footprint_bytes", regions.len() as f64 * 1_048_576.0),
+            ("repeat_share", self.count(|seen| seen.is_repeat) / n),
+        ])
+    }
 }
 
-/// Whether a feature is what was reckoned, or as near as it promises to be.
+/// Whether a request has this operation.
+fn is(op: Op) -> impl Fn(&Seen) -> bool {
+    move |seen| seen.request.op == op
+}
+
+/// The features of the events from `from` on, by name.
+fn reckoned(events: &[Event], from: usize, duration: Nanos) -> BTreeMap<&'static str, f64> {
+    let queued = |index: usize| match &events[index] {
+        Event::Queued(request) => Some(Seen::new(&events[..index], *request)),
+        _ => None,
+    };
+    let sample = Sample((from..events.len()).filter_map(queued).collect());
+    let mut features = sample.loads(duration);
+    features.extend(sample.streams());
+    features.extend(sample.places());
+    features
+}
+
+/// Whether a feature equals the reckoned value, or is as near as its documentation says.
 fn is_near(name: &str, value: f64, reckoned: f64) -> bool {
     if reckoned.is_nan() || value.is_nan() {
         // A logarithm of next to nothing may be missed on either side.

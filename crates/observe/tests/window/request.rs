@@ -1,4 +1,4 @@
-//! What is known of one request when it arrives.
+//! Features of one request at its arrival.
 
 use block::{Nanos, Op, Priority, Request};
 use observe::window::{History, REQUEST_FEATURES, RequestFeatures};

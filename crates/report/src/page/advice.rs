@@ -3,7 +3,7 @@
 use askama::Template;
 
 use super::advised;
-use crate::advice::{Advice, Measured};
+use crate::advice::{Advice, Measured, Overload};
 use crate::effects::{self, Effect, EffectFigures};
 use crate::number::three_digits;
 use crate::promises::with_error;
@@ -16,6 +16,7 @@ pub fn html(advice: &Advice) -> String {
         advice,
         candidates_plot: advised::advised(advice),
         phases_plot: advised::phases(advice),
+        overload: advice.overload.as_ref().map(Overload::warning),
         effects: effects::sentences(&advice.aims, &advice.effects, advice.verdict.is_change),
         effect_rows: advice.effects.iter().map(effect_row).collect(),
         measured: advice.measured.iter().map(Measured::text).collect(),
@@ -58,6 +59,7 @@ struct Page<'a> {
     advice: &'a Advice,
     candidates_plot: Option<String>,
     phases_plot: Option<String>,
+    overload: Option<String>,
     effects: Vec<String>,
     effect_rows: Vec<(String, Vec<String>)>,
     measured: Vec<String>,

@@ -53,7 +53,7 @@ pub(super) fn advised(advice: &Advice) -> Option<String> {
             class: "measured".to_owned(),
             outline: OUTLINES[0],
             value: cut(gain),
-            tip: format!("{name}: measured {}", signed(gain)),
+            tip: format!("{name}: simulated in full {}", signed(gain)),
         }));
         panel.row((number, rows.len()), "", &marks);
     }

@@ -1,5 +1,7 @@
 //! The comparison as one self-contained HTML page: no network, no script.
 
+use std::ops::Range;
+
 use askama::Template;
 
 use crate::comparison::{Comparison, settings};
@@ -15,6 +17,11 @@ use crate::verdict::{self, Part};
 /// Rows shown of a controller's table of decisions: the first.
 const DECISION_ROWS: usize = 200;
 
+/// Pixels for the columns of schedulers in a table of streams, on a screen of 1,280 pixels; of a column at least, and of a character of its
+/// heading, which is broken at spaces only.
+const STREAM_TABLE: f64 = 940.0;
+const STREAM_COLUMN: f64 = 62.0;
+const HEADING_CHARACTER: f64 = 6.8;
 /// Rows shown of the table of streams: the busiest.
 const STREAM_ROWS: usize = 50;
 
@@ -31,28 +38,61 @@ struct Page {
     trace: String,
     disk: String,
     summary: String,
-    facts: Vec<Fact>,
     parts: Vec<Part>,
     only_one: Option<String>,
     warnings: Vec<String>,
     headings: Vec<Heading>,
     rows: Vec<Row>,
-    in_force: Vec<String>,
-    kept_promises: Vec<String>,
-    steered: Vec<DecisionsPart>,
+    tenants: TenantsSection,
+    control: ControlSection,
+    plots: Plots,
+    streams: StreamsSection,
     legend: Vec<Key>,
+    setup: Setup,
+}
+
+/// Guarantees and service of tenants.
+struct TenantsSection {
+    parts: Vec<TenantsPart>,
+    plots: Vec<plot::TenantPanels>,
+}
+
+/// Decisions of controllers.
+struct ControlSection {
+    /// Plots of the active settings over time.
+    settings: Vec<String>,
+    /// Plots of predicted and measured gains.
+    gains: Vec<String>,
+    controllers: Vec<DecisionsPart>,
+}
+
+/// Plots with all schedulers.
+struct Plots {
     distribution: Vec<String>,
-    tenants: Vec<TenantsPart>,
-    tenant_plots: Vec<plot::TenantPanels>,
     throughput: Vec<String>,
     response: Vec<String>,
     order: Option<plot::Order>,
-    stream_plots: Vec<String>,
+}
+
+/// Response times and slowdown of single streams.
+struct StreamsSection {
+    plots: Vec<String>,
     has_slowdown: bool,
-    streams: Vec<StreamRow>,
-    streams_left_out: usize,
-    more: Vec<MoreRow>,
+    tables: Vec<StreamTable>,
+    left_out: usize,
+}
+
+/// The streams under some of the schedulers.
+struct StreamTable {
+    labels: Vec<String>,
+    rows: Vec<StreamRow>,
+}
+
+/// Facts about the run, and secondary figures.
+struct Setup {
+    facts: Vec<Fact>,
     tunables: Vec<Fact>,
+    more: Vec<MoreRow>,
 }
 
 struct Fact {
@@ -125,36 +165,59 @@ impl Page {
         let records = comparison.records();
         let common = comparison.common();
         let figures = comparison.figures();
-        let streams = plot::busiest(comparison, usize::MAX);
-        let slowdown = plot::slowdown_dots(comparison);
-        let has_slowdown = slowdown.is_some();
-        let several = streams.len() > 1;
         Self {
             trace: printable(&common.trace.name),
             disk: printable(&common.disk.name),
             summary: summary(common),
-            facts: facts(common),
             parts: verdict::parts(comparison),
             only_one: (records.len() == 1).then(|| printable(&common.scheduler.label)),
             warnings: verdict::not_settable(comparison).into_iter().chain(comparison.warnings().iter().cloned()).collect(),
             headings: figures.iter().map(|figure| Heading { lines: figure.heading, meaning: figure.meaning }).collect(),
             rows: rows(comparison),
-            in_force: plot::in_force(comparison),
-            kept_promises: plot::kept_promises(comparison),
-            steered: records.iter().filter_map(steered).collect(),
+            tenants: TenantsSection { parts: records.iter().filter_map(tenants_part).collect(), plots: plot::tenants(comparison) },
+            control: ControlSection {
+                settings: plot::in_force(comparison),
+                gains: plot::kept_promises(comparison),
+                controllers: records.iter().filter_map(steered).collect(),
+            },
+            plots: Plots {
+                distribution: plot::distribution(comparison).into_iter().chain(plot::tail(comparison)).collect(),
+                throughput: plot::throughput_over_time(comparison),
+                response: plot::response_over_time(comparison),
+                order: plot::order(comparison),
+            },
+            streams: StreamsSection::new(comparison),
             legend: records.iter().enumerate().map(|(i, record)| key(i, record)).collect(),
-            distribution: plot::distribution(comparison).into_iter().chain(plot::tail(comparison)).collect(),
-            tenants: records.iter().filter_map(tenants_part).collect(),
-            tenant_plots: plot::tenants(comparison),
-            throughput: plot::throughput_over_time(comparison),
-            response: plot::response_over_time(comparison),
-            order: plot::order(comparison),
-            stream_plots: if several { slowdown.into_iter().chain(plot::response_dots(comparison)).collect() } else { Vec::new() },
+            setup: Setup {
+                facts: facts(common),
+                tunables: records.iter().map(tunables).collect(),
+                more: records.iter().map(more).collect(),
+            },
+        }
+    }
+}
+
+impl StreamsSection {
+    fn new(comparison: &Comparison) -> StreamsSection {
+        let streams = plot::busiest(comparison, usize::MAX);
+        let slowdown = plot::slowdown_dots(comparison);
+        let has_slowdown = slowdown.is_some();
+        let several = streams.len() > 1;
+        let labels: Vec<String> = comparison.records().iter().map(|record| printable(&record.scheduler.label)).collect();
+        let words = labels.iter().flat_map(|label| label.split(' '));
+        let widest = words.map(|word| word.chars().count() as f64 * HEADING_CHARACTER + 16.0).fold(STREAM_COLUMN, f64::max);
+        let columns = ((STREAM_TABLE / widest) as usize / if has_slowdown { 2 } else { 1 }).max(1);
+        let starts = (0..labels.len()).step_by(columns).filter(|_| !streams.is_empty());
+        let table = |start: usize| {
+            let shown = start..(start + columns).min(labels.len());
+            let rows = streams.iter().take(STREAM_ROWS).map(|stream| stream_row(stream, shown.clone(), has_slowdown));
+            StreamTable { rows: rows.collect(), labels: labels[shown.clone()].to_vec() }
+        };
+        StreamsSection {
+            tables: starts.map(table).collect(),
+            left_out: streams.len().saturating_sub(STREAM_ROWS),
+            plots: if several { slowdown.into_iter().chain(plot::response_dots(comparison)).collect() } else { Vec::new() },
             has_slowdown,
-            streams: streams.iter().take(STREAM_ROWS).map(|stream| stream_row(stream, has_slowdown)).collect(),
-            streams_left_out: streams.len().saturating_sub(STREAM_ROWS),
-            more: records.iter().map(more).collect(),
-            tunables: records.iter().map(tunables).collect(),
         }
     }
 }
@@ -281,10 +344,12 @@ fn key(i: usize, record: &Record) -> Key {
     Key { label: printable(&record.scheduler.label), classes: plot::classes(i), mark: plot::outline(i) }
 }
 
-fn stream_row(stream: &plot::Stream, has_slowdown: bool) -> StreamRow {
-    let shown = |value: Option<f64>| value.map_or_else(|| number::MISSING.to_owned(), three_digits);
-    let means = stream.figures.iter().map(|figures| shown(figures.map(|figures| figures.mean_ms)));
-    let slowdowns = stream.figures.iter().map(|figures| shown(figures.and_then(|figures| figures.slowdown)));
+/// The stream's cells under the schedulers at these places.
+fn stream_row(stream: &plot::Stream, shown: Range<usize>, has_slowdown: bool) -> StreamRow {
+    let text = |value: Option<f64>| value.map_or_else(|| number::MISSING.to_owned(), three_digits);
+    let figures = &stream.figures[shown];
+    let means = figures.iter().map(|figures| text(figures.map(|figures| figures.mean_ms)));
+    let slowdowns = figures.iter().map(|figures| text(figures.and_then(|figures| figures.slowdown)));
     let cells = if has_slowdown { means.chain(slowdowns).collect() } else { means.collect() };
     StreamRow { name: stream.name.clone(), requests: grouped(stream.requests), cells }
 }

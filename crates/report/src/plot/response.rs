@@ -52,7 +52,7 @@ fn curves(
         let stride = stride(cdf.len(), POINTS);
         // The last point, the longest response time, is always part of the curve.
         let points = cdf.iter().step_by(stride).chain(cdf.last());
-        let shown = points.map(|&(time, below)| (time, share(below))).filter(has_place);
+        let shown = steps(points.copied()).map(|(time, below)| (time, share(below))).filter(has_place);
         panel.line(&classes(i), shown.map(Some), &label(record));
     }
     // After all curves, so that none crosses a label or a mark. Distributions all end in the same line, so that only tails have labels.
@@ -75,6 +75,17 @@ fn curves(
     };
     let schedulers: Vec<String> = comparison.records().iter().map(response).collect();
     panel.finish("", name, "", &format!("{description}. {}.", schedulers.join("; ")))
+}
+
+/// The corners of a cumulative distribution: it rises at each response time by the share of requests that took as long, and is level between
+/// them. A slope would show requests where there are none, and a median in the middle of a step would be off the curve.
+fn steps(points: impl Iterator<Item = (f64, f64)>) -> impl Iterator<Item = (f64, f64)> {
+    let mut before = 0.0;
+    points.flat_map(move |(time, below)| {
+        let foot = (time, before);
+        before = below;
+        [foot, (time, below)]
+    })
 }
 
 /// One panel per scheduler, all with the same axes: mean and maximum response times, bin by bin.
@@ -101,4 +112,18 @@ pub(crate) fn over_time(comparison: &Comparison) -> Vec<String> {
 /// The mean of the bins' means: the number of requests per bin is not known here.
 fn mean(bin: &[Option<f64>]) -> Option<f64> {
     statistics::mean(bin.iter().flatten().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_rises_in_steps_on_which_its_quantiles_lie() {
+        let corners: Vec<(f64, f64)> = steps([(0.1, 0.04), (8.0, 0.96), (20.0, 1.0)].into_iter()).collect();
+        assert_eq!(corners, [(0.1, 0.0), (0.1, 0.04), (8.0, 0.04), (8.0, 0.96), (20.0, 0.96), (20.0, 1.0)]);
+        // The median is 8 ms: half of the requests is within the step there.
+        let at_median: Vec<f64> = corners.iter().filter(|corner| corner.0 == 8.0).map(|corner| corner.1).collect();
+        assert!(at_median[0] < 0.5 && at_median[1] > 0.5);
+    }
 }

@@ -193,7 +193,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, FileError> {
     serde_json::from_slice(bytes).map_err(malformed)
 }
 
-/// Readable parts and a digest, which distinguishes parts that differ only in unsafe characters or in what the name omits.
+/// Readable parts and a digest, which distinguishes parts that differ only in unsafe or omitted characters.
 fn file_name(record: &Record) -> String {
     let Record { trace, disk, scheduler, replay, .. } = record;
     let mut digest = Sha256::new();

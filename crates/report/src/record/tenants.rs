@@ -1,4 +1,4 @@
-//! What each tenant of a disk was promised, and what it got.
+//! The guarantee of each tenant of a disk, and its service.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct Tenancy {
     pub capacity: Option<CapacityFigures>,
 }
 
-/// Capacity check: what all guarantees of reference disks need together.
+/// Capacity check: the need of all guarantees of reference disks together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CapacityFigures {
@@ -41,7 +41,7 @@ pub struct CapacityFigures {
     pub needs_of_tenants_percent: Vec<Option<f64>>,
 }
 
-/// What guarantees need of a disk, in three parts.
+/// The need of guarantees for a disk, in three parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NeedParts {
@@ -60,7 +60,7 @@ pub struct NeedParts {
     pub wait_percent: f64,
 }
 
-/// A part of what guarantees need: work, time, or the wait for one request of a neighbour.
+/// A part of the need of guarantees: work, time, or the wait for one request of a neighbour.
 #[expect(missing_docs, reason = "the enumeration says it, and schemas list variants without texts")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -208,7 +208,7 @@ pub struct ReferenceFigures {
     pub p99_ratio_at_least: f64,
     /// Number of windows of 1 s so far below the reference disk's work that chance does not explain them.
     pub certainly_violated: u64,
-    /// What is missing in these windows together, in windows of the reference disk's work.
+    /// The shortfall in these windows together, in windows of the reference disk's work.
     pub certainly_missing: f64,
     /// How much the reference disk differs from itself by chance.
     pub chance: ChanceFigures,

@@ -29,7 +29,7 @@ pub fn create(folder: &Path, permissions: u32) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Removes leftovers of this user's killed programs from the folder. Errors are ignored: the write is what matters.
+/// Removes leftovers of this user's killed programs from the folder. Errors are ignored: only the write matters.
 fn sweep(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(is_name) {

@@ -1,6 +1,6 @@
 //! Made-up advice, for tests of how it is shown.
 
-use report::advice::{Advice, Measured, Phase, Verdict};
+use report::advice::{Advice, Measured, Overload, Phase, Verdict};
 use report::record::{Kind, PredictionFigures, SCHEMA};
 
 /// Advice with long names, many candidates and some phases.
@@ -32,6 +32,7 @@ pub fn long_names() -> Advice {
     };
     let text = |words: &str| format!("{words} {}.", "and-a-word-without-any-place-to-break-it".repeat(3));
     Advice {
+        overload: None,
         aims: Vec::new(),
         effects: Vec::new(),
         schema: SCHEMA,
@@ -60,9 +61,23 @@ pub fn long_names() -> Advice {
         device: vec![("rotation".to_owned(), text("7,200 rpm"), text("from 10,000 requests"))],
         sure: vec![text("The replay error is 3%")],
         udev: vec![format!(
-            "ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{{queue/scheduler}}=\"kyber\", {}",
+            "ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{{DEVTYPE}}==\"disk\", KERNEL==\"sdX\", ATTR{{queue/scheduler}}=\"kyber\", {}",
             "ATTR{x}=\"1\", ".repeat(8)
         )],
         notes: vec![text("Note")],
     }
+}
+
+#[test]
+fn advice_for_an_overloaded_replay_says_so_in_the_text_on_the_page_and_in_json() {
+    let calm = long_names();
+    assert!(!calm.text(None).contains("Overloaded") && !report::page::advice::html(&calm).contains("Overload"));
+    let text = "The disk cannot keep up with 653 requests a second; it would take the load at --speed 4.5 or slower.".to_owned();
+    let overload = Overload { offered_iops: 653.4, sustainable_speed: 4.58, text: text.clone() };
+    let busy = Advice { overload: Some(overload), ..calm };
+    let second = busy.text(None).lines().nth(1).unwrap_or_default().to_owned();
+    assert!(second.starts_with("Overloaded: ") && second.contains(&text), "{second}");
+    assert!(report::page::advice::html(&busy).contains(&text));
+    let json: serde_json::Value = serde_json::from_str(&busy.to_json().unwrap()).unwrap();
+    assert_eq!(json["overload"]["sustainable_speed"], 4.58);
 }

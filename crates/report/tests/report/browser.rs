@@ -9,7 +9,7 @@ use crate::fixture;
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 const DEADLINE: Duration = Duration::from_secs(50);
 
-/// What the browser makes of the page, once its scripts have run; its messages come first. `None` where there is no browser.
+/// The page as the browser renders it, once its scripts have run; its messages come first. `None` where there is no browser.
 fn rendered(html: &str) -> Option<String> {
     let silent = |browser: &str| Command::new(browser).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let browser = BROWSERS.into_iter().find(|browser| silent(browser).is_ok_and(|status| status.success()))?;
@@ -41,7 +41,7 @@ fn rendered(html: &str) -> Option<String> {
     Some(read(&out))
 }
 
-/// The page in frames of these widths, and for each what the script makes of its window `f`, separated by blanks. The frames are in a page of
+/// The page in frames of these widths, and for each the result of the script for its window `f`, separated by blanks. The frames are in a page of
 /// our own, because a browser's window does not get as narrow as a telephone.
 fn in_frames(page: &str, widths: &[u32], script: &str) -> Option<String> {
     let page = page.replace('&', "&amp;").replace('"', "&quot;");

@@ -49,8 +49,8 @@ fn a_change_is_shown_with_its_evidence_prediction_and_result() {
     assert_eq!(table[12].trim(), "result: -3.2%, predicted +12.5% ± 3.0%");
     assert_eq!(text.matches("stream 7").count(), 1, "unchanged parts are shown once:\n{text}");
     assert!(text.contains("observed since: seek over the whole stroke: 16 ms"), "{text}");
-    assert_eq!(text.matches("it is good as it is").count(), 8, "what changes nothing has one sentence:\n{text}");
-    assert_eq!(text.matches("memory: ").count(), 1, "what a source says is shown once:\n{text}");
+    assert_eq!(text.matches("it is good as it is").count(), 8, "a decision without a change has one sentence:\n{text}");
+    assert_eq!(text.matches("memory: ").count(), 1, "the sentence of a source is shown once:\n{text}");
     assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
 }
 

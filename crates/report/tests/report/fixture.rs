@@ -1,4 +1,4 @@
-//! Made-up records with the shapes of real ones: for tests of how things are shown, never of what is true.
+//! Made-up records with the shapes of real ones: for tests of presentation, never of truth.
 
 use report::record::{
     ControlRecord, Curves, Decision, DirectionFigures, DiskDigest, Evidence, Figures, FlashFigures, JobsFigures, Kind,
@@ -164,7 +164,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
     }
 }
 
-/// As if a controller had been asked `windows` times: it changes something on every third, is refused once, and says what it expects.
+/// As if a controller had been asked `windows` times: it changes something on every third, is refused once, and has expectations.
 pub fn steer(record: &mut Record, windows: u64) {
     const SETTINGS: [&str; 3] = ["noop", "mq-deadline:read_expire=200 read_ahead_kb=1024", "kyber"];
     let decision = |n: u64| {
@@ -190,7 +190,7 @@ pub fn steer(record: &mut Record, windows: u64) {
     record.steering = Some(ControlRecord { preference, candidates, windows, kept, changes, left_out: 0, decisions });
 }
 
-/// As if the decisions of a steered record rested on evidence: of each change, what it promised.
+/// As if the decisions of a steered record rested on evidence: of each change, its prediction.
 #[allow(dead_code, reason = "the example does not use it")]
 pub fn rest_on_evidence(record: &mut Record) {
     let Some(steering) = &mut record.steering else { return };

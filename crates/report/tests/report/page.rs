@@ -10,7 +10,7 @@ pub fn html(records: &[Record]) -> String {
     report::page::html(&Comparison::new(records).unwrap())
 }
 
-/// Parses the page as XML, which is stricter than a browser, and checks what must hold for every page.
+/// Parses the page as XML, which is stricter than a browser, and checks the rules for every page.
 pub fn checked(html: &str) -> Document<'_> {
     let xml = html.strip_prefix("<!doctype html>").unwrap();
     let page = Document::parse(xml).unwrap_or_else(|error| {
@@ -313,4 +313,25 @@ fn the_way_over_the_disk_is_shown_where_schedulers_take_different_ways_and_nowhe
     let sample = same[0].curves.sample.clone();
     same.iter_mut().for_each(|record| record.curves.sample = sample.clone());
     assert!(!self::html(&same).contains("<h2>Seeks</h2>"));
+}
+
+#[test]
+fn no_table_of_streams_has_more_columns_than_fit_on_a_screen() {
+    let mut records = fixture::six(10);
+    for record in records.clone() {
+        for scheduler in 0..3 {
+            let mut record = record.clone();
+            record.scheduler.label = format!("{} read_ahead_kb={scheduler}024", record.scheduler.label);
+            record.position = records.len() as u32;
+            records.push(record);
+        }
+    }
+    let html = html(&records);
+    let page = checked(&html);
+    let headings = |row: &roxmltree::Node| row.children().filter(|cell| cell.attribute("class") == Some("name")).count();
+    let rows = page.descendants().filter(|node| node.has_tag_name("tr")).map(|row| headings(&row));
+    let columns: Vec<usize> = rows.filter(|columns| *columns > 0).collect();
+    // Each scheduler is in one of the tables, with its response time and its slowdown.
+    assert!(columns.len() > 1 && columns.iter().sum::<usize>() == 2 * records.len(), "{columns:?}");
+    assert!(columns.iter().all(|columns| *columns <= 14), "{columns:?}");
 }

@@ -1,4 +1,4 @@
-//! What tenants were promised and got: the same words wherever they are shown.
+//! Guarantees and service of tenants: the same words wherever they are shown.
 
 use report::comparison::Comparison;
 use report::record::{

@@ -1,4 +1,4 @@
-//! Which records may be compared, and who wins.
+//! Comparable records, and the winner.
 
 use report::comparison::Comparison;
 use report::record::Record;

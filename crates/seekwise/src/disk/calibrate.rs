@@ -11,9 +11,9 @@ use sim::validate::{ResponseComparison, Validation, read_measured};
 
 use terminal::{self, Terminal};
 
-/// What to fit, and to what.
+/// The profile to fit, and the measurements.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct CalibrateArguments {
     /// Name of a built-in hard disk, or path of a profile
     disk: String,
     /// CSV with the columns lba, size_blocks, is_read, measured_response_ms, think_after_ms
@@ -30,7 +30,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: &CalibrateArguments) -> anyhow::Result<()> {
     let profile = load(&arguments.disk)?;
     let specification = match profile.hdd() {
         Some(hdd) => &hdd.specification,
@@ -56,7 +56,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Text of the fitted profile, with source and fitted parameters in a header.
-fn fitted_profile(profile: &Profile, arguments: &Arguments, calibration: &Calibration) -> anyhow::Result<String> {
+fn fitted_profile(profile: &Profile, arguments: &CalibrateArguments, calibration: &Calibration) -> anyhow::Result<String> {
     let file = |path: &std::path::Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut specification = calibration.specification.clone();
     if let Some(stem) = arguments.output.as_ref().and_then(|output| output.file_stem()) {

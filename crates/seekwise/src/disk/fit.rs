@@ -17,12 +17,12 @@ use terminal::{self, Interrupted};
 /// Sectors per GB.
 const SECTORS_A_GB: f64 = 1e9 / 512.0;
 
-/// What to fit to.
+/// The trace to fit to.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct FitArguments {
     /// A trace whose requests have response times, in any format that has them (`seekwise trace formats`)
     trace: PathBuf,
-    /// Where to write the profile [default: nowhere; only say what was found]
+    /// Where to write the profile [default: nowhere; only print the findings]
     #[arg(short, long, value_name = "PROFILE.toml")]
     output: Option<PathBuf>,
     /// Print JSON
@@ -45,7 +45,7 @@ pub struct Arguments {
 }
 
 /// Runs the command.
-pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+pub fn run(arguments: &FitArguments) -> anyhow::Result<()> {
     let name = arguments.trace.display().to_string();
     if let Some(output) = &arguments.output {
         let same = output.canonicalize().is_ok_and(|output| arguments.trace.canonicalize().is_ok_and(|trace| trace == output));
@@ -74,14 +74,14 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-fn capacity(arguments: &Arguments) -> anyhow::Result<Option<u64>> {
+fn capacity(arguments: &FitArguments) -> anyhow::Result<Option<u64>> {
     let Some(gigabytes) = arguments.capacity_gb else { return Ok(None) };
     ensure!((0.001..=1e6).contains(&gigabytes), "--capacity-gb {gigabytes}: is not within 0.001 to 1000000");
     Ok(Some((gigabytes * SECTORS_A_GB) as u64))
 }
 
 /// Requests of one device with completion times.
-fn seen(arguments: &Arguments) -> anyhow::Result<Vec<ObservedRequest>> {
+fn seen(arguments: &FitArguments) -> anyhow::Result<Vec<ObservedRequest>> {
     let path = arguments.trace.display();
     let (format, columns) = (arguments.format.clone(), arguments.columns.get().cloned());
     let options = OpenOptions { format, columns, ..OpenOptions::default() };
@@ -96,7 +96,7 @@ fn seen(arguments: &Arguments) -> anyhow::Result<Vec<ObservedRequest>> {
 }
 
 fn as_table(name: &str, fitted: &Fitted, judged_by: &Residual, other: Option<&(String, Residual)>) -> anyhow::Result<String> {
-    let mut text = format!("{}: what the times of its requests tell of the device\n", report::printable(name));
+    let mut text = format!("{}: the device, inferred from the times of its requests\n", report::printable(name));
     for finding in &fitted.findings {
         writeln!(text, "{:34} {:>24}   {}", finding.name, finding.text(), finding.rests_on())?;
     }

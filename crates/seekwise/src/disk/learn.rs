@@ -15,8 +15,8 @@ use terminal::{self, Terminal};
 
 /// Arguments of `seekwise disk learn`.
 #[derive(clap::Args)]
-pub struct Args {
-    /// What to learn: name of a built-in disk, path of a profile, an array as in raid0:disk=barracuda,disks=3, a trace of a device whose
+pub struct LearnArguments {
+    /// The device to learn: name of a built-in disk, path of a profile, an array as in raid0:disk=barracuda,disks=3, a trace of a device whose
     /// requests have response times, or the file of a model, which is only printed
     #[arg(long, value_name = "DISK|TRACE|MODEL.json")]
     on: String,
@@ -47,7 +47,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &LearnArguments) -> anyhow::Result<()> {
     for output in args.output.iter().chain(&args.html) {
         report::record::check_replaceable(output).with_context(|| format!("{}", output.display()))?;
     }
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print_and_write(&text, args.html.as_deref(), || report::page::device_model::html(&page(&trained, env!("CARGO_PKG_VERSION"))))
 }
 
-fn trained(args: &Args) -> anyhow::Result<Trained> {
+fn trained(args: &LearnArguments) -> anyhow::Result<Trained> {
     if args.on.ends_with(".json") {
         return Ok(Trained { model: load(args.on.as_ref())?, judged: Vec::new() });
     }

@@ -33,7 +33,7 @@ const MOST_ERROR_PERCENT: f64 = 25.0;
 /// Sectors per GB.
 const SECTORS_A_GB: f64 = 1e9 / 512.0;
 
-/// What is printed.
+/// The printed lines.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Lines {
     /// The line for io.cost.model
@@ -46,7 +46,7 @@ enum Lines {
 
 /// Arguments of `seekwise learn iocost`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct IocostArguments {
     /// The block device, as in /dev/sda; or a trace whose requests have response times
     #[arg(value_name = "DEVICE|TRACE")]
     on: PathBuf,
@@ -95,7 +95,7 @@ struct About {
 ///
 /// # Errors
 /// Wrong arguments, the device cannot be probed, or an interruption.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &IocostArguments) -> anyhow::Result<()> {
     let of_traces =
         [(args.device.is_some(), "--device"), (args.capacity_gb.is_some(), "--capacity-gb"), (args.format.is_some(), "--format")];
     let of_devices = [(args.seconds.is_some(), "--for"), (args.scratch.is_some(), "--scratch"), (args.size.is_some(), "--size")];
@@ -124,7 +124,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-fn of_device(args: &Args, name: &str, terminal: &Terminal) -> anyhow::Result<(Learned, About)> {
+fn of_device(args: &IocostArguments, name: &str, terminal: &Terminal) -> anyhow::Result<(Learned, About)> {
     let size = args.size.unwrap_or(1 << 30) >> 20 << 20;
     ensure!(size >= LEAST_FILE, "--size: the scratch file should have at least {} MiB", LEAST_FILE >> 20);
     let sysfs = Sysfs::real();
@@ -135,7 +135,7 @@ fn of_device(args: &Args, name: &str, terminal: &Terminal) -> anyhow::Result<(Le
     let foreign = real.foreign_percent();
     if foreign > MOST_FOREIGN_PERCENT {
         terminal::eprint_line(&format!(
-            "{}: {foreign:.0}% of what it transferred meanwhile others had asked for: figures are too low; repeat it while it is idle",
+            "{}: {foreign:.0}% of its transfers meanwhile were for other processes: figures are too low; repeat it while it is idle",
             device.name
         ));
     }
@@ -156,12 +156,12 @@ fn of_device(args: &Args, name: &str, terminal: &Terminal) -> anyhow::Result<(Le
 }
 
 /// Model name for the entry of the hardware database: `--model`, else the device's if udev sets ID_MODEL for its kind; `None` if unknown.
-fn model_of(args: &Args, device: &Device) -> Option<String> {
+fn model_of(args: &IocostArguments, device: &Device) -> Option<String> {
     let has_id = matches!(device.kind, Kind::Scsi | Kind::Nvme);
     args.model.clone().or_else(|| device.model.clone().filter(|_| has_id))
 }
 
-fn of_trace(args: &Args, terminal: &Terminal) -> anyhow::Result<(Learned, About)> {
+fn of_trace(args: &IocostArguments, terminal: &Terminal) -> anyhow::Result<(Learned, About)> {
     let path = args.on.display();
     let capacity = args.capacity_gb.map(|gigabytes| {
         ensure!((0.001..=1e6).contains(&gigabytes), "--capacity-gb {gigabytes}: is not within 0.001 to 1000000");
@@ -194,7 +194,7 @@ fn row(text: &mut String, name: &str, figure: Figure, unit: &str, scale: f64) {
     let _ = writeln!(text, "  {name:36} {:>12} {unit:6} {error:>10}", three_digits(figure.value / scale));
 }
 
-fn as_text(args: &Args, learned: &Learned, about: &About, entry: Option<String>) -> String {
+fn as_text(args: &IocostArguments, learned: &Learned, about: &About, entry: Option<String>) -> String {
     let mut text = format!("{}\n\n", report::printable(&about.text));
     for (index, (name, figure)) in NAMES.iter().zip(learned.model).enumerate() {
         let (unit, scale) = if index % 3 == 0 { ("MB/s", 1e6) } else { ("/s", 1.0) };
@@ -233,7 +233,7 @@ fn report_lines(text: &str) -> String {
     text.lines().map(|line| report::printable(line) + "\n").collect()
 }
 
-fn as_json(args: &Args, learned: &Learned, about: &About, entry: Option<String>) -> anyhow::Result<String> {
+fn as_json(args: &IocostArguments, learned: &Learned, about: &About, entry: Option<String>) -> anyhow::Result<String> {
     let value = serde_json::json!({
         "on": args.on, "learned": learned, "foreign_percent": about.foreign_percent, "io_cost_model": model(learned, &about.number),
         "io_cost_qos": qos(learned, &about.number), "hwdb": entry,

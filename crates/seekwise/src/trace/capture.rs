@@ -22,7 +22,7 @@ use terminal::{Failed, Terminal};
 
 /// Arguments of `seekwise trace capture`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct CaptureArguments {
     /// The block device, as in /dev/sda or sda; of a partition its whole disk is captured
     #[arg(value_name = "DEVICE")]
     device: String,
@@ -53,7 +53,7 @@ enum Named {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &CaptureArguments) -> anyhow::Result<()> {
     let format = copy::output_format(&args.output, args.to.as_deref(), "--to")?;
     let device = device(&args.device)?;
     let until = Until { time: args.seconds.map(seconds), requests: args.requests };
@@ -119,7 +119,7 @@ fn captured(device: &Device, capture: Capture, until: Until, by: Named, monitor:
 pub fn warn(recorded: &Recorded, device: &Device) {
     let name = &device.name;
     if recorded.is_gone {
-        eprint_line(&format!("{name} is gone: this is what it was asked until then"));
+        eprint_line(&format!("{name} is gone: these are its requests until then"));
     }
     if recorded.lost > 0 {
         eprint_line(&format!(

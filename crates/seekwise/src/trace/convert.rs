@@ -9,7 +9,7 @@ use crate::arguments::ColumnsArgument;
 
 /// Arguments of `seekwise trace convert`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ConvertArguments {
     /// The trace to read
     #[arg(value_name = "IN")]
     input: PathBuf,
@@ -30,7 +30,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ConvertArguments) -> anyhow::Result<()> {
     let target = Target::begin(&args.output, args.to.as_deref(), "--to")?;
     let (format, columns) = (args.from.clone(), args.columns.get().cloned());
     let options = OpenOptions { format, columns, skip_bad: args.skip_bad, ..OpenOptions::default() };

@@ -14,7 +14,7 @@ use terminal::{self, Interrupted};
 
 /// Arguments of `seekwise trace info`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct InfoArguments {
     /// The trace; several, or folders of them, are a table with a line for each
     #[arg(value_name = "TRACE|FOLDER", required = true)]
     traces: Vec<PathBuf>,
@@ -38,7 +38,7 @@ struct Json<'a> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &InfoArguments) -> anyhow::Result<()> {
     let [trace] = &args.traces[..] else { return several(args) };
     if trace.is_dir() {
         return several(args);
@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Prints one line per trace. Files in folders that are not traces are reported and skipped.
-fn several(args: &Args) -> anyhow::Result<()> {
+fn several(args: &InfoArguments) -> anyhow::Result<()> {
     let mut traces = Vec::new();
     for path in in_folders(&args.traces)? {
         match read(args, &path) {
@@ -80,7 +80,7 @@ struct Read {
     info: Info,
 }
 
-fn read(args: &Args, path: &Path) -> anyhow::Result<Read> {
+fn read(args: &InfoArguments, path: &Path) -> anyhow::Result<Read> {
     let mut opened = args.options.open(path, Order::FromZero)?;
     let bar = terminal::progress_bar(0, "requests");
     let info = info::characterise(opened.reader.as_mut(), args.top, |requests| {

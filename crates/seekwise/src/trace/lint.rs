@@ -13,7 +13,7 @@ use terminal::{self, Failed, Interrupted};
 
 /// Arguments of `seekwise trace lint`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct LintArguments {
     #[command(flatten)]
     source: Source,
     /// The size of the device that the trace is for, as in 512G or 4T [default: of the recorded device, if the trace says]
@@ -45,7 +45,7 @@ struct Said {
 const WITH_FLUSHES: [&str; 3] = ["blktrace", "blkparse", "tracefs"];
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &LintArguments) -> anyhow::Result<()> {
     let mut opened = args.source.open(Order::OfTheFile)?;
     let (path, format) = args.source.of(&opened);
     let known = Known { capacity_sectors: args.device_size.map(|bytes| bytes / 512), has_flushes: WITH_FLUSHES.contains(&format) };
@@ -122,7 +122,7 @@ fn mend(finding: &Finding, path: &Path, device_size: Option<u64>) -> Option<Stri
         Kind::Damaged => command("convert", " --skip-bad"),
         Kind::ResponseUnit => Some("correct the unit in the heading, or give --columns with latency-unit".into()),
         Kind::TimesTooShort | Kind::CompletionsAlone | Kind::ServiceBeforeArrival | Kind::NoFlushes => {
-            Some("record it again; nothing in the file says what is missing".into())
+            Some("record it again; the missing requests cannot be restored from the file".into())
         }
     }
 }

@@ -9,7 +9,7 @@ use super::copy::{Destination, ReadOptions};
 
 /// Arguments of `seekwise trace merge`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct MergeArguments {
     /// The traces to read, or folders of them
     #[arg(value_name = "IN", required = true)]
     inputs: Vec<PathBuf>,
@@ -34,7 +34,7 @@ enum Align {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &MergeArguments) -> anyhow::Result<()> {
     let target = args.destination.begin()?;
     let paths = in_folders(&args.inputs)?;
     let order = if args.align == Align::Start { Order::FromZero } else { Order::OwnClock };

@@ -49,10 +49,10 @@ pub struct SliceArgs {
     source: Source,
     #[command(flatten)]
     destination: Destination,
-    /// Keep what arrives this long after the trace's first request or later, as in 90s, 10min or 500ms
+    /// Keep requests that arrive this long after the trace's first request or later, as in 90s, 10min or 500ms
     #[arg(long, value_name = "TIME", value_parser = number::duration)]
     from: Option<Nanos>,
-    /// Keep what arrives less than this long after it
+    /// Keep requests that arrive less than this long after it
     #[arg(long, value_name = "TIME", value_parser = number::duration)]
     to: Option<Nanos>,
     /// Keep the requests with these numbers, from 1 in order of arrival, as in 1000..2000 (both included), 1000.. or ..2000
@@ -104,7 +104,7 @@ pub struct FilterArgs {
     /// Keep the device of this name or number; may be given several times
     #[arg(long, value_name = "NAME|NUMBER")]
     device: Vec<String>,
-    /// Keep what begins in this range of bytes, its end excluded, as in 0..10G or 1T..
+    /// Keep requests that begin in this range of bytes, its end excluded, as in 0..10G or 1T..
     #[arg(long, value_name = "FROM..TO", value_parser = number::byte_range)]
     offset: Option<Range<u64>>,
     /// Keep requests of this size in bytes, both ends included, as in 4K..64K, 1M.. or ..512

@@ -16,7 +16,7 @@ use terminal::{self, eprint_line};
 
 /// Arguments of `seekwise trace split-by-device`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct SplitArguments {
     #[command(flatten)]
     source: Source,
     /// The folder to make, with a file for each device; at most 256
@@ -33,7 +33,7 @@ const MAX_DEVICES: usize = 256;
 const NAME_BYTES: usize = 100;
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &SplitArguments) -> anyhow::Result<()> {
     let format = copy::output_format(&args.folder, Some(&args.written_as), "--as")?;
     let folder = &args.folder;
     let is_taken = fs::symlink_metadata(folder).is_ok() && fs::read_dir(folder).map_or(true, |mut files| files.next().is_some());

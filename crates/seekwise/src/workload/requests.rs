@@ -11,7 +11,7 @@ use terminal::{self, Interrupted};
 
 /// Arguments of `seekwise workload requests`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct RequestsArguments {
     /// A job file, or the name of a built-in workload
     #[arg(value_name = "JOB.fio")]
     workload: String,
@@ -30,7 +30,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &RequestsArguments) -> anyhow::Result<()> {
     let (text, source) = experiment::shipped::workload_text(&args.workload)?;
     let workload = experiment::shipped::parse(&text, &source)?;
     let job = chosen(workload.jobs(), args.job.as_deref())?;

@@ -1,5 +1,6 @@
 //! Simulated storage devices behind the [`Device`] trait, one file or folder for each kind.
 
+mod busy;
 mod deferred;
 pub mod hdd;
 pub mod limited;

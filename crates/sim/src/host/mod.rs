@@ -14,15 +14,15 @@
 //!   v
 //! reclaim: Memory, which makes room ---> scan
 //!   |---> write_back: dirty pages and the flusher ---> dirty, dirty_files, throttle
-//!   |---> new_files: what was written of files that were empty at first
+//!   |---> new_files: written parts of files that were empty at first
 //!   |---> swap: anonymous pages on the device ---> swap_area
 //!   v
 //! transfers: pages under way ---> page_cache: pages in frames ---> shadows, watermarks
 //!   v
 //! plug ---> queue (admit, dispatch, flush, switch) ---> ledger, block::Scheduler, device
 //! ```
-//! All of them use the types of [`call`], [`files`], [`settings`], [`error`] and [`tally`]. [`steering`] changes queue and host while they
-//! run; [`summary`] is the result of a run.
+//! All of them use the types of `call`, `files`, `settings`, `error` and `tally`. `steering` changes queue and host while they
+//! run; `summary` is the result of a run.
 
 mod background;
 mod call;
@@ -64,4 +64,4 @@ pub use queue::{DeviceTally, Queue, QueueSettings};
 pub use server::Host;
 pub use settings::{HostSettings, MACHINE, TUNABLES};
 pub use summary::RunSummary;
-pub use tally::HostTally;
+pub use tally::{HostTally, SwapTally};

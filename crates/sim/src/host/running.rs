@@ -12,7 +12,7 @@ const MAX_FILE_BYTES: u64 = 1 << 62;
 /// The stage of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Copies pages out of the cache, reading what is missing.
+    /// Copies pages out of the cache, reading missing ones.
     Read,
     /// Copies pages into the cache.
     Write,

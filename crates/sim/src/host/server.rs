@@ -28,7 +28,7 @@ use super::running::{Running, Stage, Step, Wait};
 use super::settings::settable;
 use super::throttle::Writer;
 use super::transfers::{Ended, PageRun, Purpose};
-use super::{Access, Call, FileId, Files, HostError, HostSettings, HostTally, Queue, TUNABLES};
+use super::{Access, Call, FileId, Files, HostError, HostSettings, HostTally, Queue, SwapTally, TUNABLES};
 use super::{direct, reading, syncing, writing};
 use crate::run::{Finished, Flushed, Issue, Server, ServerEvent, Steerable, Transferred};
 
@@ -130,7 +130,7 @@ impl Host {
         let reads = self.memory.cache.reads();
         let writes = self.memory.write_back.counts();
         let (reclaimed, memory_peak) = self.memory.counts();
-        let (swapped_in, swapped_out) = self.memory.swap.swapped();
+        let (pages_in, pages_out) = self.memory.swap.swapped();
         HostTally {
             hits: reads.hits,
             misses: reads.misses,
@@ -144,9 +144,7 @@ impl Host {
             throttled: writes.throttled,
             memory_waits: self.memory_waits,
             reclaimed,
-            swapped_in,
-            swapped_out,
-            swap_faults: self.background.faults(),
+            swap: SwapTally { pages_in, pages_out, faults: self.background.faults() },
             memory_peak,
         }
     }

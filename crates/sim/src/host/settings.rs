@@ -22,7 +22,7 @@ tunables! {
         pub dirty_writeback_centisecs: i64 = host_tunables::DIRTY_WRITEBACK_CENTISECS,
         pub swappiness: i64 = host_tunables::SWAPPINESS,
         pub page_cluster as "page-cluster": i64 = host_tunables::PAGE_CLUSTER,
-        /// Memory for file pages and anonymous pages; what the kernel and its tables need is not part of it.
+        /// Memory for file pages and anonymous pages; the memory of the kernel and its tables is not part of it.
         pub memory_mib: i64 = Tunable::new(Unit::Mebibytes, 16..=1 << 20, 1024).logarithmic(),
         /// Swap area, at the end of the device. No file may reach into it.
         pub swap_mib: i64 = Tunable::new(Unit::Mebibytes, 0..=1 << 20, 0).logarithmic(),
@@ -33,8 +33,8 @@ tunables! {
         /// Share of the touches that go to the hotter half of any part of the anonymous pages: 50 touches all alike, 80 sends 64%
         /// to the hottest quarter.
         pub anonymous_skew: i64 = Tunable::new(Unit::Percent, 50..=99, 80),
-        /// How long nothing goes to the device when its scheduler is exchanged in the middle of a run; longer if the device needs
-        /// longer for what it has. Measured on Linux 6.18: 31 to 40 ms.
+        /// How long nothing goes to the device when its scheduler is exchanged in the middle of a run; longer if the device needs longer
+        /// for its outstanding requests. Measured on Linux 6.18: 31 to 40 ms.
         pub scheduler_switch_ms: i64 = Tunable::new(Unit::Milliseconds, 0..=10_000, 35).logarithmic(),
         /// Whether the driver says that it can take a request before one is taken from the scheduler, as SCSI and SATA disks do. Without,
         /// as for loop devices, NVMe and virtio, one request more than the device takes has left the scheduler.
@@ -43,8 +43,8 @@ tunables! {
         /// there are 32, also for a drive without NCQ, which takes one request at a time (can_queue in drivers/ata/ahci.h). Under
         /// none that many requests wait in the queue. For such a drive nr_requests is 64 at first, twice the tags (block/blk-mq-sched.c).
         pub driver_tags: i64 = Tunable::new(Unit::Count, 0..=10_240, 0).logarithmic(),
-        /// What the host takes for the device's write bandwidth at first, in KiB a second, and lets a writer have once too much is dirty. It
-        /// measures on. The default is Linux's for a device that it never wrote to.
+        /// The host's first estimate of the device's write bandwidth, in KiB a second, which a writer gets once too much is dirty.
+        /// Measurements then replace it. The default is Linux's for a device that it never wrote to.
         pub write_bandwidth_kib: i64 = Tunable::new(Unit::Kibibytes, 4..=1 << 30, 102_400).logarithmic(),
         /// Draws which pages are touched, and when.
         pub seed: i64 = Tunable::new(Unit::Count, 0..=i64::MAX, 1),

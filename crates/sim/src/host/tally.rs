@@ -29,17 +29,29 @@ pub struct HostTally {
     pub memory_waits: u64,
     /// Pages reclaimed, of files and anonymous ones.
     pub reclaimed: u64,
-    /// Anonymous pages read from the swap area.
-    pub swapped_in: u64,
-    /// Anonymous pages written to the swap area.
-    pub swapped_out: u64,
-    /// Touches of anonymous pages that had to wait for the swap area.
-    pub swap_faults: u64,
+    /// Use of the swap area.
+    pub swap: SwapTally,
     /// The maximum memory in use, in pages.
     pub memory_peak: u64,
 }
 
+/// Counts of the swap area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SwapTally {
+    /// Anonymous pages read from it.
+    pub pages_in: u64,
+    /// Anonymous pages written to it.
+    pub pages_out: u64,
+    /// Touches of anonymous pages that had to wait for it.
+    pub faults: u64,
+}
+
 impl HostTally {
+    /// Whether anything used the page cache or the swap area.
+    pub fn is_used(&self) -> bool {
+        self.hits + self.misses + self.dirtied + self.swap.pages_in + self.swap.pages_out > 0
+    }
+
     /// The share of pages read that were in the cache, 0 to 1; `None` if none was read.
     pub fn hit_ratio(&self) -> Option<f64> {
         let reads = self.hits + self.misses;

@@ -592,9 +592,9 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_without_others_is_measured_as_beside_others() {
+    fn a_stream_without_others_is_measured_as_next_to_others() {
         // Three cases: a second followed stream never has a request; has one late; a stream that is not followed has one late.
-        let [mut sole, mut beside, mut late, mut first_alone] =
+        let [mut sole, mut accompanied, mut late, mut first_alone] =
             [&[7][..], &[7, 9], &[7, 8], &[7]].map(|followed| Measure::new(followed.iter().copied()));
         let mut random = 1_u64;
         for token in 0..5_000 {
@@ -603,7 +603,7 @@ mod tests {
             let issue = issue(Nanos(token * 1_000), op, 7, token);
             let (arrival, at) = (issue.arrival, Nanos(token * 1_000 + (random >> (10 + token % 50))));
             let transfer = |issue| Finished::Transfer(Transferred { issue, bytes: 4096, dispatched: arrival, at });
-            for measure in [&mut sole, &mut beside, &mut late, &mut first_alone] {
+            for measure in [&mut sole, &mut accompanied, &mut late, &mut first_alone] {
                 measure.record(&transfer(issue));
                 if token % 100 == 0 {
                     measure.record(&Finished::Flush(Flushed { arrival, stream: 7, token, at }));
@@ -634,7 +634,7 @@ mod tests {
             });
             ((*first_arrival, *last_completion, *read_bytes, *written_bytes), figures)
         };
-        let wanted = stream(beside);
+        let wanted = stream(accompanied);
         assert!(stream(late) == wanted && stream(first_alone) == wanted && stream(sole) == wanted);
     }
 

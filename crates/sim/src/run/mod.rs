@@ -25,7 +25,7 @@ use pilot::Piloted;
 /// Events between two checks of the flag that stops a run.
 const EVENTS_PER_CHECK: u32 = 4096;
 
-/// A source of work: decides what is issued next, and when.
+/// A source of work: decides the next request, and its time.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -173,7 +173,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// A failure of the source, or of what the run was set up from.
+    /// A failure of the source, or of the setup of the run.
     pub fn failed(error: impl Error + Send + Sync + 'static) -> RunError {
         RunError::Failed(Box::new(error))
     }

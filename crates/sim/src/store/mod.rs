@@ -10,7 +10,7 @@
 //! request that spans the position is split. Copied sectors are valid only in the new place; the old place is not updated.
 //!
 //! A write to the chunk being copied goes to the old place, and the chunk is copied again. So is a chunk to which a write is still
-//! in flight when its copy starts. Continuous writes could keep the copier from finishing: after [`copier::ATTEMPTS`] failed copies
+//! in flight when its copy starts. Continuous writes could keep the copier from finishing: after `copier::ATTEMPTS` failed copies
 //! of a chunk, writes to it wait until its next copy is complete, as in Linux for a region that dm-raid1 recovers (`rh_state` in
 //! `drivers/md/dm-raid1.c`).
 //!

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_fio_is_told_from_job_files_and_logs() {
+    fn a_call_of_fio_is_distinguished_from_job_files_and_logs() {
         for text in [
             "fio --name=a",
             "$ fio -rw=read",

@@ -20,10 +20,9 @@ pub(super) struct Priorities {
 
 impl Priorities {
     pub(super) fn new(job: &Job, seed: u64) -> Priorities {
-        let options = job.options();
-        let otherwise = [0, 1].map(|i| Priority { class: options.command_class[i], level: options.command_level[i] });
+        let options = &job.options().priority;
         let random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xc3d_9210);
-        Priorities { usual: job.priority(), rules: options.command_priorities.rules.clone(), otherwise, random }
+        Priorities { usual: job.priority(), rules: options.commands.rules.clone(), otherwise: options.of_commands(), random }
     }
 
     /// Draws the priority of `action`.

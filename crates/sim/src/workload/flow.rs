@@ -29,7 +29,7 @@ impl Flows {
     pub(super) fn new(jobs: &[Job], runs: impl Fn(usize) -> bool) -> Flows {
         let mut flows: Vec<Flow> = Vec::new();
         let mut part = |(index, job): (usize, &Job)| {
-            let (id, weight) = (job.options().flow_id, u64::from(job.options().flow));
+            let (id, weight) = (job.options().flow.id, u64::from(job.options().flow.weight));
             if weight == 0 || !runs(index) {
                 return None;
             }

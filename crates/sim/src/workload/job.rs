@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::{Nanos, Priority, PriorityClass, StreamId};
+use block::{Nanos, Priority, StreamId};
 
 use super::error::WorkloadError;
 use super::lines::{Complaint, Lines};
-use super::options::{Amount, BlockSizes, DIRECTIONS, Distribution, Engine, Kind, Options, SyncMode};
+use super::options::{Amount, BlockSizes, DIRECTIONS, Engine, Options, SyncMode};
 use super::sections::{MAX_JOBS, Section};
 
 /// One process.
@@ -75,25 +75,12 @@ impl Job {
 
     /// The I/O priority: best effort, level 4, unless `prio` or `prioclass` is given.
     pub fn priority(&self) -> Priority {
-        let class = self.options.priority_class.unwrap_or(PriorityClass::BestEffort);
-        // fio passes level 0, the highest, to ioprio_set(2) if only the class is given.
-        let silent = if self.options.priority_class.is_some() { 0 } else { Priority::DEFAULT.level };
-        Priority { class, level: self.options.priority.unwrap_or(silent) }
+        self.options.priority.of_job()
     }
 
     /// The maximum number of its I/Os in flight, over `files` files.
     pub(super) fn depth(&self, files: usize) -> u32 {
-        let options = &self.options;
-        match options.engine {
-            // Each submitting thread has one call in flight.
-            _ if options.offload => options.depth,
-            Engine::Sync => 1,
-            // io_submit(2) of buffered I/O returns when the I/O is complete.
-            Engine::Libaio if !options.direct => 1,
-            Engine::Libaio | Engine::IoUring | Engine::Null => options.depth,
-            // In glibc one thread serves the requests of each file, so one I/O per file is in flight.
-            Engine::PosixAio => options.depth.min(u32::try_from(files.max(1)).unwrap_or(u32::MAX)),
-        }
+        self.options.queue.depth(files)
     }
 
     /// The section whose jobs must have ended before it starts, in addition to earlier phases; `None` if there is none.
@@ -120,18 +107,18 @@ pub(super) fn jobs(sections: &[Section], lines: &Lines) -> Result<Vec<Job>, Work
         let options = &section.options;
         check(section).map_err(fault)?;
         if number > 0 {
-            phase += u32::from(options.stonewall);
-            group += u32::from(options.stonewall || options.new_group);
+            phase += u32::from(options.together.stonewall);
+            group += u32::from(options.together.stonewall || options.together.new_group);
         }
         let waits_for = waits_for(sections, number).map_err(fault)?;
-        if options.clones as usize > MAX_JOBS - jobs.len() {
-            let message = format!("numjobs: with these {} there are more than {MAX_JOBS} jobs in all", options.clones);
+        if options.together.clones as usize > MAX_JOBS - jobs.len() {
+            let message = format!("numjobs: with these {} there are more than {MAX_JOBS} jobs in all", options.together.clones);
             return Err(fault((section.place_of(&["numjobs"]), message)));
         }
         let (shown, shared) = (options.name.as_deref().unwrap_or(&section.name), Arc::new(options.clone()));
         let section_name: Arc<str> = section.name.as_str().into();
-        for clone in 0..options.clones {
-            let name = if options.clones == 1 { shown.to_owned() } else { format!("{shown}.{clone}") };
+        for clone in 0..options.together.clones {
+            let name = if options.together.clones == 1 { shown.to_owned() } else { format!("{shown}.{clone}") };
             jobs.push(Job {
                 name,
                 section: section_name.clone(),
@@ -157,7 +144,7 @@ pub(super) fn jobs(sections: &[Section], lines: &Lines) -> Result<Vec<Job>, Work
 fn number_report_rows(jobs: &mut [Job]) {
     for index in 1..jobs.len() {
         let (before, job) = (&jobs[index - 1], &jobs[index]);
-        let together = job.options.group_reporting && before.group == job.group;
+        let together = job.options.together.group_reporting && before.group == job.group;
         jobs[index].report_row = before.report_row + u32::from(!together);
     }
 }
@@ -165,13 +152,13 @@ fn number_report_rows(jobs: &mut [Job]) {
 /// Rejects jobs of one flow that do not run at the same time: they would wait for each other forever, as in fio.
 fn check_flows(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
     let mut first: BTreeMap<u32, &Job> = BTreeMap::new();
-    for job in jobs.iter().filter(|job| job.options.flow > 0) {
-        let other = *first.entry(job.options.flow_id).or_insert(job);
+    for job in jobs.iter().filter(|job| job.options.flow.weight > 0) {
+        let other = *first.entry(job.options.flow.id).or_insert(job);
         if other.phase != job.phase || other.waits_for != job.waits_for {
             let message = format!(
                 "flow: {} and {} share flow_id={} but do not run at the same time, so that one waits for the other for ever; give \
                  them different flow_ids",
-                other.name, job.name, job.options.flow_id
+                other.name, job.name, job.options.flow.id
             );
             return Err((sections[job.section_number as usize].place_of(&["flow", "flow_id"]), message));
         }
@@ -181,7 +168,7 @@ fn check_flows(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
 
 /// Rejects different criteria within a group, as fio does: a group has one criterion.
 fn check_steady(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
-    let rule = |job: &Job| (job.options.steady, job.options.steady_seconds, job.options.steady_ramp);
+    let rule = |job: &Job| (job.options.steady.rule, job.options.steady.seconds, job.options.steady.ramp);
     let differ = |pair: &&[Job]| pair[0].group == pair[1].group && rule(&pair[0]) != rule(&pair[1]);
     let Some([before, job]) = jobs.windows(2).find(differ) else { return Ok(()) };
     let place = sections[job.section_number as usize].place_of(&["steadystate", "steadystate_duration"]);
@@ -192,7 +179,7 @@ fn check_steady(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
 /// The number of the section named by `wait_for`; `None` if the option is not given.
 fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, Complaint> {
     let section = &sections[number];
-    let Some(name) = section.options.wait_for.as_deref() else { return Ok(None) };
+    let Some(name) = section.options.together.wait_for.as_deref() else { return Ok(None) };
     let mut named = (0..number).filter(|&earlier| sections[earlier].name == name);
     match (named.next(), named.next()) {
         (Some(earlier), None) => Ok(Some(earlier as u32)),
@@ -208,38 +195,38 @@ fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, Complai
 fn check(section: &Section) -> Result<(), Complaint> {
     let options = &section.options;
     let fault = |keys: &[&str], message: &str| Err((section.place_of(keys), message.to_owned()));
-    if options.time_based && options.runtime.is_none() {
+    if options.length.time_based && options.length.runtime.is_none() {
         return fault(&["time_based", "runtime"], "time_based requires runtime");
     }
-    if options.rate.iter().any(|&rate| rate > 0) && options.rate_iops.iter().any(|&rate| rate > 0) {
+    if options.rate.bytes.iter().any(|&rate| rate > 0) && options.rate.ios.iter().any(|&rate| rate > 0) {
         return fault(&["rate", "rate_iops"], "rate and rate_iops exclude each other; leave one out");
     }
-    if options.sync == SyncMode::EachWrite && options.direct {
+    if options.sync.mode == SyncMode::EachWrite && options.queue.direct {
         return fault(&["sync", "direct"], "sync=1 with direct=1 is not supported; the nearest is fsync=1 with direct=1");
     }
-    if options.strided && options.zone_size == 0 {
+    if options.order.strided && options.order.zone_size == 0 {
         return fault(&["zonemode"], "zonemode: strided zones need their zonesize");
     }
-    if options.strided && options.distribution.iter().any(|distribution| *distribution != Distribution::Uniform) {
+    if options.order.strided && !options.order.is_uniform() {
         let message = "random_distribution with zonemode=strided is not supported; the nearest is random_distribution=zoned:…";
         return fault(&["random_distribution", "zonemode"], message);
     }
-    if options.unaligned && options.direct {
+    if options.blocks.unaligned && options.queue.direct {
         return fault(&["bs_unaligned", "direct"], "bs_unaligned and direct=1 exclude each other: direct I/O is in whole sectors");
     }
-    if matches!(options.size, Some(Amount::Bytes(0))) {
+    if matches!(options.files.size, Some(Amount::Bytes(0))) {
         return fault(&["size"], "size: 0 is out of range; it must be at least one block");
     }
-    if options.think_every == Some(Nanos::ZERO) {
+    if options.think.every == Some(Nanos::ZERO) {
         return fault(&["thinktime_iotime"], "thinktime_iotime: 0 is out of range; it must be at least 1us");
     }
-    let priorities = &options.command_priorities.rules;
-    if priorities.iter().any(|rules| !rules.is_empty()) && !matches!(options.engine, Engine::Libaio | Engine::IoUring) {
+    let priorities = &options.priority.commands.rules;
+    if priorities.iter().any(|rules| !rules.is_empty()) && !matches!(options.queue.engine, Engine::Libaio | Engine::IoUring) {
         let message =
             "cmdprio: only ioengine=libaio and io_uring give single I/Os a priority; the nearest supported option is prio";
         return fault(&["cmdprio_percentage", "cmdprio_bssplit", "ioengine"], message);
     }
-    if options.steady.is_some_and(|steady| steady.slope) && options.steady_seconds == 1 {
+    if options.steady.rule.is_some_and(|steady| steady.slope) && options.steady.seconds == 1 {
         return fault(&["steadystate_duration"], "steadystate_duration: a slope needs at least 2 seconds");
     }
     check_alignment(section)
@@ -248,7 +235,7 @@ fn check(section: &Section) -> Result<(), Complaint> {
 /// Checks that sizes and offsets are whole sectors, as O_DIRECT requires.
 fn check_alignment(section: &Section) -> Result<(), Complaint> {
     let options = &section.options;
-    if !options.direct || options.engine == Engine::Null {
+    if !options.queue.direct || options.queue.engine == Engine::Null {
         return Ok(());
     }
     let whole = |value: u64, keys: &[&str]| {
@@ -257,8 +244,8 @@ fn check_alignment(section: &Section) -> Result<(), Complaint> {
         }
         Err((section.place_of(keys), format!("{}: {value} is not a multiple of 512, which direct=1 needs", keys[0])))
     };
-    for direction in (0..DIRECTIONS).filter(|&direction| options.issues(direction)) {
-        match &options.block_sizes[direction] {
+    for direction in (0..DIRECTIONS).filter(|&direction| options.order.issues(direction)) {
+        match &options.blocks.sizes[direction] {
             BlockSizes::Range(low, high) if low == high => whole(u64::from(*low), &["bs"])?,
             // Issued sizes are multiples of the smallest one.
             BlockSizes::Range(low, high) => {
@@ -266,24 +253,21 @@ fn check_alignment(section: &Section) -> Result<(), Complaint> {
             }
             BlockSizes::Split(sizes) => sizes.iter().try_for_each(|&(bytes, _)| whole(u64::from(bytes), &["bssplit"]))?,
         }
-        whole(options.block_align[direction].unwrap_or(0), &["ba"])?;
+        whole(options.blocks.align[direction].unwrap_or(0), &["ba"])?;
     }
-    for (amount, key) in [(options.offset, "offset"), (options.offset_increment, "offset_increment")] {
+    for (amount, key) in [(options.files.offset, "offset"), (options.files.offset_increment, "offset_increment")] {
         if let Amount::Bytes(bytes) = amount {
             whole(bytes, &[key])?;
         }
     }
-    whole(options.offset_align, &["offset_align"])?;
-    whole(options.pattern.skip.unsigned_abs(), &["rw"])?;
-    for (value, key) in [(options.zone_size, "zonesize"), (options.zone_range, "zonerange"), (options.zone_skip, "zoneskip")] {
-        if options.strided {
+    whole(options.files.offset_align, &["offset_align"])?;
+    whole(options.order.pattern.skip.unsigned_abs(), &["rw"])?;
+    for (value, key) in
+        [(options.order.zone_size, "zonesize"), (options.order.zone_range, "zonerange"), (options.order.zone_skip, "zoneskip")]
+    {
+        if options.order.strided {
             whole(value, &[key])?;
         }
     }
     Ok(())
-}
-
-/// Whether the job discards.
-pub(super) fn trims(options: &Options) -> bool {
-    matches!(options.pattern.kind, Kind::Trim | Kind::TrimWrite)
 }

@@ -16,6 +16,7 @@ mod composite;
 mod distribution;
 mod error;
 mod flow;
+mod in_flight;
 mod iolog;
 mod job;
 mod layout;
@@ -23,6 +24,7 @@ mod lines;
 mod options;
 mod pace;
 mod place;
+mod plan;
 mod process;
 mod processes;
 pub mod random;
@@ -46,8 +48,9 @@ pub use iolog::Iolog;
 pub use job::Job;
 pub use lines::{Alone, Surroundings};
 pub use options::{
-    Amount, BlockSizes, CommandPriorities, CommandPriority, DIRECTIONS, Distribution, Engine, ExitWhat, FileService, Kind, Options,
-    Pattern, Sequencer, Steady, SyncMode, Verify, Zones,
+    Amount, BlockSizes, Blocks, CommandPriorities, CommandPriority, DIRECTIONS, Distribution, Engine, ExitWhat, FileService, Files,
+    Flow, Kind, Length, Options, Order, Pattern, PriorityOptions, Queue, Rates, Sequencer, Steady, SteadyState, SyncMode, Syncs,
+    ThinkTime, Together, Verify, Zones,
 };
 pub use place::PlacedWorkload;
 pub use process::Ending;

@@ -14,6 +14,7 @@ pub(super) struct Rate {
     limits: [Option<Limit>; DIRECTIONS],
     /// Start of the job, shifted by excluded think time.
     epoch: Nanos,
+    ignores_think: bool,
     random: Xoshiro256PlusPlus,
 }
 
@@ -30,14 +31,19 @@ struct Limit {
 impl Rate {
     pub(super) fn new(options: &Options, epoch: Nanos, seed: u64) -> Rate {
         let limit = |direction: usize| {
-            let block = u64::from(options.block_bounds(direction).0);
+            let block = u64::from(options.blocks.bounds(direction).0);
             // HOWTO: for a range of block sizes, the smallest counts.
-            let by_ios = options.rate_iops[direction].saturating_mul(block);
-            let bytes_per_second = options.rate[direction].max(by_ios);
-            let mean = options.poisson.then(|| 1e9 * block as f64 / bytes_per_second as f64);
+            let bytes_per_second = options.rate.bytes_per_second(direction, block);
+            let mean = options.rate.poisson.then(|| 1e9 * block as f64 / bytes_per_second as f64);
             (bytes_per_second > 0).then_some(Limit { bytes_per_second, mean, issued: 0, due: Nanos::ZERO })
         };
-        Rate { limits: std::array::from_fn(limit), epoch, random: Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x70_15_50) }
+        let ignores_think = options.rate.ignore_think;
+        Rate {
+            limits: std::array::from_fn(limit),
+            epoch,
+            ignores_think,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x70_15_50),
+        }
     }
 
     /// Due time of the next I/O in `direction`; zero if there is no limit.
@@ -62,9 +68,11 @@ impl Rate {
         };
     }
 
-    /// Excludes a duration, so that nothing is due for it.
-    pub(super) fn ignore(&mut self, span: Nanos) {
-        self.epoch += span;
+    /// Accounts for think time: with `rate_ignore_thinktime` it is excluded, so that nothing is due for it.
+    pub(super) fn paused(&mut self, span: Nanos) {
+        if self.ignores_think {
+            self.epoch += span;
+        }
     }
 }
 
@@ -93,9 +101,9 @@ const SETTLING: Nanos = Nanos::from_millis(2000);
 impl Floor {
     /// The minimum rates of a job that starts at `now`; `None` if it has none.
     pub(super) fn new(options: &Options, now: Nanos) -> Option<Floor> {
-        let (bytes, ios) = (options.rate_min, options.rate_iops_min);
-        let from = now + SETTLING.max(options.ramp);
-        let floor = Floor { bytes, ios, cycle: options.rate_cycle, from, last: [None; DIRECTIONS] };
+        let (bytes, ios) = (options.rate.min_bytes, options.rate.min_ios);
+        let from = now + SETTLING.max(options.length.ramp);
+        let floor = Floor { bytes, ios, cycle: options.rate.cycle, from, last: [None; DIRECTIONS] };
         bytes.iter().chain(&ios).any(|least| *least > 0).then_some(floor)
     }
 
@@ -124,7 +132,7 @@ impl Floor {
 /// Think time of a job: fio's `handle_thinktime` in backend.c, which checks after each issued I/O and the reaping of completions
 /// that follows it.
 ///
-/// A stall is due [`thinktime_blocks`](super::Options::think_blocks) I/Os after the start of the last one. I/Os in flight are
+/// A stall is due [`thinktime_blocks`](super::options::ThinkTime::blocks) I/Os after the start of the last one. I/Os in flight are
 /// waited for before it, and count towards the next one: with `thinktime_blocks_type=complete`, the default, and a queue depth
 /// above 1, the next stall therefore often follows the next I/O immediately.
 #[derive(Clone, Copy, Debug)]
@@ -145,12 +153,12 @@ pub(super) struct Think {
 
 impl Think {
     pub(super) fn new(options: &Options, now: Nanos) -> Think {
-        let default = if options.think_every.is_some() { None } else { Some(1) };
+        let default = if options.think.every.is_some() { None } else { Some(1) };
         Think {
-            span: options.think,
-            blocks: options.think_blocks.or(default),
-            every: options.think_every,
-            at_issue: options.think_at_issue,
+            span: options.think.span,
+            blocks: options.think.blocks.or(default),
+            every: options.think.every,
+            at_issue: options.think.at_issue,
             counted: 0,
             counted_then: 0,
             since: now,

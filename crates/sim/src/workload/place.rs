@@ -10,9 +10,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Workload;
 use super::error::WorkloadError;
-use super::job::{Job, trims};
+use super::job::Job;
 use super::layout::Layout;
 use super::options::{Amount, Engine, Kind as Pattern, Options};
+use super::plan::{Plan, Target};
 use super::requests::Requests;
 use crate::host::{Action, File, FileId, Files};
 
@@ -24,28 +25,6 @@ const MAX_SECTORS: u64 = 1 << 54;
 
 /// Limit on the blocks of all random maps together, which take a bit each.
 const MAX_MAPPED: u64 = 1 << 33;
-
-/// A job's part of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub(super) file: FileId,
-    /// Offset of the job's part, in bytes.
-    pub(super) start: u64,
-    /// Length of the job's part, in bytes.
-    pub(super) bytes: u64,
-}
-
-/// A job's I/O plan.
-#[derive(Clone, Debug)]
-pub(super) struct Plan {
-    pub(super) targets: Vec<Target>,
-    /// Total number of bytes to transfer, unless only time ends the job.
-    pub(super) limit: u64,
-    /// Seed of its random numbers.
-    pub(super) seed: u64,
-    /// Start delay after the beginning of its phase, in addition to `startdelay`.
-    pub(super) late: Nanos,
-}
 
 /// A workload whose files are placed on a device.
 #[derive(Clone, Debug)]
@@ -90,6 +69,16 @@ impl PlacedWorkload {
         self
     }
 
+    /// The same jobs on the same files with random numbers that depend on the run's `seed`, also where `randrepeat` or `randseed` make every
+    /// run of fio the same: runs that are identical cannot show how much a result varies. Seed 1 changes nothing.
+    #[must_use]
+    pub fn drawn_by(mut self, seed: u64) -> PlacedWorkload {
+        let draw = mixed(mixed(seed.wrapping_sub(1).wrapping_mul(INCREMENT)));
+        let repeats = |job: &Job| job.options().order.repeatable || job.options().order.seed.is_some();
+        self.jobs.iter().zip(&mut self.plans).filter(|(job, _)| repeats(job)).for_each(|(_, plan)| plan.seed ^= draw);
+        self
+    }
+
     /// A job's actions in order of issue, ignoring time: they end as in fio by `size`, `io_size`, `number_ios` or `loops`, and
     /// never if only time ends the job. Separate rate limits of reads and writes, which affect their order, are ignored as well.
     ///
@@ -106,7 +95,7 @@ impl PlacedWorkload {
 
     /// The ranges that a job drops from the page cache when it starts.
     pub(super) fn to_invalidate(&self, job: usize) -> &[Target] {
-        if self.jobs[job].options().invalidate { &self.plans[job].targets } else { &[] }
+        if self.jobs[job].options().files.invalidate { &self.plans[job].targets } else { &[] }
     }
 
     pub(super) fn plan(&self, job: usize) -> &Plan {
@@ -141,7 +130,7 @@ const NULL_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/ra
 impl Kind {
     fn of(job: &Job, name: &str) -> Kind {
         match name {
-            _ if job.options().engine == Engine::Null || NULL_DEVICES.contains(&name) => Kind::Nothing,
+            _ if job.options().queue.engine == Engine::Null || NULL_DEVICES.contains(&name) => Kind::Nothing,
             _ if name.starts_with("/dev/") => Kind::Device,
             _ => Kind::Regular,
         }
@@ -258,22 +247,22 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
     let seed = seed(job, run_seed);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed_f11e);
     let least = u64::from(options.all_block_bounds().0);
-    let number = if options.file_names.is_empty() { options.files as usize } else { options.file_names.len() };
+    let number = if options.files.names.is_empty() { options.files.number as usize } else { options.files.names.len() };
     let mut targets = Vec::new();
     for index in 0..number {
         let (name, directory) = name(job, index);
         let kind = Kind::of(job, &name);
-        if trims(options) && kind == Kind::Regular {
+        if options.order.trims() && kind == Kind::Regular {
             return Err(format!("rw: {name} is a regular file, but trims are for devices only; give filename=/dev/sda"));
         }
-        let (whole, start, bytes) = match (kind, options.file_size) {
+        let (whole, start, bytes) = match (kind, options.files.file_size) {
             (Kind::Device, _) => part_of_device(job, register.capacity)?,
-            _ if options.fill_device => part_of_file(job, register.size(&name, kind).unwrap_or_else(|| register.room()))?,
+            _ if options.files.fill_device => part_of_file(job, register.size(&name, kind).unwrap_or_else(|| register.room()))?,
             (_, Some((low, high))) => {
                 let bytes = random.random_range(low..=high);
                 part_of_file(job, if low == high { bytes } else { (bytes - bytes % least).max(low) })?
             }
-            (_, None) => match (options.size, register.size(&name, kind)) {
+            (_, None) => match (options.files.size, register.size(&name, kind)) {
                 // Without `size`, that of an earlier job applies.
                 (None, Some(bytes)) => part_of_file(job, bytes)?,
                 _ => part_by_size(job, number as u64)?,
@@ -285,9 +274,12 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
         targets.push(Target { file: register.add(name, directory, whole, kind, is_new(options))?, start, bytes });
     }
     let all = targets.iter().fold(0u64, |sum, target| sum.saturating_add(target.bytes));
-    let size = amount(options.size, all).filter(|_| !options.fill_device).unwrap_or(all);
+    let size = amount(options.files.size, all).filter(|_| !options.files.fill_device).unwrap_or(all);
     // With `time_based`, fio still counts towards this limit, but only time ends the job.
-    let limit = amount(options.io_size, size).filter(|limit| *limit > 0).unwrap_or(size).saturating_mul(u64::from(options.loops));
+    let limit = amount(options.files.io_size, size)
+        .filter(|limit| *limit > 0)
+        .unwrap_or(size)
+        .saturating_mul(u64::from(options.length.loops));
     Ok(Plan { targets, limit, seed, late: Nanos::ZERO })
 }
 
@@ -295,14 +287,14 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
 /// write, without `overwrite`. The files then consist of holes or of space allocated by `fallocate`, neither of which is read from
 /// the device. Irrelevant for direct I/O, which reads no pages.
 fn is_new(options: &Options) -> bool {
-    options.pattern.kind == Pattern::Write && !options.overwrite && !options.direct
+    options.order.pattern.kind == Pattern::Write && !options.files.overwrite && !options.queue.direct
 }
 
 /// A job's seed, different for each job. It depends on `randseed` and, with `randrepeat=0`, on the run's seed.
 fn seed(job: &Job, run_seed: u64) -> u64 {
     let options = job.options();
     // fio's default seed.
-    let base = options.seed.unwrap_or(if options.repeatable { 0x89 } else { run_seed });
+    let base = options.order.seed.unwrap_or(if options.order.repeatable { 0x89 } else { run_seed });
     mixed(base ^ (u64::from(job.stream()) + 1).wrapping_mul(INCREMENT))
 }
 
@@ -319,12 +311,12 @@ fn mixed(seed: u64) -> u64 {
 /// A file's path and directory.
 fn name(job: &Job, index: usize) -> (String, String) {
     let options = job.options();
-    let directories = &options.directories;
-    let (directory, file) = match options.file_names.get(index) {
+    let directories = &options.files.directories;
+    let (directory, file) = match options.files.names.get(index) {
         Some(name) => (directories.first(), name.clone()),
         None => {
             let directory = directories.get(job.clone_number() as usize % directories.len().max(1));
-            let name = options.file_name_format.replace("$jobname", job.section());
+            let name = options.files.name_format.replace("$jobname", job.section());
             let name = name.replace("$jobnum", &job.clone_number().to_string());
             (directory, name.replace("$filenum", &index.to_string()))
         }
@@ -348,24 +340,28 @@ fn amount(amount: Option<Amount>, whole: u64) -> Option<u64> {
 /// The offset of a job's part of a file, in bytes; percentages are of `whole`.
 fn start(job: &Job, whole: u64) -> Result<u64, String> {
     let options = job.options();
-    let to = if options.offset_align > 0 { options.offset_align } else { u64::from(options.all_block_bounds().0) };
+    let to = if options.files.offset_align > 0 { options.files.offset_align } else { u64::from(options.all_block_bounds().0) };
     let bytes = |value: Amount| match value {
         Amount::Bytes(bytes) => Some(bytes),
         // Rounded up, as in fio.
         Amount::Percent(_) => amount(Some(value), whole)?.div_ceil(to).checked_mul(to),
     };
-    let increment = bytes(options.offset_increment).and_then(|increment| increment.checked_mul(u64::from(job.clone_number())));
-    let sum = bytes(options.offset).zip(increment).and_then(|(offset, increment)| offset.checked_add(increment));
+    let increment =
+        bytes(options.files.offset_increment).and_then(|increment| increment.checked_mul(u64::from(job.clone_number())));
+    let sum = bytes(options.files.offset).zip(increment).and_then(|(offset, increment)| offset.checked_add(increment));
     sum.ok_or_else(|| "offset: with offset_increment it is beyond 2^64 bytes".to_owned())
 }
 
 /// The size of a device, and offset and length of the job's part, in bytes.
 fn part_of_device(job: &Job, capacity: u64) -> Result<(u64, u64, u64), String> {
     let start = start(job, capacity)?;
-    let bytes = amount(job.options().size, capacity).unwrap_or_else(|| capacity.saturating_sub(start));
+    let bytes = amount(job.options().files.size, capacity).unwrap_or_else(|| capacity.saturating_sub(start));
     // A percentage is of the whole device, but limited to the part after the offset.
-    let bytes =
-        if matches!(job.options().size, Some(Amount::Percent(_))) { bytes.min(capacity.saturating_sub(start)) } else { bytes };
+    let bytes = if matches!(job.options().files.size, Some(Amount::Percent(_))) {
+        bytes.min(capacity.saturating_sub(start))
+    } else {
+        bytes
+    };
     match start.checked_add(bytes) {
         Some(end) if end <= capacity && start < capacity => Ok((capacity, start, bytes)),
         _ => Err(format!(
@@ -387,7 +383,7 @@ fn part_of_file(job: &Job, whole: u64) -> Result<(u64, u64, u64), String> {
 
 /// Like [`part_of_device`], for one of `files` files among which `size` is divided.
 fn part_by_size(job: &Job, files: u64) -> Result<(u64, u64, u64), String> {
-    let bytes = match job.options().size {
+    let bytes = match job.options().files.size {
         Some(Amount::Bytes(bytes)) => bytes / files,
         Some(Amount::Percent(percent)) => {
             return Err(format!(

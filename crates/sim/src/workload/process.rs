@@ -10,16 +10,15 @@
 //! ```
 //! Issuing takes no time here: the host models the cost of system calls.
 
-use std::collections::VecDeque;
-
 use block::{Nanos, Op, Priority};
 
 use super::command_priority::Priorities;
 use super::flow::Flows;
+use super::in_flight::InFlight;
 use super::job::Job;
-use super::options::{DIRECTIONS, Engine};
+use super::options::{DIRECTIONS, Length, Options};
 use super::pace::{Done, Floor, Rate, Think};
-use super::place::Plan;
+use super::plan::Plan;
 use super::requests::{READ, Requests, TRIM, WRITE};
 use crate::host::Action;
 use crate::run::Finished;
@@ -64,6 +63,70 @@ pub enum Ending {
     TooSlow,
 }
 
+/// The time of a job: from the end of its ramp to its end.
+struct Lifetime {
+    measured_from: Nanos,
+    ends: Option<Nanos>,
+    ending: Ending,
+    /// Whether its time is over and only syncs remain.
+    stopped: bool,
+}
+
+impl Lifetime {
+    fn new(options: &Length, now: Nanos) -> Lifetime {
+        let measured_from = now + options.ramp;
+        let ends = options.runtime.map(|runtime| measured_from + runtime);
+        Lifetime { measured_from, ends, ending: Ending::Done, stopped: false }
+    }
+
+    /// Sets the end to `now`, in the way that `runtime` does, unless another cause ended the job before.
+    fn end(&mut self, now: Nanos, ending: Ending) {
+        if self.ending == Ending::Done {
+            self.ending = ending;
+            self.ends = Some(self.ends.map_or(now, |end| end.min(now)));
+        }
+    }
+
+    /// The end, if it is reached at `now`; it is returned once.
+    fn take_end(&mut self, now: Nanos) -> Option<Nanos> {
+        let end = self.ends.take_if(|end| now >= *end)?;
+        self.stopped = true;
+        Some(end)
+    }
+
+    /// The earlier of a time and the end.
+    fn until(&self, at: Nanos) -> Nanos {
+        self.ends.map_or(at, |end| at.min(end))
+    }
+}
+
+/// The completed work of a job, and its minimum rates.
+struct Throughput {
+    floor: Option<Floor>,
+    done: [Done; DIRECTIONS],
+}
+
+impl Throughput {
+    fn new(options: &Options, now: Nanos) -> Throughput {
+        Throughput { floor: Floor::new(options, now), done: [Done::default(); DIRECTIONS] }
+    }
+
+    fn completed(&mut self, op: Op, bytes: u64) {
+        let done = &mut self.done[direction(op)];
+        done.ios += 1;
+        done.bytes += bytes;
+    }
+
+    fn is_too_slow(&mut self, now: Nanos) -> bool {
+        self.floor.as_mut().is_some_and(|floor| floor.is_missed(now, &self.done))
+    }
+
+    /// Number of completed bytes if `bytes`, otherwise of completed I/Os.
+    fn total(&self, bytes: bool) -> u64 {
+        self.done.iter().map(|done| if bytes { done.bytes } else { done.ios }).sum()
+    }
+}
+
 /// A job that has started.
 pub(super) struct Process {
     /// Its index among the jobs.
@@ -71,98 +134,48 @@ pub(super) struct Process {
     requests: Requests,
     rate: Rate,
     think: Think,
-    rate_ignores_think: bool,
-    depth_most: u32,
-    depth_low: u32,
-    batch: u32,
-    reap_least: u32,
-    reap_most: u32,
-    polls: bool,
-    syncs_in_queue: bool,
-    measured_from: Nanos,
-    ends: Option<Nanos>,
-    ending: Ending,
-    /// Whether its time is over and only syncs remain.
-    stopped: bool,
+    in_flight: InFlight,
+    lifetime: Lifetime,
+    throughput: Throughput,
     offload: bool,
     flow_sleep: Nanos,
-    floor: Option<Floor>,
-    done: [Done; DIRECTIONS],
     priorities: Priorities,
     not_before: Nanos,
     wait: Wait,
     prepared: Option<Action>,
-    /// Prepared I/Os that wait until their batch is complete, and the number of them that may be issued.
-    held: VecDeque<Action>,
-    going: usize,
-    /// I/Os in flight or completed but not reaped; those in flight; those completed but not reaped.
-    depth: u32,
-    in_flight: u32,
-    unseen: u32,
-    /// Syncs among `depth`, which do not count towards the think time.
-    syncs: u32,
 }
 
 impl Process {
     /// Starts `job` at `now`.
     pub(super) fn start(job: &Job, plan: &Plan, requests: Requests, now: Nanos) -> Process {
         let options = job.options();
-        let depth = job.depth(plan.targets.len());
-        let or_depth = |value: u32| if value == 0 { depth } else { value.min(depth) };
-        // I/Os that other threads submit are issued one by one, and each completion allows another one.
-        let (batch, low, reap_least) = match options.offload {
-            true => (1, depth, 1),
-            // A mark of zero stands for the full depth.
-            false => (or_depth(options.batch_submit), or_depth(options.depth_low), options.batch_complete_min.clamp(1, depth)),
-        };
-        let measured_from = now + options.ramp;
         Process {
             index: job.stream() as usize,
             requests,
             rate: Rate::new(options, now, plan.seed),
             think: Think::new(options, now),
-            rate_ignores_think: options.rate_ignore_think,
-            depth_most: depth,
-            depth_low: low,
-            batch,
-            reap_least,
-            reap_most: options.batch_complete_max.max(reap_least),
-            polls: options.batch_complete_min == 0,
-            syncs_in_queue: matches!(options.engine, Engine::IoUring | Engine::PosixAio),
-            measured_from,
-            ends: options.runtime.map(|runtime| measured_from + runtime),
-            ending: Ending::Done,
-            stopped: false,
-            offload: options.offload,
-            flow_sleep: options.flow_sleep,
-            floor: Floor::new(options, now),
-            done: [Done::default(); DIRECTIONS],
+            in_flight: InFlight::new(&options.queue, job.depth(plan.targets.len())),
+            lifetime: Lifetime::new(&options.length, now),
+            throughput: Throughput::new(options, now),
+            offload: options.queue.offload,
+            flow_sleep: options.flow.sleep,
             priorities: Priorities::new(job, plan.seed),
             not_before: now,
             wait: Wait::Nothing,
             prepared: None,
-            held: VecDeque::with_capacity(batch as usize),
-            going: 0,
-            depth: 0,
-            in_flight: 0,
-            unseen: 0,
-            syncs: 0,
         }
     }
 
     /// Whether completions at `now` are measured, that is the ramp is over.
     pub(super) fn is_measured(&self, now: Nanos) -> bool {
-        now >= self.measured_from
+        now >= self.lifetime.measured_from
     }
 
     /// Handles the completion of a call.
     pub(super) fn completed(&mut self, finished: &Finished) {
-        self.in_flight -= 1;
-        self.unseen += 1;
+        self.in_flight.completed();
         if let Finished::Transfer(transfer) = finished {
-            let done = &mut self.done[direction(transfer.issue.op)];
-            done.ios += 1;
-            done.bytes += transfer.bytes;
+            self.throughput.completed(transfer.issue.op, transfer.bytes);
         }
         if finished.arrival() == finished.at() {
             self.not_before = self.not_before.max(finished.at() + MIN_CALL_TIME);
@@ -171,7 +184,7 @@ impl Process {
 
     /// Number of completed bytes if `bytes`, otherwise of completed I/Os.
     pub(super) fn done(&self, bytes: bool) -> u64 {
-        self.done.iter().map(|done| if bytes { done.bytes } else { done.ios }).sum()
+        self.throughput.total(bytes)
     }
 
     /// The priority of `action`.
@@ -181,22 +194,19 @@ impl Process {
 
     /// The reason for its end; [`Ending::Done`] while it is running.
     pub(super) fn ending(&self) -> Ending {
-        self.ending
+        self.lifetime.ending
     }
 
     /// Ends it at `now`, in the way that `runtime` does.
     pub(super) fn end(&mut self, now: Nanos, ending: Ending) {
-        if self.ending == Ending::Done {
-            self.ending = ending;
-            self.ends = Some(self.ends.map_or(now, |end| end.min(now)));
-        }
+        self.lifetime.end(now, ending);
     }
 
     /// Ends it immediately if it is too slow. As after an error, files are not synced.
     fn fail_if_too_slow(&mut self, now: Nanos) {
-        if self.ending == Ending::Done && self.floor.as_mut().is_some_and(|floor| floor.is_missed(now, &self.done)) {
-            self.ending = Ending::TooSlow;
-            self.ends = None;
+        if self.lifetime.ending == Ending::Done && self.throughput.is_too_slow(now) {
+            self.lifetime.ending = Ending::TooSlow;
+            self.lifetime.ends = None;
             self.prepared = None;
             self.requests.abort();
         }
@@ -208,7 +218,7 @@ impl Process {
         self.fail_if_too_slow(now);
         let mut now = now.max(self.not_before);
         loop {
-            if self.going > 0 {
+            if self.in_flight.is_going() {
                 return Next::At(now);
             }
             match self.wait {
@@ -217,25 +227,21 @@ impl Process {
                         return Next::Blocked;
                     }
                 }
-                Wait::Quieting | Wait::Thinking if self.in_flight > 0 => return Next::Blocked,
+                Wait::Quieting | Wait::Thinking if self.in_flight.is_any_in_flight() => return Next::Blocked,
                 Wait::Thinking => {
-                    self.see(self.unseen);
+                    self.see_all();
                     now += self.think.span;
                     self.think.done(now);
-                    if self.rate_ignores_think {
-                        self.rate.ignore(self.think.span);
-                    }
+                    self.rate.paused(self.think.span);
                 }
-                Wait::Quieting => self.see(self.unseen),
+                Wait::Quieting => self.see_all(),
                 Wait::Nothing => {}
             }
             self.wait = Wait::Nothing;
             self.not_before = now;
-            if let Some(end) = self.ends.filter(|end| now >= *end) {
-                self.ends = None;
+            if let Some(end) = self.lifetime.take_end(now) {
                 self.prepared = None;
                 self.requests.stop();
-                self.stopped = true;
                 // The job's end shortens a sleep; I/Os in flight are waited for.
                 now = end.max(real);
                 self.not_before = now;
@@ -243,20 +249,20 @@ impl Process {
                 self.quiet(Wait::Thinking);
                 continue;
             }
-            if self.prepared.is_none() && !self.stopped && !flows.admits(self.index) {
+            if self.prepared.is_none() && !self.lifetime.stopped && !flows.admits(self.index) {
                 // I/Os held for a batch are issued, and with `flow_sleep` all I/Os in flight are waited for.
-                if !self.held.is_empty() || self.flow_sleep > Nanos::ZERO && self.in_flight > 0 {
+                if self.in_flight.is_any_held() || self.flow_sleep > Nanos::ZERO && self.in_flight.is_any_in_flight() {
                     self.quiet(Wait::Quieting);
                     continue;
                 }
                 if self.flow_sleep == Nanos::ZERO {
-                    return Next::Stalled(self.ends);
+                    return Next::Stalled(self.lifetime.ends);
                 }
                 self.not_before = now + self.flow_sleep;
-                return Next::At(self.ends.map_or(self.not_before, |end| self.not_before.min(end)));
+                return Next::At(self.lifetime.until(self.not_before));
             }
             match self.prepare(now) {
-                None if self.in_flight == 0 && self.held.is_empty() => return Next::Done(now),
+                None if self.in_flight.is_idle() => return Next::Done(now),
                 None => self.quiet(Wait::Quieting),
                 Some(Action::Access { op, .. }) => {
                     let due = self.rate.due(direction(op));
@@ -264,18 +270,18 @@ impl Process {
                         return Next::At(now);
                     }
                     if self.offload {
-                        return Next::At(self.ends.map_or(due, |end| due.min(end)));
+                        return Next::At(self.lifetime.until(due));
                     }
                     // fio sleeps only when nothing is in flight.
-                    if self.in_flight > 0 || !self.held.is_empty() {
-                        self.quiet(Wait::Quieting);
-                    } else {
+                    if self.in_flight.is_idle() {
                         now = due;
+                    } else {
+                        self.quiet(Wait::Quieting);
                     }
                 }
                 Some(Action::Invalidate { .. }) => return Next::At(now),
                 // A sync.
-                Some(_) if self.in_flight > 0 || !self.held.is_empty() => self.quiet(Wait::Quieting),
+                Some(_) if !self.in_flight.is_idle() => self.quiet(Wait::Quieting),
                 Some(_) => return Next::At(now),
             }
         }
@@ -283,7 +289,7 @@ impl Process {
 
     /// Continues at `now`, the time returned by [`next`](Process::next). `None` if the I/O waits for its batch or for its time.
     pub(super) fn go(&mut self, now: Nanos) -> Option<Action> {
-        if self.going == 0 {
+        if !self.in_flight.is_going() {
             if let Some(Action::Access { op, .. }) = self.prepared
                 && self.rate.due(direction(op)) > now
             {
@@ -294,33 +300,23 @@ impl Process {
                 advice @ Action::Invalidate { .. } => return Some(advice),
                 access @ Action::Access { .. } => self.hold(access),
                 sync => {
-                    self.in_flight += 1;
-                    self.depth += 1;
-                    self.syncs += 1;
-                    self.wait = if self.syncs_in_queue && self.depth < self.depth_most { Wait::Nothing } else { Wait::Quieting };
+                    self.wait = if self.in_flight.issue_sync() { Wait::Nothing } else { Wait::Quieting };
                     return Some(sync);
                 }
             }
         }
-        self.going = self.going.checked_sub(1)?;
-        self.in_flight += 1;
-        self.held.pop_front()
+        self.in_flight.issue()
     }
 
     fn hold(&mut self, action: Action) {
-        self.depth += 1;
         if let Action::Access { op, bytes, .. } = action {
             self.rate.issued(direction(op), bytes);
         }
         self.think.issued();
-        self.held.push_back(action);
-        if self.depth >= self.depth_most {
+        let held = self.in_flight.hold(action, self.wait == Wait::Reaping);
+        self.think.completed(held.reaped);
+        if held.is_full {
             self.wait = Wait::Reaping;
-        } else if self.polls {
-            self.see(self.unseen);
-        }
-        if self.wait == Wait::Reaping || self.held.len() >= self.batch as usize {
-            self.going = self.held.len();
         }
     }
 
@@ -333,30 +329,20 @@ impl Process {
     }
 
     fn quiet(&mut self, wait: Wait) {
-        self.going = self.held.len();
+        self.in_flight.release();
         self.wait = wait;
     }
 
     /// Reaps completions until the depth is at most the low mark. Returns false if more completions are needed.
     fn reap(&mut self) -> bool {
-        loop {
-            let least = self.reap_least.min(self.in_flight + self.unseen);
-            if self.unseen < least {
-                return false;
-            }
-            self.see(self.unseen.min(self.reap_most));
-            if self.depth <= self.depth_low.min(self.depth_most - 1) || self.depth == 0 {
-                return true;
-            }
-        }
+        let (is_low, reaped) = self.in_flight.reap();
+        self.think.completed(reaped);
+        is_low
     }
 
-    fn see(&mut self, completions: u32) {
-        self.unseen -= completions;
-        self.depth -= completions;
-        let syncs = self.syncs.min(completions);
-        self.syncs -= syncs;
-        self.think.completed(completions - syncs);
+    fn see_all(&mut self) {
+        let reaped = self.in_flight.see_all();
+        self.think.completed(reaped);
     }
 }
 

@@ -10,7 +10,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::flow::Flows;
 use super::job::Job;
 use super::options::ExitWhat;
-use super::place::{PlacedWorkload, Target};
+use super::place::PlacedWorkload;
+use super::plan::Target;
 use super::process::{Ending, Next, Process};
 use super::steady::Observed;
 use crate::host::{Action, Call};
@@ -132,7 +133,7 @@ impl<'a> Processes<'a> {
             exits: Vec::with_capacity(number),
             may_start: true,
             observed: Observed::all(jobs),
-            exit_all: jobs.iter().any(|job| job.options().exit_all),
+            exit_all: jobs.iter().any(|job| job.options().together.exit_all),
         };
         processes.start_ready_jobs(Nanos::ZERO);
         processes
@@ -145,12 +146,12 @@ impl<'a> Processes<'a> {
         {
             self.may_start = true;
             let (job, plan) = (&self.placed.jobs()[index], self.placed.plan(index));
-            let at = at + plan.late + start_delay(job.options().start_delay, plan.seed);
+            let at = at + plan.late + start_delay(job.options().together.start_delay, plan.seed);
             let process = Process::start(job, plan, self.placed.stream(index), at);
-            self.states[index] = State::Running(Box::new(process), at, at + job.options().ramp);
+            self.states[index] = State::Running(Box::new(process), at, at + job.options().length.ramp);
             self.observed.iter_mut().for_each(|observed| observed.begin(index, at));
             // Its first I/O must count in its flow when it is issued, not earlier.
-            if at > now && job.options().flow > 0 {
+            if at > now && job.options().flow.weight > 0 {
                 self.wake_at(index, at)
             } else {
                 self.step(index, at)
@@ -221,7 +222,7 @@ impl<'a> Processes<'a> {
             Next::Done(ended) => {
                 let options = self.placed.jobs()[index].options();
                 // It sleeps until its end, on which others may depend.
-                if ended > now && (options.flow > 0 || self.exit_all) {
+                if ended > now && (options.flow.weight > 0 || self.exit_all) {
                     return self.wake_at(index, ended);
                 }
                 let ending = process.ending();
@@ -229,7 +230,7 @@ impl<'a> Processes<'a> {
                 self.states[index] = State::Done(span);
                 self.flows.leave(index);
                 self.may_start = true;
-                if self.exit_all || options.exit_all_on_error && ending == Ending::TooSlow {
+                if self.exit_all || options.together.exit_all_on_error && ending == Ending::TooSlow {
                     self.exits.push(index);
                 }
             }
@@ -245,7 +246,7 @@ impl<'a> Processes<'a> {
     /// Ends other jobs when one has ended, as its `exit_what` requires.
     fn exit(&mut self, done: usize, now: Nanos) {
         let jobs = self.placed.jobs();
-        let what = jobs[done].options().exit_what;
+        let what = jobs[done].options().together.exit_what;
         for (index, job) in jobs.iter().enumerate() {
             let meant = match what {
                 ExitWhat::All => true,

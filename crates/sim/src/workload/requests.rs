@@ -9,8 +9,8 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::distribution::{Sampler, below};
-use super::options::{BlockSizes, DIRECTIONS, Distribution, FileService, Kind, Options, Sequencer, SyncMode, Zones};
-use super::place::{Plan, Target};
+use super::options::{BlockSizes, DIRECTIONS, FileService, Kind, Options, Order, Sequencer, SyncMode, Syncs, Zones};
+use super::plan::{Plan, Target};
 use super::random_map::RandomMap;
 use super::verify::{Piece, Written};
 use crate::host::{Access, Action, FileId};
@@ -27,27 +27,160 @@ const SIZE_DRAWS: u32 = 64;
 pub(super) struct Requests {
     rules: Rules,
     files: Vec<FileState>,
+    turn: Turn,
     random: Xoshiro256PlusPlus,
     seed: u64,
     stage: Stage,
-    /// The current file, and the number of I/Os until the next one is chosen.
-    current: usize,
-    left_of_current: u32,
-    unfinished: usize,
     /// I/Os until the next one at a new offset.
     until_new: u32,
     synced_last: bool,
+    progress: Progress,
+    /// Written data still to be read back; `None` if the job does not read back.
+    written: Option<Written>,
+    /// Whether the last I/O was a read.
+    after_read: bool,
+}
+
+/// The file whose turn it is.
+struct Turn {
+    service: (FileService, u32),
+    current: usize,
+    /// I/Os until the next file is chosen.
+    left: u32,
+    unfinished: usize,
+}
+
+impl Turn {
+    fn new(service: (FileService, u32), files: usize) -> Turn {
+        // The first call advances to the first file.
+        Turn { service, current: files - 1, left: 0, unfinished: files }
+    }
+
+    /// Starts a new pass over `files` files.
+    fn restart(&mut self, files: usize) {
+        *self = Turn::new(self.service, files);
+    }
+
+    /// Removes a file that is finished from the pass.
+    fn finish(&mut self) {
+        self.unfinished -= 1;
+        self.left = 0;
+    }
+
+    /// The file of the next I/O, the first of its pass if `is_first`; `None` if all are finished.
+    fn next(&mut self, files: &[FileState], is_first: bool, random: &mut Xoshiro256PlusPlus) -> Option<usize> {
+        if self.unfinished == 0 {
+            return None;
+        }
+        if files.len() == 1 {
+            return Some(0);
+        }
+        if self.left > 0 && !files[self.current].finished {
+            self.left -= 1;
+            return Some(self.current);
+        }
+        let (service, every) = self.service;
+        let number = files.len();
+        let from = match service {
+            FileService::RoundRobin => self.current + 1,
+            // A pass starts with the last file as the current one, but the first file must come first.
+            FileService::Sequential if is_first => 0,
+            FileService::Sequential => self.current,
+            FileService::Random => below(random, number as u64) as usize,
+        };
+        let next = (from..number).chain(0..from.min(number)).find(|&index| !files[index].finished)?;
+        self.current = next;
+        self.left = every - 1;
+        Some(next)
+    }
+}
+
+/// The work done by a job.
+#[derive(Default)]
+struct Progress {
+    /// Further passes that `loops` asks for.
     loops_left: u32,
+    /// I/Os and bytes that count towards the limits.
     ios: u64,
     bytes: u64,
     writes: u64,
     pass_ios: u64,
     pass_writes: u64,
-    /// Written data still to be read back; `None` if the job does not read back.
-    written: Option<Written>,
-    /// Whether the last I/O was a read.
-    after_read: bool,
+    /// Bytes of verifying reads.
     read_back: u64,
+}
+
+impl Progress {
+    /// Counts an I/O. `is_limited`: whether it counts towards the limits.
+    fn count(&mut self, direction: usize, bytes: u32, is_limited: bool) {
+        self.pass_ios += 1;
+        if direction == WRITE {
+            self.writes += 1;
+            self.pass_writes += 1;
+        }
+        if is_limited {
+            self.ios += 1;
+            self.bytes += u64::from(bytes);
+        }
+    }
+
+    fn begin_pass(&mut self) {
+        self.loops_left = self.loops_left.saturating_sub(1);
+        (self.pass_ios, self.pass_writes) = (0, 0);
+    }
+}
+
+/// The limits that end a pass, and the job.
+struct Limits {
+    time_based: bool,
+    /// Whether `io_size` is given.
+    io_size: bool,
+    bytes: u64,
+    ios: u64,
+    /// The largest I/O in bytes.
+    largest: u64,
+    /// Whether only verifying reads are issued.
+    verify_only: bool,
+}
+
+impl Limits {
+    /// Whether the limits on bytes or I/Os are reached, which end a pass unless `time_based` is set; with `verify_only` they end it
+    /// even then.
+    fn are_reached(&self, progress: &Progress) -> bool {
+        (!self.time_based || self.verify_only) && (progress.bytes >= self.bytes || progress.ios >= self.ios)
+    }
+
+    /// Whether another pass follows this one.
+    fn allow_pass(&self, progress: &Progress) -> bool {
+        // As in fio, verifying reads count when another pass is considered.
+        let room = self.io_size && self.bytes.saturating_sub(progress.bytes + progress.read_back) >= self.largest;
+        let again = self.time_based || !self.are_reached(progress) && (progress.loops_left > 0 || room);
+        // After a pass without I/O, all further ones would be like it.
+        again && progress.pass_ios > 0
+    }
+}
+
+/// The syncs of a job.
+struct SyncRules {
+    fsync: u64,
+    fdatasync: u64,
+    at_end: bool,
+}
+
+impl SyncRules {
+    fn new(options: &Syncs) -> SyncRules {
+        SyncRules {
+            fsync: u64::from(options.fsync),
+            fdatasync: u64::from(options.fdatasync),
+            at_end: options.end_fsync || options.fsync_on_close,
+        }
+    }
+
+    /// Whether a sync is due after this many writes.
+    fn are_due(&self, writes: u64) -> bool {
+        let due = |every: u64| every > 0 && writes > 0 && writes.is_multiple_of(every);
+        due(self.fsync) || due(self.fdatasync)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,30 +195,14 @@ enum Stage {
 
 /// The options in evaluated form.
 struct Rules {
-    kind: Kind,
-    random: bool,
-    every: u32,
-    skip: i64,
-    identical: bool,
-    mix_read: u8,
+    order: Order,
     sizes: [Sizes; DIRECTIONS],
     align: [u64; DIRECTIONS],
-    percentage_random: [u8; DIRECTIONS],
     map: bool,
     zones: Option<Zones>,
-    service: (FileService, u32),
-    fsync: u64,
-    fdatasync: u64,
-    sync_at_end: bool,
+    syncs: SyncRules,
     access: Access,
-    repeatable: bool,
-    time_based: bool,
-    io_size: bool,
-    limit: u64,
-    number_ios: u64,
-    largest: u64,
-    /// Whether only verifying reads are issued.
-    verify_only: bool,
+    limits: Limits,
     /// Whether a file is dropped from the page cache when it is opened.
     invalidate: bool,
 }
@@ -180,24 +297,15 @@ impl Requests {
             |(index, target): (usize, &Target)| FileState::new(target, &rules, options, plan.seed.wrapping_add(index as u64));
         let files: Vec<FileState> = plan.targets.iter().enumerate().map(file).collect();
         Requests {
+            turn: Turn::new(options.files.service, files.len()),
             random: Xoshiro256PlusPlus::seed_from_u64(plan.seed),
             seed: plan.seed,
             stage: Stage::Running,
-            // The first call advances to the first file.
-            current: files.len() - 1,
-            left_of_current: 0,
-            unfinished: files.len(),
             until_new: 1,
             synced_last: false,
-            loops_left: options.loops - 1,
-            ios: 0,
-            bytes: 0,
-            writes: 0,
-            pass_ios: 0,
-            pass_writes: 0,
+            progress: Progress { loops_left: options.length.loops - 1, ..Progress::default() },
             written: Written::new(options, depth),
             after_read: false,
-            read_back: 0,
             files,
             rules,
         }
@@ -206,7 +314,7 @@ impl Requests {
     /// Draws the direction of the next I/O if the options leave it open. `None` before a sync or a verifying read, at the end, or
     /// if the job is not mixed.
     pub(super) fn draw_direction(&mut self) -> Option<usize> {
-        let open = self.rules.kind == Kind::Mixed && self.stage == Stage::Running;
+        let open = self.rules.order.pattern.kind == Kind::Mixed && self.stage == Stage::Running;
         if !open || self.sync_due() || self.exhausted() || self.read_is_due() {
             return None;
         }
@@ -219,7 +327,7 @@ impl Requests {
             match self.stage {
                 Stage::Ended => return None,
                 Stage::Closing(at) => match self.files.get(at) {
-                    Some(file) if self.rules.sync_at_end && self.pass_writes > 0 && !self.rules.verify_only => {
+                    Some(file) if self.rules.syncs.at_end && self.progress.pass_writes > 0 && !self.rules.limits.verify_only => {
                         self.stage = Stage::Closing(at + 1);
                         return Some(Action::Sync { file: file.file });
                     }
@@ -241,20 +349,19 @@ impl Requests {
                         self.stage = Stage::Closing(0);
                         continue;
                     };
-                    if self.sync_due() && !self.rules.verify_only {
+                    if self.sync_due() && !self.rules.limits.verify_only {
                         self.synced_last = true;
                         return Some(Action::Sync { file: self.files[index].file });
                     }
                     let direction = self.direction(index, direction.take());
                     if let Some(action) = self.access(index, direction) {
-                        if self.rules.verify_only {
+                        if self.rules.limits.verify_only {
                             continue;
                         }
                         return Some(action);
                     }
                     self.files[index].finished = true;
-                    self.unfinished -= 1;
-                    self.left_of_current = 0;
+                    self.turn.finish();
                 }
             }
         }
@@ -268,9 +375,9 @@ impl Requests {
             stage => stage,
         };
         self.written = None;
-        self.loops_left = 0;
-        self.rules.time_based = false;
-        self.rules.io_size = false;
+        self.progress.loops_left = 0;
+        self.rules.limits.time_based = false;
+        self.rules.limits.io_size = false;
     }
 
     /// Ends immediately, without syncs.
@@ -294,7 +401,7 @@ impl Requests {
         let Piece { file, start, bytes } = piece;
         let FileState { file, start: begin, .. } = self.files[file];
         self.after_read = true;
-        self.read_back += u64::from(bytes);
+        self.progress.read_back += u64::from(bytes);
         Action::Access { op: Op::Read, file, offset: begin + start, bytes, access: self.rules.access }
     }
 
@@ -303,80 +410,48 @@ impl Requests {
         self.written.as_ref().is_some_and(|written| written.is_due(self.after_read))
     }
 
-    /// Whether the limits on bytes or I/Os are reached, which end a pass unless `time_based` is set; with `verify_only` they end it
-    /// even then.
     fn exhausted(&self) -> bool {
-        (!self.rules.time_based || self.rules.verify_only) && (self.bytes >= self.rules.limit || self.ios >= self.rules.number_ios)
+        self.rules.limits.are_reached(&self.progress)
     }
 
     fn next_pass(&mut self) {
-        // As in fio, verifying reads count when another pass is considered.
-        let room = self.rules.io_size && self.rules.limit.saturating_sub(self.bytes + self.read_back) >= self.rules.largest;
-        let again = self.rules.time_based || !self.exhausted() && (self.loops_left > 0 || room);
-        // After a pass without I/O, all further ones would be like it.
-        if !again || self.pass_ios == 0 {
+        if !self.rules.limits.allow_pass(&self.progress) {
             self.stage = Stage::Ended;
             return;
         }
-        self.loops_left = self.loops_left.saturating_sub(1);
-        (self.pass_ios, self.pass_writes) = (0, 0);
+        self.progress.begin_pass();
         // In fio a new pass syncs again even if a sync came last.
         self.synced_last = false;
         self.stage = Stage::Running;
-        self.unfinished = self.files.len();
-        self.current = self.files.len() - 1;
-        self.left_of_current = 0;
+        self.turn.restart(self.files.len());
         self.files.iter_mut().for_each(FileState::reset);
         self.after_read = false;
-        if self.rules.time_based && self.rules.verify_only {
-            (self.ios, self.bytes) = (0, 0);
+        if self.rules.limits.time_based && self.rules.limits.verify_only {
+            (self.progress.ios, self.progress.bytes) = (0, 0);
         }
         if let Some(written) = &mut self.written {
             written.clear();
         }
-        if self.rules.repeatable {
+        if self.rules.order.repeatable {
             self.random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         }
     }
 
     /// Whether a sync is due: after every given number of writes, unless the last action was a sync.
     fn sync_due(&self) -> bool {
-        let due = |every: u64| every > 0 && self.writes > 0 && self.writes.is_multiple_of(every);
-        !self.synced_last && (due(self.rules.fsync) || due(self.rules.fdatasync))
+        !self.synced_last && self.rules.syncs.are_due(self.progress.writes)
     }
 
     fn pick_file(&mut self) -> Option<usize> {
-        if self.unfinished == 0 {
-            return None;
-        }
-        if self.files.len() == 1 {
-            return Some(0);
-        }
-        if self.left_of_current > 0 && !self.files[self.current].finished {
-            self.left_of_current -= 1;
-            return Some(self.current);
-        }
-        let (service, every) = self.rules.service;
-        let number = self.files.len();
-        let from = match service {
-            FileService::RoundRobin => self.current + 1,
-            // A pass starts with the last file as the current one, but the first file must come first.
-            FileService::Sequential if self.pass_ios == 0 => 0,
-            FileService::Sequential => self.current,
-            FileService::Random => below(&mut self.random, number as u64) as usize,
-        };
-        let next = (from..number).chain(0..from.min(number)).find(|&index| !self.files[index].finished)?;
-        self.current = next;
-        self.left_of_current = every - 1;
-        Some(next)
+        self.turn.next(&self.files, self.progress.pass_ios == 0, &mut self.random)
     }
 
     fn mixed_direction(&mut self) -> usize {
-        if (below(&mut self.random, 100) as u8) < self.rules.mix_read { READ } else { WRITE }
+        if (below(&mut self.random, 100) as u8) < self.rules.order.mix_read { READ } else { WRITE }
     }
 
     fn direction(&mut self, index: usize, given: Option<usize>) -> usize {
-        match self.rules.kind {
+        match self.rules.order.pattern.kind {
             Kind::Read => READ,
             Kind::Write => WRITE,
             Kind::Trim => TRIM,
@@ -393,7 +468,7 @@ impl Requests {
     fn access(&mut self, index: usize, direction: usize) -> Option<Action> {
         let Requests { rules, files, random, .. } = self;
         let file = &mut files[index];
-        let (start, bytes) = if rules.kind == Kind::TrimWrite && direction == WRITE {
+        let (start, bytes) = if rules.order.pattern.kind == Kind::TrimWrite && direction == WRITE {
             let trimmed = file.last_start[TRIM]?;
             (trimmed, (file.last_end[TRIM] - trimmed) as u32)
         } else {
@@ -403,7 +478,7 @@ impl Requests {
             self.until_new -= 1;
             let new = self.until_new == 0;
             if new {
-                self.until_new = rules.every;
+                self.until_new = rules.order.pattern.every;
             }
             let offset = file.offset(rules, direction, new, random)?;
             let bytes = rules.sizes[direction].draw(file.bytes.checked_sub(offset.bytes)?, random)?;
@@ -423,16 +498,9 @@ impl Requests {
     fn count(&mut self, direction: usize, bytes: u32) {
         self.synced_last = false;
         self.after_read = direction == READ;
-        self.pass_ios += 1;
-        if direction == WRITE {
-            self.writes += 1;
-            self.pass_writes += 1;
-        }
         // If the same blocks are trimmed and written, fio's limits count only the writes.
-        if self.rules.kind != Kind::TrimWrite || direction == WRITE {
-            self.ios += 1;
-            self.bytes += u64::from(bytes);
-        }
+        let is_limited = self.rules.order.pattern.kind != Kind::TrimWrite || direction == WRITE;
+        self.progress.count(direction, bytes, is_limited);
     }
 }
 
@@ -446,37 +514,29 @@ impl Iterator for Requests {
 
 impl Rules {
     fn new(options: &Options, limit: u64) -> Rules {
-        let sizes = options.block_sizes.each_ref().map(|sizes| Sizes::new(sizes, options.unaligned));
-        let access = match (options.direct, options.sync) {
+        let sizes = options.blocks.sizes.each_ref().map(|sizes| Sizes::new(sizes, options.blocks.unaligned));
+        let access = match (options.queue.direct, options.sync.mode) {
             (true, _) => Access::Direct,
             (false, SyncMode::None) => Access::Buffered,
             (false, SyncMode::EachWrite) => Access::Synchronous,
         };
         Rules {
-            kind: options.pattern.kind,
-            random: options.pattern.random,
-            every: options.pattern.every,
-            skip: options.pattern.skip,
-            identical: options.sequencer == Sequencer::Identical,
-            mix_read: options.mix_read,
-            align: std::array::from_fn(|direction| options.block_align[direction].unwrap_or(sizes[direction].least())),
+            order: options.order.clone(),
+            align: std::array::from_fn(|direction| options.blocks.align[direction].unwrap_or(sizes[direction].least())),
             sizes,
-            percentage_random: options.percentage_random,
             map: options.random_map(),
-            zones: options.zones(),
-            service: options.file_service,
-            fsync: u64::from(options.fsync),
-            fdatasync: u64::from(options.fdatasync),
-            sync_at_end: options.end_fsync || options.fsync_on_close,
+            zones: options.order.zones(),
+            syncs: SyncRules::new(&options.sync),
             access,
-            repeatable: options.repeatable,
-            time_based: options.time_based,
-            io_size: options.io_size.is_some(),
-            limit,
-            number_ios: options.number_ios.unwrap_or(u64::MAX),
-            largest: u64::from(options.all_block_bounds().1),
-            verify_only: options.verify.on && options.verify.only,
-            invalidate: options.invalidate,
+            limits: Limits {
+                time_based: options.length.time_based,
+                io_size: options.files.io_size.is_some(),
+                bytes: limit,
+                ios: options.length.number_ios.unwrap_or(u64::MAX),
+                largest: u64::from(options.all_block_bounds().1),
+                verify_only: options.verify.on && options.verify.only,
+            },
+            invalidate: options.files.invalidate,
         }
     }
 }
@@ -484,10 +544,9 @@ impl Rules {
 impl FileState {
     fn new(target: &Target, rules: &Rules, options: &Options, seed: u64) -> FileState {
         let least = u64::from(options.all_block_bounds().0);
-        let uniform = options.distribution.iter().all(|distribution| *distribution == Distribution::Uniform);
         let sampler = |direction: usize| {
             let align = rules.align[direction];
-            Sampler::new(&options.distribution[direction], (target.bytes / align).max(1), align, seed)
+            Sampler::new(&rules.order.distribution[direction], (target.bytes / align).max(1), align, seed)
         };
         FileState {
             file: target.file,
@@ -500,7 +559,7 @@ impl FileState {
             zone: 0,
             zone_bytes: 0,
             map: rules.map.then(|| RandomMap::new(target.bytes / least)),
-            samplers: (rules.random && !uniform).then(|| std::array::from_fn(sampler)),
+            samplers: (rules.order.pattern.random && !rules.order.is_uniform()).then(|| std::array::from_fn(sampler)),
         }
     }
 
@@ -533,13 +592,13 @@ impl FileState {
     /// Start of the next I/O; `None` if the file is finished.
     fn offset(&mut self, rules: &Rules, direction: usize, new: bool, random: &mut Xoshiro256PlusPlus) -> Option<Offset> {
         let unmapped = |bytes| Offset { bytes, mapped: false };
-        if !new && rules.identical {
+        if !new && rules.order.sequencer == Sequencer::Identical {
             return Some(unmapped(self.last_start[direction].unwrap_or(0)));
         }
-        if !rules.random {
+        if !rules.order.pattern.random {
             return self.following(rules, direction).map(unmapped);
         }
-        let percentage = rules.percentage_random[direction];
+        let percentage = rules.order.percentage_random[direction];
         if new && (percentage >= 100 || (below(random, 100) as u8) < percentage) {
             return self.at_random(rules, direction, random).map(|bytes| Offset { bytes, mapped: self.map.is_some() });
         }
@@ -551,21 +610,21 @@ impl FileState {
 
     /// The position after the last I/O of this direction, with holes if configured; `None` at the end of the file.
     fn following(&mut self, rules: &Rules, direction: usize) -> Option<u64> {
-        if rules.time_based && self.last_end[direction] >= self.bytes {
+        if rules.limits.time_based && self.last_end[direction] >= self.bytes {
             self.last_end[direction] = self.zone;
         }
         let at = self.last_end[direction];
         if at >= self.bytes {
             return None;
         }
-        if rules.skip == 0 || at == 0 {
+        if rules.order.pattern.skip == 0 || at == 0 {
             return Some(at);
         }
-        Some(match at.checked_add_signed(rules.skip) {
+        Some(match at.checked_add_signed(rules.order.pattern.skip) {
             Some(at) if at >= self.bytes => 0,
             Some(at) => at,
             // Moving backwards, it continues at the end.
-            None if rules.skip < 0 => self.bytes.saturating_add_signed(rules.skip),
+            None if rules.order.pattern.skip < 0 => self.bytes.saturating_add_signed(rules.order.pattern.skip),
             None => 0,
         })
     }
@@ -584,7 +643,7 @@ impl FileState {
         };
         let block = match &mut self.map {
             Some(map) if map.contains(drawn) => match map.next_free(drawn) {
-                None if rules.time_based => {
+                None if rules.limits.time_based => {
                     map.clear();
                     drawn
                 }

@@ -34,16 +34,16 @@ impl Observed {
     pub(super) fn all(jobs: &[Job]) -> Vec<Observed> {
         let mut all: Vec<(Option<u32>, Observed)> = Vec::new();
         for (job, options) in jobs.iter().map(Job::options).enumerate() {
-            let Some(rule) = options.steady.filter(|_| options.steady_seconds > 0) else { continue };
-            let group = options.group_reporting.then_some(jobs[job].group());
+            let Some(rule) = options.steady.rule.filter(|_| options.steady.seconds > 0) else { continue };
+            let group = options.together.group_reporting.then_some(jobs[job].group());
             let member = Member { job, started: None, before: 0 };
             if let Some((_, observed)) = all.iter_mut().find(|(other, _)| group.is_some() && *other == group) {
                 observed.members.push(member);
                 continue;
             }
-            let length = options.steady_seconds as usize;
+            let length = options.steady.seconds as usize;
             let window = VecDeque::with_capacity(length);
-            all.push((group, Observed { members: vec![member], rule, length, ramp: options.steady_ramp, window, next: None }));
+            all.push((group, Observed { members: vec![member], rule, length, ramp: options.steady.ramp, window, next: None }));
         }
         all.into_iter().map(|(_, observed)| observed).collect()
     }

@@ -40,10 +40,10 @@ enum Log {
 }
 
 impl Written {
-    /// The log of a job that keeps `depth` I/Os in flight; `None` if it does not read back what it writes.
+    /// The log of a job that keeps `depth` I/Os in flight; `None` if it does not read back its writes.
     pub(super) fn new(options: &Options, depth: u32) -> Option<Written> {
         let verify = &options.verify;
-        let ordered = verify.experimental || options.random_map() && !options.linear_feedback;
+        let ordered = verify.experimental || options.random_map() && !options.order.linear_feedback;
         let log = if ordered { Log::Ordered(VecDeque::new()) } else { Log::Sorted(BTreeMap::new()) };
         let backlog = verify.backlog as usize;
         let batch = if verify.batch == 0 { backlog } else { verify.batch as usize };

@@ -95,7 +95,7 @@ fn the_same_trace_gives_the_same_times_twice() {
     assert_eq!(validate(&profile, &data, "atlas10k").0, validate(&profile, &data, "atlas10k").0);
 }
 
-/// A modelling choice beyond the parameter files: its name, and its alternatives. The first is what DiskSim does, which stands where
+/// A modelling choice beyond the parameter files: its name, and its alternatives. The first is DiskSim's, which stands where
 /// the other four disks say nothing; the last is the shipped one.
 type Choice = (&'static str, &'static [(&'static str, Alternative)]);
 
@@ -119,11 +119,11 @@ const CHOICES: [Choice; 6] = [
     ),
     (
         "with read-ahead to the next track, the maximum",
-        &[("does not count", InProfile(ignore_maximum)), ("counts, and the segment is filled over what was sent", Shipped)],
+        &[("does not count", InProfile(ignore_maximum)), ("counts, and the segment is filled over sent sectors", Shipped)],
     ),
     (
         "a drive that takes sectors in any order reads",
-        &[("what was asked", Model(|deviations| deviations.reads_whole_track = false)), ("the whole track", Shipped)],
+        &[("the sectors asked for", Model(|deviations| deviations.reads_whole_track = false)), ("the whole track", Shipped)],
     ),
     (
         "a segment that a write overlaps",

@@ -97,7 +97,7 @@ fn random_writers_are_charged_for_the_arm_although_writes_are_reported_at_once()
     let mut random = anywhere(Op::Write, 16, capacity / 2);
     let [random, sequential] = keep_busy(&mut *disk, 1, 12_000, |number| match number % 20 {
         0 => random(number),
-        // Nineteen in a row, so that most follow on what waits.
+        // Nineteen in a row, so that most follow on a waiting request.
         _ => Ask { stream: 1, op: Op::Write, lba: capacity / 2 + u64::from(number) * 16, sectors: 16 },
     });
     assert!(random.0 / 600 > 2 * sequential.0 / 11_400, "{random} for 600 writes anywhere, {sequential} for 11,400 in a row");

@@ -465,7 +465,7 @@ fn seconds(name: &str, op: Op, count: u32, sectors: u32, depth: u32, lba: &dyn F
         finished += done.len() as u32;
         done.clear();
     }
-    // What is still in the write cache is not written yet.
+    // Data in the write cache are not written yet.
     while let Some(at) = device.wake_at() {
         now = at;
         device.advance(now, &mut done);

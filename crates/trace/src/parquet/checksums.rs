@@ -70,7 +70,7 @@ impl Summed {
     /// Writes the bytes held back, with the trailer before the footer.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let held = self.held.take().unwrap_or_default();
-        let wrong = || io::Error::other("the footer's length is not at the end of what was written");
+        let wrong = || io::Error::other("the footer's length is not at the end of the written file");
         let ending = held.len().checked_sub(ENDING_BYTES).ok_or_else(wrong)?;
         let length = held[ending..].first_chunk().map_or(u32::MAX, |length| u32::from_le_bytes(*length));
         let footer = ending.checked_sub(length as usize).ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-//! Guards the Parquet library against untrusted files: bounds what a page may make it allocate.
+//! Guards the Parquet library against untrusted files: bounds the memory that a page may make it allocate.
 //!
 //! The library trusts some numbers in a page's header: it allocates the uncompressed size, and a dictionary's number of values,
 //! before reading the data. A file of 200 bytes could make it allocate 16 GiB.
@@ -20,7 +20,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 
 /// The largest page, in uncompressed bytes: one per column is in memory at once. Writers aim for 1 MiB.
 const PAGE_BYTES: u64 = 16 << 20;
-/// Enough for the three numbers at the beginning of a page's header and what follows them.
+/// Enough for the three numbers at the beginning of a page's header and the field after them.
 const HEADER_START_BYTES: u64 = 20;
 
 /// The pages of one column chunk, checked.
@@ -112,7 +112,7 @@ pub(super) fn has_checksum(file: &Chunk, column: &ColumnChunkMetaData) -> bool {
     rest.is_some_and(|rest| rest.first() == Some(&NEXT_INTEGER))
 }
 
-/// What a page's header begins each of its first fields with: next field, 32-bit integer.
+/// The first byte of each of the first fields of a page's header: next field, 32-bit integer.
 const NEXT_INTEGER: u8 = 0x15;
 
 /// The second field of a page's header.
@@ -122,7 +122,7 @@ fn uncompressed_size(header: &[u8]) -> Option<u64> {
     (zigzag % 2 == 0).then_some(zigzag / 2)
 }
 
-/// The first two fields of a page's header, its type and its uncompressed size, and what is behind them (the compressed size, a checksum if
+/// The first two fields of a page's header, its type and its uncompressed size, and the rest (the compressed size, a checksum if
 /// there is one): Thrift's compact protocol, in which every writer gives the fields in their order. An integer is a zigzag varint.
 fn first_fields(header: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (kind, rest) = varint(header.strip_prefix(&[NEXT_INTEGER])?)?;

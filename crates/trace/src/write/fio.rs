@@ -76,7 +76,7 @@ impl Fio {
         Ok(Box::new(Fio { out, version, files: BTreeMap::new(), last: 0 }))
     }
 
-    /// What a line begins with.
+    /// The beginning of a line.
     fn stamp(&self) -> String {
         if self.version == Version::Two { String::new() } else { format!("{} ", self.last) }
     }

@@ -1,7 +1,7 @@
 //! oracleGeneral, libCacheSim's binary traces: second, object, bytes, and the number of the next record of that object.
 //!
-//! The first sector is the object, as the reader has it. A record says what comes later, so all are held in memory until the end, in 24 bytes
-//! each, beside 40 for each object.
+//! The first sector is the object, as the reader has it. A record refers to later ones, so all are held in memory until the end, in 24 bytes
+//! each, and 40 for each object.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

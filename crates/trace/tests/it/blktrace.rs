@@ -1,4 +1,4 @@
-//! blktrace recordings: several files, both byte orders, damage; and the field's own tools agree with what we read.
+//! blktrace recordings: several files, both byte orders, damage; and agreement with the field's own tools.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::trace_help::*;
 use block::{Nanos, Op};
 use trace::{OpenOptions, TraceRequest};
 
-/// A recording of two processors, with what happens on a real system: names, merges, splits, remaps, a discard, a flush.
+/// A recording of two processors, with the events of a real system: names, merges, splits, remaps, a discard, a flush.
 fn recording() -> [Vec<Blk>; 2] {
     let remap =
         Blk { payload: [8_u32 << 20, (8 << 20) | 1].map(u32::to_be_bytes).concat(), ..Blk::new(1_000, A | WRITE, 223_490, 8, 697) };
@@ -177,7 +177,7 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// What can be compared whatever numbers devices were given.
+/// The fields that do not depend on the numbers given to devices.
 fn essence(request: &TraceRequest) -> (Nanos, u32, u64, u32, Op, Option<bool>, Option<Nanos>) {
     (request.arrival, request.stream, request.lba, request.sectors, request.op, request.sync, request.response)
 }
@@ -249,7 +249,7 @@ fn fio_writes_logs_of_which_we_read_every_request() {
     let Some(json) = run(folder.path(), "fio", &arguments) else { return };
     let read = read_path(&folder.path().join("log"), &OpenOptions::default()).unwrap();
     assert_eq!(read.format, "fio");
-    // fio's own account of what it did.
+    // fio's own account of its I/O.
     let count = |direction: &str| {
         let section = json.split(&format!("\"{direction}\" : {{")).nth(1).unwrap();
         let field = |name: &str| {
@@ -301,7 +301,7 @@ fn fio_replays_a_blktrace_recording_with_the_requests_that_we_read() {
     if run(folder.path(), "fio", &options.split(' ').collect::<Vec<_>>()).is_none() {
         return;
     }
-    // Its log of what it did: time, latency, direction (0 read, 1 write), bytes, offset, priority.
+    // Its log of its I/O: time, latency, direction (0 read, 1 write), bytes, offset, priority.
     let log = std::fs::read_to_string(folder.path().join("fio_clat.1.log")).unwrap();
     let number = |field: &str| field.trim().parse::<u64>().unwrap();
     let theirs = log.lines().map(|line| line.split(',').collect::<Vec<_>>());

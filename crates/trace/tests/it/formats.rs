@@ -581,7 +581,7 @@ fn mqsim_counts_nanoseconds_and_writes_are_0() {
 }
 
 #[test]
-fn mqsim_and_disksim_are_told_apart_only_where_one_is_impossible() {
+fn mqsim_and_disksim_are_distinguished_only_where_one_is_impossible() {
     // Milliseconds or nanoseconds?
     assert_eq!(error(read("34647 3 118445 32 0\n51748 0 165119 8 1\n")), "may be disksim, mqsim: say which with --format");
     // DiskSim's floating-point numbers, or its other flags, even in one line of many.

@@ -1,4 +1,4 @@
-//! Traces out of traces: sorted, cut, scaled, filtered, merged; and what is wrong with one.
+//! Traces out of traces: sorted, cut, scaled, filtered, merged; and the faults of one.
 
 use std::path::Path;
 

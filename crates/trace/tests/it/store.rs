@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// The formats of other tools: what their times are multiples of in ns, and whether they have response times.
+/// The formats of other tools: the unit of their times in ns, and whether they have response times.
 const OTHERS: [(&str, &str, u64, bool); 7] = [
     ("fio2", "fio", 1_000_000, false),
     ("msr", "msr", 100, true),
@@ -317,7 +317,7 @@ fn a_store_cut_short_anywhere_is_an_error() {
     }
 }
 
-/// What the library asserts is contained, but each panic would fill the test's output.
+/// Assertions of the library are contained, but each panic would fill the test's output.
 fn without_the_librarys_panics<T>(work: impl FnOnce() -> T) -> T {
     static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -333,7 +333,7 @@ fn without_the_librarys_panics<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whatever is damaged, in the data, in their headers, in the footer or in the checksums themselves.
+/// Damage anywhere, in the data, in their headers, in the footer or in the checksums themselves.
 #[test]
 fn a_store_with_any_bit_flipped_is_refused() {
     let folder = TempDir::new().unwrap();
@@ -354,7 +354,7 @@ fn a_store_with_any_bit_flipped_is_refused() {
     assert_eq!(read_path(&path, &as_parquet()).unwrap(), 100, "as it was");
 }
 
-/// Of a store of several row groups, what comes before the damage is read.
+/// Of a store of several row groups, the rows before the damage are read.
 #[test]
 fn a_row_group_is_checked_before_it_is_read() {
     let folder = TempDir::new().unwrap();
@@ -373,7 +373,7 @@ fn a_row_group_is_checked_before_it_is_read() {
                 Err(error) => break error.to_string(),
             }
         };
-        // What is held back to be sorted is lost.
+        // Requests held back to be sorted are lost.
         assert!((reads - 65_536..=reads).contains(&read) || reads == 0 && read == 0, "{read} requests before byte {at}");
         assert!(
             error.contains(&format!("store:row {}: damaged Parquet: row group {}, bytes ", reads + 1, reads / 131_072)),
@@ -402,7 +402,7 @@ fn a_store_without_checksums_is_read_and_one_that_lost_them_is_refused() {
     assert!(replace(b"seekwise.trace.crc32", b"seekwise.trace.crc23").ends_with("its footer has lost the list of checksums"));
 }
 
-/// As pyarrow does: the metadata stay, the trailer does not, and the footer names who wrote it.
+/// As pyarrow does: the metadata stay, the trailer does not, and the footer names the writer.
 #[test]
 fn a_store_that_another_program_rewrote_is_read_with_a_warning() {
     let folder = TempDir::new().unwrap();
@@ -569,7 +569,7 @@ fn a_bad_value_is_named_with_its_row_or_passed_over_when_asked() {
     assert_eq!((read, opened.reader.skipped()), (2, 3));
 }
 
-/// What a reader says: requests up to the first error, the error, and what was left out.
+/// The results of a reader: requests up to the first error, the error, and the omissions.
 type Read = (Vec<TraceRequest>, Option<String>, u64, u64);
 
 fn one_by_one(path: &Path, options: &OpenOptions) -> Read {

@@ -30,6 +30,8 @@ impl Arm {
 pub(super) struct Measured {
     pub scored: Scored,
     pub variance: f64,
+    /// Number of buckets that it rests on.
+    pub buckets: u32,
 }
 
 impl Measured {

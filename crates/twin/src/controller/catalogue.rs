@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Result<ControllerChoice, ControllerChoiceError> {
 /// [`TwinController`].
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "seekwise",
-    summary: "forecasts every candidate in the simulator, tries on the device what is worth a trial, and keeps what proves better",
+    summary: "forecasts every candidate in the simulator, tries settings on the device where a trial is worth its cost, and keeps one that proves better",
     source: "ours; its parts are named in the head of its file",
     tunables: TUNABLES,
     build: |brief, values| {

@@ -4,7 +4,7 @@ use block::Nanos;
 use control::ab_test::Estimate;
 use control::controller::{Evidence, Prediction};
 use control::trials::stated;
-use control::{Decision, Setting, Target};
+use control::{Decision, Ruling, Setting, Target, Test, Verdict};
 use observe::merit::TOLERANCE;
 
 use super::phase::Pending;
@@ -59,7 +59,17 @@ impl TwinController {
                     100.0 * prediction.error
                 );
                 self.phase.verify(Pending { from: self.active, prediction: prediction.clone() });
-                Decision { expected_gain: Some(prediction.gain), evidence, ..self.change_to(now, arm, why) }
+                let verdict = Verdict {
+                    setting: prediction.setting.clone(),
+                    over: self.setting().clone(),
+                    gain: Estimate { mean: prediction.gain, error: prediction.error },
+                    critical: 1.0,
+                    samples: [0, 0],
+                    by: Test::Forecast,
+                    ruling: Ruling::Kept,
+                };
+                let decision = self.change_to(now, arm, why).with_verdict(verdict);
+                Decision { expected_gain: Some(prediction.gain), evidence, ..decision }
             }
             None => {
                 let candidates = evidence.iter().flat_map(|evidence| &evidence.candidates);

@@ -67,7 +67,7 @@ impl Fleet {
 }
 
 impl TwinController {
-    /// Looks up the current load. The trials go by the fleet's expectations until there is a forecast or a learned model.
+    /// Looks up the current load. The trials go by the fleet's expectations until there is a forecast.
     pub(super) fn ask_fleet(&mut self) {
         if self.fleet.knowledge.is_empty() {
             return;
@@ -77,14 +77,14 @@ impl TwinController {
         let said: Vec<Option<Estimate>> = (0..self.arms.len()).map(of).collect();
         self.fleet.said = said;
         self.fleet.judged.resize(self.arms.len(), false);
-        if self.trying.evidence.is_none() && !self.learned.knows() {
+        if self.trying.evidence.is_none() {
             let unknown = (0..self.arms.len()).filter(|arm| *arm != self.original).map(|arm| (arm, UNKNOWN)).collect();
             let gains = self.combined_with_fleet(unknown);
             self.trying.trials.expect(gains);
         }
     }
 
-    /// Combines expected gains over the original arm (from a forecast or the model) with those of the fleet.
+    /// Combines expected gains over the original arm (from a forecast) with those of the fleet.
     pub(super) fn with_fleet(&mut self, gains: Vec<(usize, Estimate)>) -> Vec<(usize, Estimate)> {
         let others: Vec<(usize, Estimate)> = gains.iter().copied().filter(|(arm, _)| *arm != self.original).collect();
         self.fleet.compare(&others);

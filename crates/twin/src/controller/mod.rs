@@ -13,26 +13,25 @@
 //!      3 s of the arm ─▶ far worse, or a stream overdue? ──yes─▶ back at once
 //!                    └─▶ back; after a second turn: sure to be better? ──yes─▶ it stays
 //! ```
-//! * *Warm-up* ([`streams`]). Processes of a load often start one after another. Measurements from before the last one started are
+//! * *Warm-up* (`streams`). Processes of a load often start one after another. Measurements from before the last one started are
 //!   discarded.
 //! * *Beliefs* ([`control::trials`]). The gain of a setting is estimated from the forecast, which may be wrong, and from windows under it
 //!   next to windows of the active setting. Noise and drift are learned from the windows, so a bursty load needs more trials, or is left
 //!   alone.
-//! * *Model* ([`learned`]). Where the twin has no forecast, the expected gain is that of the setting under random loads on random devices.
-//! * *Fleet* ([`fleet`]). Measurements of other machines, under like loads on like devices, also count, weighted by how accurate they were
+//! * *Fleet* (`fleet`). Measurements of other machines, under like loads on like devices, also count, weighted by how accurate they were
 //!   before. They need no forecast, so such an arm is tried from a load's first seconds.
-//! * *Trials* ([`trying`]). The trial with the highest positive value is started: the expected gain, over a remaining time equal to the
+//! * *Trials* (`trying`). The trial with the highest positive value is started: the expected gain, over a remaining time equal to the
 //!   load's age, less the expected loss and the cost of two switches, which is measured or derived from how requests arrive. A setting
 //!   stays after two turns if it is better with a probability of 90%; gains too small to justify a change are not pursued.
-//! * *Safeguards* ([`streams`], [`background`]). A trial ends within half a second if it does harm, or if a stream has waited for half the
+//! * *Safeguards* (`streams`, `background`). A trial ends within half a second if it does harm, or if a stream has waited for half the
 //!   bound of [merit](observe::merit); the arm is dropped for good if write-back gets too little and calls are not observed. After the
 //!   trial, a setting ends as soon as a stream starves.
-//! * *Learning* ([`consult`]). The load is inferred from all requests, under any setting. The device is fitted again after twice as many
+//! * *Learning* (`consult`). The load is inferred from all requests, under any setting. The device is fitted again after twice as many
 //!   requests, or after a model mismatch, to requests under every setting: each shows another side of the device.
-//! * *Memory* ([`recall`]). The first window of a load is compared with known loads of the device. The setting with a significant mean gain
+//! * *Memory* (`recall`). The first window of a load is compared with known loads of the device. The setting with a significant mean gain
 //!   there is applied; settings that did worse are blocked. Without a similar load, a run is the same as without a memory.
-//! * *Speculative read-ahead* ([`read_ahead`]). Files gain only from a read-ahead that is active before they are opened, so such loads are
-//!   assumed. The choice is verified once files are opened ([`verify`]), with forecasts corrected by earlier ones ([`track_record`]).
+//! * *Speculative read-ahead* (`read_ahead`). Files gain only from a read-ahead that is active before they are opened, so such loads are
+//!   assumed. The choice is verified once files are opened (`verify`), with forecasts corrected by earlier ones (`track_record`).
 //! * *Budgeted.* Trials in the twin cost processor time: they are as long as the budget allows, one percent of a core by default.
 
 mod arm;
@@ -42,7 +41,6 @@ mod consult;
 mod decide;
 mod fleet;
 mod known_loads;
-mod learned;
 mod phase;
 mod pool;
 mod read_ahead;
@@ -76,7 +74,6 @@ pub use self::catalogue::{SPEC, all, parse};
 use self::consult::FittedDevice;
 use self::fleet::Fleet;
 use self::known_loads::KnownLoad;
-use self::learned::Learned;
 use self::phase::Phase;
 use self::pool::Pool;
 use self::read_ahead::SpeculativeChoice;
@@ -166,7 +163,6 @@ pub struct TwinController {
     /// How long the present load lasted before it was interrupted, in seconds.
     lasted_before_s: f64,
     experience: Arc<Experience>,
-    learned: Learned,
     fleet: Fleet,
     known_loads: Vec<KnownLoad>,
     /// Summary of the experience with loads like this one, for display.
@@ -215,7 +211,6 @@ impl TwinController {
             past: Vec::new(),
             lasted_before_s: 0.0,
             experience: brief.experience.clone(),
-            learned: Learned::new(brief.gains.clone()),
             fleet: Fleet::new(brief.fleet.clone()),
             known_loads: Vec::new(),
             memory_says: "the load was not seen yet".to_owned(),
@@ -319,7 +314,6 @@ impl TwinController {
         let asked = self.tags.filter(|(arm, _)| *arm == self.active);
         let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));
         self.observe_score(window, tags);
-        self.observe_for_model(window);
         if self.trying.trial.is_none() {
             self.ask_fleet();
         }

@@ -42,7 +42,6 @@ impl TwinController {
     pub(super) fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
         self.remember_load(began);
         self.load.begin_load(began);
-        self.learned.begin_load();
         self.fleet.begin_load();
         self.note_change(began);
         if let Some(device) = &mut self.device {

@@ -1,4 +1,4 @@
-//! The contribution of each source of knowledge to a decision, for display: memory, other machines, the twin, the model of gains, trials.
+//! The contribution of each source of knowledge to a decision, for display: memory, other machines, the twin, trials.
 
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ impl TwinController {
             ("memory", Some(self.memory_says.clone())),
             ("fleet", self.fleet_says()),
             ("twin", Some(self.twin_says())),
-            ("model", Some(self.model_says())),
             ("trials", Some(self.trials_say())),
         ];
         let says = says.into_iter().filter_map(|(source, says)| Some((source, says?)));

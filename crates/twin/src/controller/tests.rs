@@ -130,14 +130,14 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
         }
         controller.buckets.until(at(second + 1));
     };
-    controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0 });
+    controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0, buckets: 4 });
     for second in 0..20 {
         reads(&mut controller, second, 256);
         assert!(controller.compare(at(second + 1), 256).is_none(), "open files keep the old read-ahead: no decision");
     }
     let measured = |arm: usize| controller.arms[arm].measured.map(|measured| measured.scored);
     assert!(measured(found).is_some() && measured(found) == measured(wider), "the original one serves no better");
-    controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0 });
+    controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0, buckets: 4 });
     reads(&mut controller, 20, 2048);
     let decision = controller.compare(at(21), 256).unwrap();
     assert_eq!((decision.why.as_str(), controller.measured_from), ("files are read ahead by 1024 KiB from now on", at(21)));
@@ -201,7 +201,7 @@ fn a_twin_that_measurements_contradict_is_sure_of_nothing() {
         gain,
         error: 0.05,
     };
-    let measured = |score: f64| Some(Measured { scored: Scored::of(score, 1.0, 256), variance: 1e-6 });
+    let measured = |score: f64| Some(Measured { scored: Scored::of(score, 1.0, 256), variance: 1e-6, buckets: 4 });
     let (deadline, cfq) = (controller.active, controller.arm_of(&setting("cfq")).unwrap());
     let sure_of_noop = |controller: &TwinController, of_deadline: f64| {
         let calibrated = controller.calibrated(&[prediction(setting("deadline"), of_deadline), prediction(setting("noop"), 0.2)]);
@@ -233,7 +233,7 @@ fn measurements_before_the_last_process_began_are_dropped() {
     asks(&mut controller, 2, 800, 1_800);
     controller.extend_warmup_until_streams_started(at(1_800));
     assert_eq!(controller.measured_from, at(1_000), "a window, as always");
-    controller.arms[1].measured = Some(Measured { scored: Scored::of(1.0, 1.0, 256), variance: 0.0 });
+    controller.arms[1].measured = Some(Measured { scored: Scored::of(1.0, 1.0, 256), variance: 0.0, buckets: 4 });
     asks(&mut controller, 1, 1_800, 3_000);
     asks(&mut controller, 2, 1_800, 3_000);
     asks(&mut controller, 3, 1_700, 3_000);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use block::Nanos;
 use control::ab_test::Estimate;
 use control::controller::{Evidence, Prediction};
-use control::trials::{Cost, Observation, Trials, is_adopted, worth};
-use control::{Decision, Setting, Target, Window};
+use control::trials::{Cost, Observation, SURE_DEVIATIONS, Trials, is_adopted, worth};
+use control::{Decision, Ruling, Setting, Target, Test, Verdict, Window};
 use observe::WindowOutcome;
 use observe::merit::Scored;
 use observe::performance::Performance;
@@ -296,7 +296,25 @@ impl TwinController {
         }
         self.judge_fleet(self.active, trial.from, Some((score - level.mean).max(-2.0 * HARM)));
         self.block_after_harm(now);
-        Some(self.end_trial(trial, now, format!("{tried} is far worse than {from} in its first moments: back to {from}")))
+        let gain = Estimate { mean: score - level.mean, error: level.error };
+        let verdict = Verdict { critical: HARM_ERRORS, ..self.trial_verdict(trial, gain, Ruling::NotAdopted) };
+        let verdict = gain.mean.is_finite().then_some(verdict).map(Arc::new);
+        let why = format!("{tried} is far worse than {from} in its first moments: back to {from}");
+        Some(Decision { verdict, ..self.end_trial(trial, now, why) })
+    }
+
+    /// The verdict on the active arm by this gain over the arm before the trial.
+    fn trial_verdict(&self, trial: Trial, gain: Estimate, ruling: Ruling) -> Verdict {
+        let trials = &self.trying.trials;
+        Verdict {
+            setting: self.setting().clone(),
+            over: self.arms[trial.from].setting.clone(),
+            gain,
+            critical: SURE_DEVIATIONS,
+            samples: [self.active, trial.from].map(|arm| trials.windows(arm)),
+            by: Test::Trial,
+            ruling,
+        }
     }
 
     /// The active arm has just done harm. It may be tried once more after as long again: a moment may have been bad.
@@ -317,29 +335,29 @@ impl TwinController {
         self.trying.turns[self.active] += 1;
         let turns = self.trying.turns[self.active];
         let gain = self.trying.trials.posterior().gain(self.active, trial.from);
-        let measured_gain = self.trying.trials.last_gain_over(trial.from);
-        self.judge_fleet(self.active, trial.from, measured_gain);
+        let of_turn = self.trying.trials.last_gain_over(trial.from);
+        self.judge_fleet(self.active, trial.from, of_turn);
+        let is_kept = turns >= MIN_TURNS && is_adopted(&gain);
+        let verdict = self.trial_verdict(trial, gain, if is_kept { Ruling::Kept } else { Ruling::NotAdopted });
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
         // Where calls are seen, it is seen whether anything waits for write-back.
         if !self.streams.sees_calls && self.trying.in_turn.is_some_and(|turn| turn.starves_after(&self.trying.usual)) {
             self.arms[self.active].blocked_until = NEVER;
             let why = format!("{tried} is {result}, and leaves write-back too little: back to {from}");
-            return Some(Decision { measured_gain, ..self.end_trial(trial, now, why) });
+            let verdict = Verdict { ruling: Ruling::NotAdopted, ..verdict };
+            return Some(self.end_trial(trial, now, why).with_verdict(verdict));
         }
-        if turns >= MIN_TURNS && is_adopted(&gain) {
+        if is_kept {
             self.trying.trial = None;
             self.trying.usual = Got::default();
             self.load.reset();
-            return Some(Decision {
-                expected_gain: Some(gain.mean),
-                measured_gain,
-                ..Decision::keep(format!("{tried} stays: {result}"))
-            });
+            let decision = Decision::keep(format!("{tried} stays: {result}")).with_verdict(verdict);
+            return Some(Decision { expected_gain: Some(gain.mean), ..decision });
         }
         let why = if is_adopted(&gain) { "which has to be seen twice" } else { "which is not sure" };
         let why = format!("{tried} is {result}, {why}: back to {from}");
-        Some(Decision { measured_gain, ..self.end_trial(trial, now, why) })
+        Some(self.end_trial(trial, now, why).with_verdict(verdict))
     }
 
     fn end_trial(&mut self, trial: Trial, now: Nanos, why: String) -> Decision {

@@ -11,7 +11,7 @@ use super::rehearsal::Twin;
 /// The genetic library.
 pub static GENETIC: ControllerSpec = ControllerSpec {
     name: "genetic",
-    summary: "breeds settings: each lives for a window, the worse half is replaced, and what serves a load is kept for its return",
+    summary: "breeds settings: each lives for a window, the worse half is replaced, and the best settings of a load are kept for its return",
     source: "Moilanen and Williams, Using Genetic Algorithms to Autonomically Tune the Kernel; Gaitonde and Sarfare, A Study of Genetic \
              Algorithms for I/O Scheduling",
     tunables: OfGenetic::TUNABLES,
@@ -50,7 +50,7 @@ pub static IOPERF: ControllerSpec = ControllerSpec {
 /// Random search.
 pub static RANDOM: ControllerSpec = ControllerSpec {
     name: "random",
-    summary: "tries settings at random and keeps the best: what other searches with the same budget have to beat",
+    summary: "tries settings at random and keeps the best: the baseline of other searches with the same budget",
     source: "Bergstra and Bengio, Random Search for Hyper-Parameter Optimization",
     tunables: Common::TUNABLES,
     build: |brief, values| {
@@ -63,7 +63,7 @@ pub static RANDOM: ControllerSpec = ControllerSpec {
 /// Bayesian optimisation.
 pub static BAYES: ControllerSpec = ControllerSpec {
     name: "bayes",
-    summary: "models what was tried as a Gaussian process and tries where it may be better",
+    summary: "models the results of trials as a Gaussian process and tries settings that may be better",
     source: "Srinivas and others, Gaussian Process Optimization in the Bandit Setting",
     tunables: Common::TUNABLES,
     build: |brief, values| {
@@ -100,7 +100,7 @@ const FITNESS: Tunable = Tunable::one_of(Fitness::WORDS, "live")
     .named("", "Where a setting is scored: on the target, a window for each, or in the twin.");
 const SEEDS: Tunable = Tunable::one_of(Seeds::WORDS, "candidates").named(
     "",
-    "With fitness live, what is tried first: candidates as they are given, or what the twin ranks best, the best of each scheduler first.",
+    "With fitness live, the first trials: candidates as they are given, or the best by the twin, the best of each scheduler first.",
 );
 const CHILD: Tunable = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 2_000)
     .logarithmic()

@@ -1,8 +1,10 @@
 //! Measures the active setting, and verifies a change.
 
+use std::sync::Arc;
+
 use block::Nanos;
-use control::Decision;
-use control::ab_test::Estimate;
+use control::ab_test::{CRITICAL_VALUE, Estimate};
+use control::{Decision, Ruling, Test, Verdict};
 use observe::WindowOutcome;
 use observe::merit::Scored;
 use observe::performance::Performance;
@@ -39,7 +41,7 @@ impl TwinController {
         let requests: u64 = buckets.iter().map(|bucket| bucket.requests).sum();
         let variance = if scores.len() < 2 { 1.0 / requests.max(1) as f64 } else { (count - 1.0) / count * squares };
         let scored = Scored::of(whole, depth(buckets.iter().copied()), tags);
-        whole.is_finite().then_some(Measured { scored, variance })
+        whole.is_finite().then_some(Measured { scored, variance, buckets: buckets.len() as u32 })
     }
 
     /// Decides by measured scores: back to a setting with a significantly better score, or keeps the active one while it is being verified.
@@ -88,7 +90,8 @@ impl TwinController {
             self.phase.take_pending();
             self.next_forecast = now + WINDOW;
             let why = format!("{was} is {} than {is}{predicted}: back to {is}", percent(-gain));
-            return Some(self.change_to(now, arm, why));
+            let verdict = self.verdict_over(arm, &measured, Ruling::TakenBack);
+            return Some(Decision { verdict, ..self.change_to(now, arm, why) });
         }
         let pending = pending?;
         let (gain, error) = measured.over(&self.arms[pending.from].measured?, &self.preference);
@@ -101,14 +104,31 @@ impl TwinController {
         );
         // A gain far below the prediction requires another forecast.
         let is_less = gain > 0.0 && gain + error < pending.prediction.sure_gain();
-        let is_gain = Estimate { mean: gain, error }.is_significant_gain(0.0);
-        if is_gain || is_less || seconds >= JUDGED_S.1 {
+        if gain > CRITICAL_VALUE * error || is_less || seconds >= JUDGED_S.1 {
             self.track_record.note(&pending.prediction, gain);
             self.phase.take_pending();
             self.next_forecast = if is_less { now } else { self.next_forecast };
-            return (!is_less).then(|| Decision::keep(format!("{} stays: {result}", self.setting())));
+            return (!is_less).then(|| Decision {
+                verdict: self.verdict_over(pending.from, &measured, Ruling::Kept),
+                ..Decision::keep(format!("{} stays: {result}", self.setting()))
+            });
         }
         Some(Decision::keep(format!("{} is {result}: not significant yet", self.setting())))
+    }
+
+    /// The verdict on the active setting, with this score, over the latest score of another; `None` if that was not measured.
+    fn verdict_over(&self, arm: usize, measured: &Measured, ruling: Ruling) -> Option<Arc<Verdict>> {
+        let other = self.arms[arm].measured.as_ref()?;
+        let (mean, error) = measured.over(other, &self.preference);
+        Some(Arc::new(Verdict {
+            setting: self.setting().clone(),
+            over: self.arms[arm].setting.clone(),
+            gain: Estimate { mean, error },
+            critical: CRITICAL_VALUE,
+            samples: [measured.buckets, other.buckets],
+            by: Test::BeforeAfter,
+            ruling,
+        }))
     }
 
     /// Records that the change that was being verified was harmful.

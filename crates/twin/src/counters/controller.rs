@@ -4,11 +4,12 @@
 //! those before, and reverts the change if they are worse.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use block::Nanos;
-use control::ab_test::Estimate;
+use control::ab_test::{CRITICAL_VALUE, Estimate};
 use control::controller::{ControllerInput, Evidence};
-use control::{Controller, Decision, Setting, Target, Window, WindowLength};
+use control::{Controller, Decision, Ruling, Setting, Target, Test, Verdict, Window, WindowLength};
 use observe::counters::Sample;
 use observe::merit;
 use observe::merit::TOLERANCE;
@@ -163,8 +164,17 @@ impl ByCounters {
         };
         let why = format!("{hypotheses} hypotheses that count alike agree, by counters alone, on {}", prediction.setting);
         self.state = State::Verifying(Trial { before: active.clone(), counted });
+        let verdict = Verdict {
+            setting: prediction.setting.clone(),
+            over: active.clone(),
+            gain: Estimate { mean: prediction.gain, error: prediction.error },
+            critical: 1.0,
+            samples: [0, 0],
+            by: Test::Forecast,
+            ruling: Ruling::Kept,
+        };
         let decision = Decision { expected_gain: Some(prediction.gain), ..Decision::set(prediction.setting.clone(), why) };
-        decision.with_evidence(evidence)
+        decision.with_evidence(evidence).with_verdict(verdict)
     }
 
     /// Compares the counters after a change with those before.
@@ -179,13 +189,26 @@ impl ByCounters {
         let by_chance = after.rate_error().hypot(trial.counted.rate_error());
         self.state = State::Decided(after);
         let change = Estimate { mean: gain, error: by_chance };
-        if gain.is_finite() && !change.is_significant_loss(TOLERANCE) {
-            return Decision::keep(format!("the change stays: {:+.1}% by the counters", statistics::percent(gain)));
+        let stays = gain.is_finite() && !change.is_significant_loss(TOLERANCE);
+        let verdict = self.active.clone().filter(|_| gain.is_finite()).map(|setting| {
+            Arc::new(Verdict {
+                setting,
+                over: trial.before.clone(),
+                gain: change,
+                critical: CRITICAL_VALUE,
+                samples: [after.intervals, trial.counted.intervals],
+                by: Test::Counters,
+                ruling: if stays { Ruling::Kept } else { Ruling::TakenBack },
+            })
+        });
+        if stays {
+            let why = format!("the change stays: {:+.1}% by the counters", statistics::percent(gain));
+            return Decision { verdict, ..Decision::keep(why) };
         }
         let why = format!("{:+.1}% by the counters, less than predicted: back to {}", statistics::percent(gain), trial.before);
         self.refuted.extend(self.active.replace(trial.before.clone()));
         self.restart();
-        Decision::set(trial.before, why)
+        Decision { verdict, ..Decision::set(trial.before, why) }
     }
 
     /// Restarts sampling if the load has changed.

@@ -50,6 +50,8 @@ pub struct Counted {
     pub busy_s: f64,
     /// Total observed time, in seconds.
     pub lasts_s: f64,
+    /// Number of intervals between samples in the busy time.
+    pub intervals: u32,
     /// Requests in the busy time, after merging.
     pub requests: u64,
     /// Reads.
@@ -101,6 +103,7 @@ impl Counted {
         Ok(Counted {
             busy_s,
             lasts_s,
+            intervals: busy.len() as u32,
             requests: (per_s * busy_s).round() as u64,
             read: side(|rates| rates.read),
             write: side(|rates| rates.write),
@@ -118,6 +121,7 @@ impl Counted {
         Counted {
             busy_s: seconds,
             lasts_s: seconds,
+            intervals: 1,
             requests: requests.round() as u64,
             read: side(&[(rates.read, seconds)]),
             write: side(&[(rates.write, seconds)]),

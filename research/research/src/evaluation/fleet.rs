@@ -30,8 +30,8 @@ use super::run::Run;
 use super::weighted_mean::weighted_mean;
 use crate::worlds::Which;
 use experiment::comparison::regime;
+use experiment::experience;
 use experiment::pool::Workers;
-use experiment::{experience, gain_model};
 use statistics::percent;
 
 /// Number of machines that have measured the load before.
@@ -163,7 +163,6 @@ impl FleetEvaluation {
         let brief = ControllerInput {
             candidates: regime::with_found(regime::candidates(&[])?)?,
             experience: experience::load(None)?,
-            gains: gain_model::load(None)?,
             ..ControllerInput::default()
         };
         let chosen = regime::controller("seekwise", &crate::controller::all().collect::<Vec<_>>())?;

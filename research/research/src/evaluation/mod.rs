@@ -6,7 +6,7 @@
 //!           └─▶ every controller ──────────▶ scores against the key
 //! scores of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
 //! ```
-//! Optionally, every question is repeated with a knowledge base: see [`memory`].
+//! Optionally, every question is repeated with a knowledge base: see `memory`.
 
 pub(crate) mod case;
 pub mod ceiling;
@@ -39,7 +39,6 @@ use case::{EvaluationCase, Extent};
 use decisions::Judge;
 use experiment::comparison::regime;
 use experiment::experience;
-use experiment::gain_model;
 use experiment::pool::Workers;
 use run::Run;
 use scores::{Key, Scores};
@@ -66,8 +65,6 @@ pub struct ControllerEvaluation {
     pub traces: Vec<PathBuf>,
     /// Training data of controllers; `None` for the built-in ones.
     pub experience: Option<PathBuf>,
-    /// Model of expected gains; `None` for the built-in one.
-    pub gain_model: Option<PathBuf>,
     /// The world to draw from.
     pub world: Which,
     /// Whether to run fewer and shorter loads.
@@ -134,13 +131,11 @@ impl ControllerEvaluation {
         let usual = Extent::new(self.is_quick, self.traces.clone());
         let extent = Extent { seconds: self.seconds.unwrap_or(usual.seconds), ..usual };
         let questions = case::draw_all(purpose, &extent, self.seed, self.seeds, workers)?;
-        let gains = gain_model::load(self.gain_model.as_deref())?;
         let brief = ControllerInput {
             preference: self.preference,
             candidates,
             seed: self.seed,
             experience: experience.clone(),
-            gains,
             ..ControllerInput::default()
         };
         let runs: Vec<(&(u64, EvaluationCase), &Policy)> =
@@ -258,7 +253,6 @@ impl ControllerEvaluation {
         add("candidates", &self.candidates);
         add("trace", &self.traces.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         add("experience", &self.experience.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
-        add("gain-model", &self.gain_model.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         let quick = self.is_quick.then_some("--quick");
         let (cpu_time, memory) = (self.measures_cpu.then_some("--cpu-time"), self.examines_memory.then_some("--memory"));
         for flag in [self.world.flag(), quick, cpu_time, memory].into_iter().flatten() {
@@ -444,7 +438,7 @@ pub fn worlds_text() -> anyhow::Result<String> {
     for (title, purpose) in purposes {
         text += &format!("{title}\n  devices  {}\n  loads    {}\n", purpose.devices.join(", "), purpose.loads.join(", "));
         if !purpose.training_devices.is_empty() {
-            text += &format!("  of models of gains  {}\n", purpose.training_devices.join(", "));
+            text += &format!("  more devices for tenants  {}\n", purpose.training_devices.join(", "));
         }
     }
     Ok(text)

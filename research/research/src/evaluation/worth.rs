@@ -283,7 +283,8 @@ impl Report {
     pub fn text(&self) -> String {
         let mut text = format!(
             "# What is it worth?\n\nPrinted by `{}`, version {}: {} drawn loads, each on a drawn device of all three worlds.\n\n\
-             What the best setting of each group gains over the default (`{}`) in hindsight, in merit: throughput, response time and fairness, \
+             Gain of the best setting of each group over the default (`{}`) in hindsight, in merit: throughput, response time and \
+             fairness, \
              weighted {}. Means are geometric, a case counts at most e, and a setting that starves a stream is no candidate. *One for all* is the \
              setting of the group that is best if it stays everywhere; one that starves a stream costs 0.5 in the logarithm there. *A p99 rises*: \
              that of some stream, by half and more.\n\n",

@@ -17,7 +17,6 @@ mod composer;
 mod database;
 mod database_with_backup;
 mod in_order;
-pub mod lesson;
 mod log_structured;
 mod mail;
 pub mod mix;
@@ -219,7 +218,7 @@ mod tests {
     fn every_family_is_in_one_group_and_has_a_file() {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/loads")).unwrap();
         let files = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap().replace('_', "-").replace(".rs", ""));
-        let mut files: Vec<String> = files.filter(|file| !["mod", "mix", "lesson", "composer"].contains(&file.as_str())).collect();
+        let mut files: Vec<String> = files.filter(|file| !["mod", "mix", "composer"].contains(&file.as_str())).collect();
         files.sort_unstable();
         let mut names: Vec<&str> = all().map(|family| family.name).collect();
         names.sort_unstable();
@@ -274,8 +273,8 @@ mod tests {
                     let workload = parsed(&drawn);
                     let ends = workload.jobs().iter().map(|job| {
                         let options = job.options();
-                        assert!(options.time_based && options.start_delay.0 == options.start_delay.1);
-                        (options.start_delay.0 + options.runtime.unwrap()).as_secs_f64()
+                        assert!(options.length.time_based && options.together.start_delay.0 == options.together.start_delay.1);
+                        (options.together.start_delay.0 + options.length.runtime.unwrap()).as_secs_f64()
                     });
                     let ends: Vec<f64> = ends.collect();
                     assert!(ends.iter().all(|end| drawn.phase_ends_s.contains(end)), "{ends:?} {:?}", drawn.phase_ends_s);
@@ -293,7 +292,8 @@ mod tests {
                 let workload = parsed(&draw(family, seed, 0, &SCOPES[3]));
                 for job in workload.jobs() {
                     let options = job.options();
-                    let paced = options.think > Nanos::ZERO || options.rate.iter().chain(&options.rate_iops).any(|&rate| rate > 0);
+                    let paced = options.think.span > Nanos::ZERO
+                        || options.rate.bytes.iter().chain(&options.rate.ios).any(|&rate| rate > 0);
                     assert!(paced, "{}: {}", family.name, job.name());
                 }
             }

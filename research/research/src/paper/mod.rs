@@ -1,6 +1,6 @@
 //! Repeats the experiments of papers, and shows what they state next to our results.
 //!
-//! A paper is a folder with a [`Paper`], listed in [`ALL`], and what the paper states is in `research/papers/NAME/paper.toml`.
+//! A paper is a folder with a `Paper`, listed in `ALL`, and what the paper states is in `research/papers/NAME/paper.toml`.
 
 mod aims;
 mod clock;

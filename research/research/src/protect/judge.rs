@@ -1,7 +1,7 @@
 //! Whether a guarantee was met in each second, and the neighbours' throughput.
 
 use block::Nanos;
-use experiment::protect::{CgroupPilot, CgroupRecord, Kind, Second};
+use protect::simulated::{CgroupPilot, CgroupRecord, Kind, Second};
 
 use super::draw::{Drawn, Promised};
 
@@ -153,7 +153,7 @@ pub fn judge(drawn: &Drawn, promise: Promise, pilot: &CgroupPilot) -> Outcome {
 
 /// The largest number of changes of a unit's limit by over 20% in 5 s of steady load.
 fn changes(drawn: &Drawn, pilot: &CgroupPilot, unit: usize) -> u32 {
-    let figures = |limit: &control::protect::Limit| {
+    let figures = |limit: &protect::Limit| {
         [limit.read_bytes_per_s, limit.write_bytes_per_s, limit.read_iops, limit.write_iops]
             .map(|figure| figure.map_or(f64::INFINITY, |figure| figure as f64))
     };

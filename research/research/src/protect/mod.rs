@@ -12,15 +12,17 @@ pub mod judge;
 
 use block::Nanos;
 use control::Setting;
-use control::protect::{Limit, Promise as PromisedFigures, Protector, Standing, Unit};
 use experiment::chance::source;
 use experiment::load::Load as _;
 use experiment::pool::Workers;
-use experiment::protect::{CgroupPilot, CgroupRecord, Kind, largest_kept};
 use experiment::tenants::Reference;
+
+use protect::alone;
+use protect::simulated::{CgroupPilot, CgroupRecord, Kind, largest_kept};
+use protect::{Limit, Promise as PromisedFigures, Protector, Standing, Unit};
 use sim::host::Queue;
 use sim::run::Watch;
-use twin::alone::Seen;
+use twin::unit_load::UnitLoad;
 
 use crate::worlds::Which;
 use draw::{Drawn, PromiseKind, Promised};
@@ -203,7 +205,7 @@ fn figures(promise: Promise, reference: Option<&Reference>) -> anyhow::Result<Pr
         Promise::Iops(least) => figures.least_iops = Some(least),
         Promise::Share(share) => figures.share = Some(share),
         Promise::Reference(_) => {
-            let disk = |disk: &Reference| anyhow::Ok(control::protect::Reference { name: disk.to_string(), model: disk.model()? });
+            let disk = |disk: &Reference| anyhow::Ok(::protect::Reference { name: disk.to_string(), model: disk.model()? });
             figures.reference = reference.map(disk).transpose()?;
         }
     }
@@ -225,8 +227,8 @@ fn figure_alone(promised: Promised, promise: Promise, alone: &CgroupRecord) -> f
 fn forecast(drawn: &Drawn, (promise, promised): (Promise, &PromisedFigures), recorded: &CgroupPilot) -> Result<f64, String> {
     let recording = recorded.recording.as_ref().ok_or("nothing was recorded")?;
     let roster = drawn.world.roster.as_ref().ok_or("there are no tenants")?;
-    let seen = Seen::new(recording, drawn.end(), |stream| roster.owner_of_stream(stream) == Some(0))?;
-    let alone = seen.alone(promised, drawn.world.profile.capacity_sectors())?;
+    let load = UnitLoad::infer(recording, drawn.end(), |stream| roster.owner_of_stream(stream) == Some(0))?;
+    let alone = alone::forecast(&load, promised, drawn.world.profile.capacity_sectors())?;
     let kinds = [Kind::Read, Kind::Write, Kind::Flush];
     let figure = match promise {
         Promise::P99(of, _) => kinds.iter().zip(alone.p99_s).find(|(kind, _)| **kind == of).and_then(|(_, figure)| figure),

@@ -40,7 +40,6 @@ pub(super) fn build_controller(
         experience: experience.clone(),
         fleet: sharing.knowledge().clone(),
         // The built-in model is checked by a test; without a model the controller starts without predictions.
-        gains: experiment::gain_model::load(None).unwrap_or_default(),
         ..ControllerInput::default()
     };
     if let Some(CountersOnly { known, .. }) = counters_only {

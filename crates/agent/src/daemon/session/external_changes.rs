@@ -59,7 +59,6 @@ impl DeviceSession {
             notices.push(self.notice(Kind::Trouble, format!("cannot stand down: {error}")));
         }
         let from = self.active.to_string();
-        self.finish_measurement(notices);
         self.ownership = Ownership::StoodDown(changes);
         self.original = self.device_control.setting();
         let to = self.original.to_string();

@@ -8,7 +8,6 @@ use block::{Nanos, StreamId};
 use control::Setting;
 use control::experience::Experience;
 use observe::Event;
-use statistics::percent;
 
 use super::external_changes::unreleased;
 use super::{DeviceSession, EXTERNAL_CHECK_INTERVAL, Notice};
@@ -16,7 +15,7 @@ use crate::configuration::{Exit, Settings};
 use crate::daemon::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Vetoes};
 use crate::daemon::guard::Guard;
 use crate::daemon::open::decided_by;
-use crate::history::{Entry, Kind};
+use crate::history::{Entry, Kind, Measured};
 use crate::learning::{ForeignIo, Learned, Lesson, Work};
 use applier::attribute::READ_AHEAD;
 use applier::{AtExit, Foreign};
@@ -260,9 +259,11 @@ impl DeviceSession {
     }
 
     fn learned(&self, learned: &Learned) -> Notice {
-        let Learned { load, setting, gain, why } = learned;
+        let Learned { load, setting, verdict, why } = learned;
+        let measured = verdict.as_deref().and_then(Measured::of);
         let entry = Entry {
-            promised_percent: gain.map(percent),
+            measured_percent: measured.map(|measured| measured.gain_percent),
+            measured_error_percent: measured.and_then(|measured| measured.error_percent),
             ..Entry::new(&self.name, Kind::Learning, &self.original.to_string(), setting, format!("under {load}: {why}"))
         };
         Notice::entry(entry)

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use block::Nanos;
-use control::ab_test::{Comparison, Estimate};
+use control::ab_test::Estimate;
 use control::fleet::{DeviceType, FleetKnowledge};
-use control::{Setting, Window};
+use control::{Setting, Verdict, Window};
 use observe::description::{describe, mean_by_name};
 
 use super::{DeviceSession, Notice};
@@ -51,8 +51,8 @@ pub(super) struct Sharing {
     scores: (f64, u64),
     /// Features of the latest windows under the active setting; at most [`DESCRIBED`].
     rows: VecDeque<Vec<f64>>,
-    /// Load, previous and new setting of the latest change; `None` once its gain has been measured.
-    change: Option<(BTreeMap<String, f32>, String, String)>,
+    /// The load under the setting before the latest change, and that setting; `None` if too little was observed of it.
+    before: Option<(Setting, BTreeMap<String, f32>)>,
 }
 
 impl Sharing {
@@ -80,12 +80,17 @@ impl Sharing {
         self.scores = (self.scores.0 + score, self.scores.1 + 1);
     }
 
-    /// Records a change of the setting together with the load before it.
-    pub fn changed(&mut self, from: &Setting, to: &Setting) {
+    /// Describes the load before a change from this setting.
+    pub fn changed(&mut self, from: &Setting) {
         let rows = std::mem::take(&mut self.rows);
         let load = mean_by_name(rows.iter());
-        // Without features of the load the outcome is useless to other machines.
-        self.change = (!load.is_empty() && from != to).then(|| (load, from.to_string(), to.to_string()));
+        self.before = (!load.is_empty()).then(|| (from.clone(), load));
+    }
+
+    /// Forgets the load.
+    pub fn restart(&mut self) {
+        self.rows.clear();
+        self.before = None;
     }
 }
 
@@ -106,14 +111,24 @@ impl DeviceSession {
         self.control_loop.know_fleet(knowledge);
     }
 
-    /// Emits notices about the measured gain of the latest change: for the history, and to be shared.
-    pub(super) fn note_measured(&mut self, comparison: Comparison, notices: &mut Vec<Notice>) {
-        notices.push(Notice::Measured(comparison));
-        if let Some((load, from, to)) = self.sharing.change.take()
-            && comparison.gain.error.is_finite()
+    /// Emits notices about a verdict: for the history, and if it is an outcome, to be shared.
+    pub(super) fn judged(&mut self, verdict: &Arc<Verdict>, notices: &mut Vec<Notice>) {
+        notices.push(Notice::Verdict(verdict.clone()));
+        if !verdict.is_outcome() {
+            return;
+        }
+        self.verdict = Some(verdict.clone());
+        // Without features of the load the outcome is useless to other machines.
+        if let Some((_, load)) = self.sharing.before.as_ref().filter(|(setting, _)| *setting == verdict.over)
+            && verdict.gain.error.is_finite()
         {
-            let preference = self.settings.preference.to_string();
-            notices.push(Notice::Change(Box::new(MeasuredChange { load, from, to, gain: comparison.gain, preference })));
+            notices.push(Notice::Change(Box::new(MeasuredChange {
+                load: load.clone(),
+                from: verdict.over.to_string(),
+                to: verdict.setting.to_string(),
+                gain: verdict.gain,
+                preference: self.settings.preference.to_string(),
+            })));
         }
     }
 

@@ -11,6 +11,9 @@ use crate::fleet::{Exchange, Job};
 #[path = "../../../../knowledge/tests/knowledge/postgres.rs"]
 mod postgres;
 
+/// A controller that decides by an A/B test.
+const SEARCH: &str = "mode = \"act\"\ncontroller = \"random:trials=4,child_ms=2000\"\nchanges_per_minute = 60\n";
+
 /// A scene with sharing to an unreachable server, and its knowledge base.
 fn sharing(configuration: &str) -> (Scene, std::path::PathBuf) {
     let mut scene = Scene::new(configuration);
@@ -42,8 +45,8 @@ fn rollout(scene: &mut Scene, setting: Option<&str>) {
 
 #[test]
 fn measured_changes_are_recorded_and_name_no_device_process_or_path() {
-    let (mut scene, file) = sharing("mode = \"act\"");
-    scene.pass(60, 5);
+    let (mut scene, file) = sharing(SEARCH);
+    scene.adopt_kyber();
     let local = Knowledge::open(&file).unwrap();
     let outcomes = local.outcomes().unwrap();
     assert!(!outcomes.is_empty() && local.waiting_outcomes().unwrap() == outcomes.len() as u64, "{}", outcomes.len());
@@ -59,9 +62,34 @@ fn measured_changes_are_recorded_and_name_no_device_process_or_path() {
         }
     }
     // Without a server nothing is recorded.
-    let mut alone = Scene::new("mode = \"act\"");
-    alone.pass(30, 5);
+    let mut alone = Scene::new(SEARCH);
+    alone.adopt_kyber();
     assert!(!alone.root.path().join(crate::learning::FILE).exists());
+}
+
+#[test]
+fn the_comparison_that_decided_is_the_only_figure_that_is_shown_stored_and_shared() {
+    let (mut scene, file) = sharing(SEARCH);
+    let verdict = scene.adopt_kyber();
+    assert_eq!((verdict.setting.to_string().as_str(), verdict.over.to_string().as_str()), ("kyber", "mq-deadline"));
+    assert_eq!((verdict.by, verdict.ruling), (control::Test::AbTest, control::Ruling::Kept));
+    let measured = Measured::of(&verdict).unwrap();
+    let status = scene.status();
+    let shown = status.devices[0].verdict.clone().unwrap();
+    assert_eq!((shown.gain_percent, shown.error_percent), (measured.gain_percent, measured.error_percent));
+    assert_eq!((shown.samples, shown.stays, shown.test.as_str()), (verdict.samples, true, "A/B test"));
+    let reason = status.devices[0].thoughts.last().unwrap();
+    assert!(reason.contains(&format!("kyber was {} than", control::ab_test::percent(verdict.gain.mean))), "{reason}");
+    let with_figures: Vec<Entry> = scene.daemon.history().entries().filter(|entry| entry.measured().is_some()).cloned().collect();
+    let of_history: Vec<_> = with_figures.iter().map(|entry| (entry.to.as_str(), entry.measured().unwrap())).collect();
+    assert_eq!(of_history, [("kyber", measured)], "neither trials nor returns from them");
+    let text = scene.metrics.text();
+    let series = "seekwise_measured_gain_ratios{device=\"sda\"} ";
+    let gauge: f64 = text.lines().find_map(|line| line.strip_prefix(series)).unwrap().parse().unwrap();
+    assert!((100.0 * gauge - measured.gain_percent).abs() < 1e-9, "{gauge}");
+    let outcomes = Knowledge::open(&file).unwrap().outcomes().unwrap();
+    let shared: Vec<_> = outcomes.iter().map(|one| (one.from.as_str(), one.to.as_str(), one.gain)).collect();
+    assert_eq!(shared, [("mq-deadline", "kyber", verdict.gain)], "trials are no outcomes");
 }
 
 /// All rows of all tables on the server, as text, after a machine has shared its outcomes.
@@ -70,8 +98,8 @@ fn rows_on_the_server_name_no_host_device_process_or_path() {
     let Some(server) = postgres::Server::shared() else { return };
     let address = server.database("rows");
     knowledge::Fleet::init(&address).unwrap();
-    let (mut scene, file) = sharing("mode = \"act\"");
-    scene.pass(60, 5);
+    let (mut scene, file) = sharing(SEARCH);
+    scene.adopt_kyber();
     let begin = "INSERT INTO seekwise.rollouts (name, kind, model, setting, stages, approve, state)
         SELECT 'autumn', kind, model, 'bfq', '1', false, 'running' FROM seekwise.outcomes LIMIT 1";
     let settings = FleetSettings { server: Some(address), rollouts: true, ..FleetSettings::default() };

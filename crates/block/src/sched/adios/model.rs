@@ -233,7 +233,7 @@ mod tests {
         let moved = model.predict(8).abs_diff(before);
         assert!(moved <= US, "half a percent of latencies of 50 ms moved it by {moved} ns");
         learn(&mut model, 20_000, std::iter::repeat_n((8, 200 * US), 4_000));
-        assert!(model.predict(8) > before + 30 * US, "what is usual moves it: {}", model.predict(8));
+        assert!(model.predict(8) > before + 30 * US, "usual latencies move it: {}", model.predict(8));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Merging the queues of processes that work in the same area, and splitting them again.
 
-use super::io_queue::{IoQueue, Process, QueueRef, Raising, Saved, passed};
+use super::io_queue::{IoQueue, Origin, Process, QueueRef, Raising, Saved, passed};
 use super::raising::BURST_INTERVAL;
 use super::{Bfq, SHARED_QUEUES};
 use crate::{Nanos, Request};
@@ -15,24 +15,11 @@ const MERGE_TIME_LIMIT: Nanos = Nanos::from_millis(100);
 const STABLE_MERGE_WINDOW: Nanos = Nanos::from_millis(600);
 
 impl Bfq {
-    pub(super) fn reference(&self, number: usize) -> QueueRef {
-        QueueRef { number, generation: self.queues[number].generation }
-    }
-
-    pub(super) fn is_current(&self, reference: QueueRef) -> bool {
-        self.queues[reference.number].generation == reference.generation
-    }
-
     // Creating and leaving queues.
 
-    /// The number of a new queue: an unused one, or the next. Only the few queues without processes are searched.
+    /// The number of a new queue: an unused one, or the next.
     fn free_number(&mut self) -> usize {
-        let unused = |&number: &usize| {
-            let queue = &self.queues[number];
-            queue.processes == 0 && !queue.busy && queue.at_device == 0 && self.in_service != Some(number)
-        };
-        let Some(index) = self.left.iter().position(unused) else { return self.queues.len() };
-        let number = self.left.swap_remove(index);
+        let Some(number) = self.queues.take_unused(self.turn.queue) else { return self.queues.len() };
         self.schedule.forget(number);
         number
     }
@@ -41,14 +28,9 @@ impl Bfq {
     pub(super) fn create_queue(&mut self, now: Nanos, process: usize, request: &Request, again: bool) -> usize {
         let number = self.free_number();
         let level = super::level_of(request.priority);
-        let budget = 2 * self.max_budget_now() / 3;
-        let queue = IoQueue::new(now, super::SYNC, request.priority.class, level, budget);
-        if number == self.queues.len() {
-            self.queues.push(queue);
-        } else {
-            let generation = self.queues[number].generation + 1;
-            self.queues[number] = IoQueue { generation, ..queue };
-        }
+        let budget = 2 * self.budgets.max_now() / 3;
+        let origin = Origin { kind: super::SYNC, class: request.priority.class, level };
+        self.queues.set(number, IoQueue::new(now, origin, budget));
         self.schedule.set(number, super::entity_of(request.priority).in_group(self.groups.of(request)));
         self.processes[process].queue = Some(number);
         if again { number } else { self.consider_stable_merge(now, process, number) }
@@ -57,23 +39,21 @@ impl Bfq {
     /// Removes one process from a queue (`bfq_release_process_ref`).
     fn leave_queue(&mut self, number: usize) {
         let queue = &mut self.queues[number];
-        queue.processes = queue.processes.saturating_sub(1);
-        if queue.processes > 0 {
+        if !queue.users.leave() {
             return;
         }
-        queue.owner = None;
-        if queue.busy && queue.next.is_none() && self.in_service != Some(number) {
+        if queue.busy && queue.next.is_none() && self.turn.queue != Some(number) {
             self.end_busy(number);
         }
-        if number >= SHARED_QUEUES && !self.left.contains(&number) {
-            self.left.push(number);
+        if number >= SHARED_QUEUES {
+            self.queues.leave(number);
         }
     }
 
     /// Forgets a process that has not issued requests for long, or whose slot is reused (`bfq_exit_icq`).
     pub(super) fn end_process(&mut self, now: Nanos, process: usize) {
         let Some(number) = self.processes[process].queue.take() else { return };
-        if self.in_service == Some(number) && self.queues[number].processes <= 1 {
+        if self.turn.queue == Some(number) && self.queues[number].users.count <= 1 {
             self.end_turn(now, false, super::turn::Reason::Timeout);
         }
         self.leave_chain(number);
@@ -82,9 +62,9 @@ impl Bfq {
 
     /// Removes the process of a queue from the queues into which that was to be merged (`bfq_put_cooperator`).
     fn leave_chain(&mut self, number: usize) {
-        let mut next = self.queues[number].merges_into;
-        while let Some(reference) = next.filter(|&reference| self.is_current(reference)) {
-            next = self.queues[reference.number].merges_into;
+        let mut next = self.queues[number].users.merges_into;
+        while let Some(reference) = next.filter(|&reference| self.queues.is_current(reference)) {
+            next = self.queues[reference.number].users.merges_into;
             self.leave_queue(reference.number);
         }
     }
@@ -94,7 +74,7 @@ impl Bfq {
     /// Whether the queue was served for so long that cooperating processes would have been recognised (`bfq_too_late_for_merging`).
     pub(super) fn is_too_late_to_merge(&self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
-        queue.service_since_busy > 0 && passed(Some(queue.first_served), MERGE_TIME_LIMIT, now)
+        queue.activity.service > 0 && passed(Some(queue.activity.first_served), MERGE_TIME_LIMIT, now)
     }
 
     /// Updates a queue's entry in the index by position of the next request (`bfq_pos_tree_add_move`).
@@ -103,28 +83,13 @@ impl Bfq {
         if !queue.is_sync() {
             return;
         }
-        if let Some(key) = queue.position {
-            self.positions.remove(key);
-            self.queues[number].position = None;
-        }
+        self.queues.unlist(number);
         let queue = &self.queues[number];
         let Some(next) = queue.next else { return };
         if queue.is_idle_class() || self.is_flash_with_queueing() || self.is_too_late_to_merge(now, number) {
             return;
         }
-        let key = u128::from(self.requests.request(next.slot).lba);
-        if self.positions.at_or_after(key).is_none_or(|(other, _)| other != key) {
-            self.positions.insert(key, number as u32);
-            self.queues[number].position = Some(key);
-        }
-    }
-
-    /// The queue with the nearest next request, if that is within [`CLOSE`] (`bfqq_find_close`).
-    fn close_queue(&self, lba: u64) -> Option<usize> {
-        let (before, after) = self.positions.around(u128::from(lba));
-        let distance = |(key, number): (u128, u32)| ((key as u64).abs_diff(lba), number as usize);
-        let nearest = [after, before].into_iter().flatten().map(distance).min_by_key(|&(distance, _)| distance);
-        nearest.filter(|&(distance, _)| distance <= CLOSE).map(|(_, number)| number)
+        self.queues.list_at(number, self.requests.request(next.slot).lba);
     }
 
     /// Whether merging two close queues may help (`bfq_may_be_close_cooperator`): merging seeky queues rarely makes access sequential, and
@@ -134,7 +99,7 @@ impl Bfq {
         !self.is_too_late_to_merge(now, other)
             && self.same_tenant(number, other)
             && !a.is_idle_class()
-            && a.class == b.class
+            && a.origin.class == b.origin.class
             && !a.is_seeky()
             && !b.is_seeky()
             && a.is_sync()
@@ -147,7 +112,7 @@ impl Bfq {
     }
 
     fn end_of_chain(&self, mut number: usize) -> usize {
-        while let Some(next) = self.queues[number].merges_into.filter(|&next| self.is_current(next)) {
+        while let Some(next) = self.queues[number].users.merges_into.filter(|&next| self.queues.is_current(next)) {
             number = next.number;
         }
         number
@@ -157,43 +122,44 @@ impl Bfq {
     /// there is nothing to merge.
     fn plan_merge(&mut self, number: usize, other: usize) -> Option<usize> {
         let other = self.end_of_chain(other);
-        let moving = self.queues[number].processes;
-        if other == number || moving == 0 || self.queues[other].processes == 0 {
+        let moving = self.queues[number].users.count;
+        if other == number || moving == 0 || self.queues[other].users.count == 0 {
             return None;
         }
-        self.queues[number].merges_into = Some(self.reference(other));
-        self.queues[other].processes += moving;
+        self.queues[number].users.merges_into = Some(self.queues.reference(other));
+        self.queues[other].users.count += moving;
         Some(other)
     }
 
     /// The queue with which to merge the queue of a request; `None` if it should stay separate (`bfq_setup_cooperator`).
     fn find_cooperator(&mut self, now: Nanos, number: usize, process: usize, request: &Request) -> Option<usize> {
-        if self.queues[number].merges_into.is_some() {
+        if self.queues[number].users.merges_into.is_some() {
             return Some(self.end_of_chain(number));
         }
         if self.is_flash_with_queueing() {
             return None;
         }
         let queue = &self.queues[number];
-        let late = passed(queue.split, STABLE_MERGE_WINDOW, now) && passed(Some(queue.created), STABLE_MERGE_WINDOW, now);
+        let late =
+            passed(queue.users.split, STABLE_MERGE_WINDOW, now) && passed(Some(queue.users.created), STABLE_MERGE_WINDOW, now);
         if late
-            && !queue.just_created
+            && !queue.users.just_created
             && let Some(other) = self.processes[process].stable_merge.take()
         {
             return self.plan_stable_merge(number, process, other);
         }
-        if self.busy_in_all() == 1 || self.is_too_late_to_merge(now, number) {
+        if self.busy.total() == 1 || self.is_too_late_to_merge(now, number) {
             return None;
         }
-        if let Some(served) = self.in_service
+        if let Some(served) = self.turn.queue
             && served != number
-            && request.lba.abs_diff(self.head_in_service) <= CLOSE
+            && request.lba.abs_diff(self.turn.head) <= CLOSE
             && self.may_cooperate(now, number, served)
             && let Some(merged) = self.plan_merge(number, served)
         {
             return Some(merged);
         }
-        let other = self.close_queue(request.lba).filter(|&other| other != number)?;
+        let other = self.queues.nearest(request.lba, CLOSE).filter(|&other| other != number)?;
         if self.may_cooperate(now, number, other) { self.plan_merge(number, other) } else { None }
     }
 
@@ -201,7 +167,7 @@ impl Bfq {
     pub(super) fn cooperate(&mut self, now: Nanos, mut number: usize, process: usize, request: &Request) -> usize {
         let Some(target) = self.find_cooperator(now, number, process, request) else { return number };
         while number != target {
-            let Some(next) = self.queues[number].merges_into else { break };
+            let Some(next) = self.queues[number].users.merges_into else { break };
             self.move_process(now, process, number, next.number);
             number = next.number;
         }
@@ -212,12 +178,12 @@ impl Bfq {
     fn move_process(&mut self, now: Nanos, process: usize, from: usize, to: usize) {
         self.save_state(now, from);
         self.save_state(now, to);
-        self.queues[to].intensity.io_bound |= self.queues[from].intensity.io_bound;
-        self.queues[from].intensity.io_bound = false;
-        let waker = self.queues[from].waker;
-        if self.queues[to].waker.is_none() && waker.is_some_and(|waker| waker.number != to) {
-            self.queues[to].waker = waker;
-            self.queues[to].tentative_waker = None;
+        self.queues[to].timing.intensity.io_bound |= self.queues[from].timing.intensity.io_bound;
+        self.queues[from].timing.intensity.io_bound = false;
+        let waker = self.queues[from].waking.waker;
+        if self.queues[to].waking.waker.is_none() && waker.is_some_and(|waker| waker.number != to) {
+            self.queues[to].waking.waker = waker;
+            self.queues[to].waking.tentative = None;
         }
         let raising = self.queues[from].raising;
         if raising.coefficient > 1 {
@@ -228,15 +194,15 @@ impl Bfq {
             self.set_coefficient(from, 1);
         }
         self.processes[process].queue = Some(to);
-        if self.processes[process].stable_merge == Some(self.reference(to)) {
+        if self.processes[process].stable_merge == Some(self.queues.reference(to)) {
             self.processes[process].stable_merge = None;
         }
-        self.queues[to].shared = true;
-        self.queues[to].owner = None;
-        self.queues[from].owner = None;
-        self.queues[from].just_created = false;
-        if self.last_created == Some(self.reference(from)) {
-            self.last_created = Some(self.reference(to));
+        self.queues[to].users.shared = true;
+        self.queues[to].users.owner = None;
+        self.queues[from].users.owner = None;
+        self.queues[from].users.just_created = false;
+        if self.queues.last_created == Some(self.queues.reference(from)) {
+            self.queues.last_created = Some(self.queues.reference(to));
         }
         self.leave_queue(from);
     }
@@ -246,19 +212,19 @@ impl Bfq {
     /// Remembers the last created queue, or merges this one with it if both were created within a short time and so probably serve one task
     /// (`bfq_do_or_sched_stable_merge`). On flash they are merged at once; elsewhere the new one may yet turn out to be sequential.
     fn consider_stable_merge(&mut self, now: Nanos, process: usize, number: usize) -> usize {
-        let same_priority = |a: &IoQueue, b: &IoQueue| (a.class, a.level) == (b.class, b.level);
-        let last = self.last_created.filter(|&last| {
+        let same_priority = |a: &IoQueue, b: &IoQueue| (a.origin.class, a.origin.level) == (b.origin.class, b.origin.level);
+        let last = self.queues.last_created.filter(|&last| {
             let queue = &self.queues[last.number];
-            self.is_current(last)
-                && !passed(Some(queue.created), STABLE_MERGE_WINDOW, now)
+            self.queues.is_current(last)
+                && !passed(Some(queue.users.created), STABLE_MERGE_WINDOW, now)
                 && same_priority(queue, &self.queues[number])
                 && self.same_tenant(number, last.number)
         });
         let Some(last) = last else {
-            self.last_created = Some(self.reference(number));
+            self.queues.last_created = Some(self.queues.reference(number));
             return number;
         };
-        if passed(Some(self.queues[last.number].created), BURST_INTERVAL, now) {
+        if passed(Some(self.queues[last.number].users.created), BURST_INTERVAL, now) {
             return number;
         }
         if !self.is_flash_with_queueing() {
@@ -267,21 +233,21 @@ impl Bfq {
         }
         let Some(merged) = self.plan_merge(number, last.number) else { return number };
         self.mark_stably_merged(process, merged);
-        self.queues[number].owner = Some(process);
+        self.queues[number].users.owner = Some(process);
         self.move_process(now, process, number, merged);
         merged
     }
 
     fn mark_stably_merged(&mut self, process: usize, merged: usize) {
         self.processes[process].stably_merged = true;
-        if let Some(owner) = self.queues[merged].owner {
+        if let Some(owner) = self.queues[merged].users.owner {
             self.processes[owner].stably_merged = true;
         }
     }
 
     /// Plans the permanent merge of two queues created together (`bfq_setup_stable_merge`).
     fn plan_stable_merge(&mut self, number: usize, process: usize, other: QueueRef) -> Option<usize> {
-        if !self.is_current(other) || self.idling_boosts_throughput(number) {
+        if !self.queues.is_current(other) || self.idling_boosts_throughput(number) {
             return None;
         }
         let merged = self.plan_merge(number, other.number)?;
@@ -294,42 +260,42 @@ impl Bfq {
     /// The queue of a process for its next request: a separate one again if the shared one is to be split (`bfq_get_bfqq_handle_split`).
     pub(super) fn queue_after_split(&mut self, now: Nanos, process: usize, number: usize, request: &Request) -> usize {
         let queue = &self.queues[number];
-        if !queue.shared || !queue.to_split || self.processes[process].stably_merged {
+        if !queue.users.shared || !queue.users.to_split || self.processes[process].stably_merged {
             return number;
         }
-        if queue.in_large_burst
+        if queue.burst.large
             && let Some(saved) = &mut self.processes[process].saved
         {
-            saved.in_large_burst = true;
+            saved.burst.large = true;
         }
-        if queue.processes == 1 && queue.merges_into.is_none() {
-            self.queues[number].shared = false;
-            self.queues[number].to_split = false;
+        if queue.users.count == 1 && queue.users.merges_into.is_none() {
+            self.queues[number].users.shared = false;
+            self.queues[number].users.to_split = false;
             self.resume_state(now, process, number);
             return number;
         }
-        let waker = queue.waker.filter(|waker| waker.number != number);
+        let waker = queue.waking.waker.filter(|waker| waker.number != number);
         self.leave_chain(number);
         self.leave_queue(number);
         let own = self.create_queue(now, process, request, true);
         if let Some(saved) = self.processes[process].saved {
-            self.queues[own].in_large_burst = (saved.was_in_burst_list && self.burst.is_large) || saved.in_large_burst;
-            if saved.was_in_burst_list && !self.queues[own].in_large_burst {
+            self.queues[own].burst.large = (saved.burst.listed && self.burst.is_large) || saved.burst.large;
+            if saved.burst.listed && !self.queues[own].burst.large {
                 self.rejoin_burst(own);
             }
         }
-        self.queues[own].split = Some(now);
+        self.queues[own].users.split = Some(now);
         self.resume_state(now, process, own);
-        self.queues[own].waker = waker;
+        self.queues[own].waking.waker = waker;
         own
     }
 
     /// Saves the state that a process restores after a split (`bfq_bfqq_save_state`).
     fn save_state(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
-        let Some(owner) = queue.owner else { return };
+        let Some(owner) = queue.users.owner else { return };
         // Merged before its first request was inserted, which would have raised it.
-        let missed = queue.just_created && !queue.in_large_burst && self.tuning.low_latency;
+        let missed = queue.users.just_created && !queue.burst.large && self.tuning.low_latency;
         let raising = if missed {
             Raising {
                 coefficient: super::raising::COEFFICIENT,
@@ -341,15 +307,7 @@ impl Bfq {
         } else {
             queue.raising
         };
-        let saved = Saved {
-            injection: queue.injection,
-            think: queue.think,
-            short_think_time: queue.short_think_time,
-            intensity: queue.intensity,
-            in_large_burst: queue.in_large_burst,
-            was_in_burst_list: queue.in_burst_list,
-            raising,
-        };
+        let saved = Saved { injection: queue.injection, timing: queue.timing, burst: queue.burst, raising };
         let process: &mut Process = &mut self.processes[owner];
         process.saved = Some(saved);
     }
@@ -358,8 +316,7 @@ impl Bfq {
     fn resume_state(&mut self, now: Nanos, process: usize, number: usize) {
         let Some(saved) = self.processes[process].saved else { return };
         let queue = &mut self.queues[number];
-        queue.short_think_time = saved.short_think_time;
-        (queue.intensity, queue.injection, queue.think) = (saved.intensity, saved.injection, saved.think);
+        (queue.timing, queue.injection) = (saved.timing, saved.injection);
         let coefficient = if self.tuning.low_latency { saved.raising.coefficient } else { queue.raising.coefficient };
         queue.raising = Raising { coefficient: queue.raising.coefficient, ..saved.raising };
         self.set_coefficient(number, coefficient);
@@ -367,7 +324,7 @@ impl Bfq {
         if !queue.is_raised() {
             return;
         }
-        if queue.in_large_burst {
+        if queue.burst.large {
             self.set_coefficient(number, 1);
         } else if passed(Some(queue.raising.started), queue.raising.duration, now) {
             self.end_or_resume_raising(now, number);

@@ -13,7 +13,6 @@ const DEVICE_QUEUE_SAMPLES: u32 = 32;
 const RAISED_SLICE_IDLE: Nanos = Nanos::from_millis(20);
 /// Maximum time from a completion of the waker to the arrival of the queue's request.
 const WAKE_DELAY: Nanos = Nanos::from_millis(4);
-const WAKER_DETECTIONS: u32 = 3;
 /// Time after which the injection limit is measured again, and the shorter pauses after a decrease and a reset.
 const LIMIT_LASTS: Nanos = Nanos::from_millis(1_000);
 const LIMIT_PAUSE: Nanos = Nanos::from_millis(10);
@@ -47,7 +46,7 @@ impl Bfq {
     // The device.
 
     pub(super) fn queues_itself(&self) -> bool {
-        self.device_queue.queues.unwrap_or(true)
+        self.device.queue.queues.unwrap_or(true)
     }
 
     pub(super) fn is_flash_with_queueing(&self) -> bool {
@@ -57,17 +56,18 @@ impl Bfq {
     /// Updates the estimate of whether the device queues (`bfq_update_hw_tag`); called before a completed request is removed.
     pub(super) fn watch_device_queue(&mut self) {
         let waiting = self.requests.len() as u32;
-        let in_service = self.in_service.map(|number| (&self.queues[number], self.requests.lane_len(number) as u32));
-        let device = &mut self.device_queue;
-        device.most = device.most.max(self.at_device);
-        if device.queues == Some(true) || self.at_device + waiting <= DEVICE_QUEUE {
+        let in_service = self.turn.queue.map(|number| (&self.queues[number], self.requests.lane_len(number) as u32));
+        let at_device = self.device.at_device;
+        let device = &mut self.device.queue;
+        device.most = device.most.max(at_device);
+        if device.queues == Some(true) || at_device + waiting <= DEVICE_QUEUE {
             return;
         }
         // A queue with few requests does not exercise the device's own queue.
         if let Some((queue, own)) = in_service
-            && queue.short_think_time
+            && queue.timing.short_think
             && queue.at_device + own < DEVICE_QUEUE
-            && self.at_device < DEVICE_QUEUE
+            && at_device < DEVICE_QUEUE
         {
             return;
         }
@@ -82,38 +82,37 @@ impl Bfq {
 
     /// Whether queues have different shares (`bfq_asymmetric_scenario`). Without idling, the device would equalise them.
     pub(super) fn is_asymmetric(&self, number: usize) -> bool {
-        let classes = self.busy.iter().filter(|&&busy| busy > 0).count();
-        classes > 1 || self.schedule.weights_vary_against(number)
+        self.busy.classes() > 1 || self.schedule.weights_vary_against(number)
     }
 
     /// Whether idling raises throughput (`idling_boosts_thr_without_issues`).
     pub(super) fn idling_boosts_throughput(&self, number: usize) -> bool {
         let queue = &self.queues[number];
-        if queue.processes == 0 {
+        if queue.users.count == 0 {
             return false;
         }
         let disk = !self.peak_rate.is_flash();
-        let sequential = !queue.is_seeky() && queue.intensity.io_bound && queue.short_think_time;
+        let sequential = !queue.is_seeky() && queue.timing.intensity.io_bound && queue.timing.short_think;
         let boosts = (disk && !self.queues_itself()) || ((disk || !self.queues_itself()) && sequential);
         // While raised queues have requests, the others should have few in flight, in order not to delay them.
-        boosts && self.raised_busy() == 0
+        boosts && self.busy.raised() == 0
     }
 
     /// Whether a queue would lose its share if others were served while it is empty (`idling_needed_for_service_guarantees`).
     pub(super) fn idling_keeps_guarantees(&self, number: usize) -> bool {
         let queue = &self.queues[number];
-        if queue.processes == 0 {
+        if queue.users.count == 0 {
             return false;
         }
-        let busy = self.busy_in_all();
-        let raised = queue.is_raised() && (self.raised_busy() < busy as i64 || self.at_device >= queue.at_device + 4);
+        let busy = self.busy.total();
+        let raised = queue.is_raised() && (self.busy.raised() < busy as i64 || self.device.at_device >= queue.at_device + 4);
         raised || self.is_asymmetric(number) || busy == 1
     }
 
     /// Whether to idle for the next request of a queue (`bfq_better_to_idle`).
     pub(super) fn better_to_idle(&self, number: usize) -> bool {
         let queue = &self.queues[number];
-        if queue.processes == 0 {
+        if queue.users.count == 0 {
             return false;
         }
         if self.tuning.strict_guarantees {
@@ -139,9 +138,8 @@ impl Bfq {
         } else if queue.is_raised() {
             span = span.max(RAISED_SLICE_IDLE);
         }
-        self.idling_since = now;
         // `strict_guarantees` idles even if `slice_idle` is 0; a host needs a future time.
-        self.idle_until = Some(now + span.max(Nanos(1)));
+        self.turn.idle(now, span.max(Nanos(1)));
     }
 
     /// Updates the think time of a process, and whether it is short (`bfq_update_io_thinktime`, `bfq_update_has_short_ttime`).
@@ -150,18 +148,17 @@ impl Bfq {
         let queue = &mut self.queues[number];
         if queue.at_device == 0 && !queue.busy {
             let most = Nanos(2 * slice_idle.0);
-            let pause = queue.think.last_completion.map_or(most, |last| (now - last).min(most));
-            queue.think.pauses.add(pause.0);
+            queue.timing.paused(now, most);
         }
         if !queue.is_sync() || queue.is_idle_class() || slice_idle == Nanos::ZERO {
             return;
         }
-        if !super::io_queue::passed(queue.split, super::raising::INTERACTIVE_IDLE, now) {
+        if !super::io_queue::passed(queue.users.split, super::raising::INTERACTIVE_IDLE, now) {
             return;
         }
-        let pauses = &queue.think.pauses;
+        let pauses = &queue.timing.think.pauses;
         let short = pauses.samples() <= ENOUGH_SAMPLES || pauses.mean() <= slice_idle.0 / 2;
-        let changed = short != core::mem::replace(&mut queue.short_think_time, short);
+        let changed = short != core::mem::replace(&mut queue.timing.short_think, short);
         let long_since = now >= queue.injection.decreased + LIMIT_RESET_PAUSE;
         if changed && queue.injection.base_time == Nanos::ZERO && (long_since || !short) {
             self.reset_injection(now, number);
@@ -172,18 +169,11 @@ impl Bfq {
     pub(super) fn learn_intensity(&mut self, now: Nanos, number: usize) {
         let alone = self.requests.lane_len(number) == 1;
         let queue = &mut self.queues[number];
-        let seen = &mut queue.intensity;
-        let span = now - seen.since;
         if alone && queue.at_device == 0 {
-            seen.idle += queue.think.last_completion.map_or(Nanos::ZERO, |last| now - last);
+            queue.timing.waited(now);
         }
-        if queue.just_created {
-            return;
-        }
-        seen.io_bound = seen.idle.0.saturating_mul(5) <= span.0;
-        if span > Nanos::from_millis(200) {
-            seen.since = now - Nanos(span.0 / 2);
-            seen.idle = Nanos(seen.idle.0 / 2);
+        if !queue.users.just_created {
+            queue.timing.judge_intensity(now);
         }
     }
 
@@ -195,7 +185,7 @@ impl Bfq {
         self.trial.measured = None;
         let queue = &mut self.queues[number];
         queue.injection.base_time = Nanos::ZERO;
-        queue.injection.limit = u32::from(!queue.short_think_time);
+        queue.injection.limit = u32::from(!queue.timing.short_think);
         queue.injection.decreased = now;
     }
 
@@ -207,13 +197,13 @@ impl Bfq {
         }
         let injection = self.queues[number].injection;
         let base_known = injection.base_time > Nanos::ZERO;
-        if self.in_service == Some(number)
-            && (self.at_device == 0 || (base_known && self.trial.injected))
+        if self.turn.queue == Some(number)
+            && (self.device.at_device == 0 || (base_known && self.trial.injected))
             && now >= injection.decreased + LIMIT_PAUSE
         {
             self.trial.arrived = now;
             self.trial.next = true;
-            if self.at_device == 0 {
+            if self.device.at_device == 0 {
                 self.trial.injected = false;
             }
         }
@@ -221,32 +211,23 @@ impl Bfq {
 
     /// Counts the queue of the last completion as the possible waker of this queue (`bfq_check_waker`).
     fn look_for_waker(&mut self, now: Nanos, number: usize) {
-        let completed = self.last_completed.filter(|&last| self.is_current(last) && last.number != number);
+        let completed = self.queues.last_completed.filter(|&last| self.queues.is_current(last) && last.number != number);
         let Some(completed) = completed else { return };
-        if self.queues[number].short_think_time || now - self.peak_rate.last_completion >= WAKE_DELAY {
+        if self.queues[number].timing.short_think || now - self.peak_rate.last_completion >= WAKE_DELAY {
             return;
         }
         let lasts = Nanos(128 * self.tuning.slice_idle.0);
         let queue = &mut self.queues[number];
-        if queue.tentative_waker != Some(completed) || now > queue.waker_detection_began + lasts {
-            queue.tentative_waker = Some(completed);
-            queue.waker_detections = 1;
-            queue.waker_detection_began = now;
-        } else {
-            queue.waker_detections += 1;
-        }
-        if queue.waker_detections == WAKER_DETECTIONS {
-            queue.waker = Some(completed);
-            queue.tentative_waker = None;
-            self.queues[completed.number].woken = Some(self.reference(number));
+        if queue.waking.detect(now, completed, lasts) {
+            self.queues[completed.number].waking.woken = Some(self.queues.reference(number));
         }
     }
 
     /// Adapts the injection limit to the time of a measured request (`bfq_update_inject_limit`).
     pub(super) fn judge_injection(&mut self, now: Nanos, number: usize) {
         let time = now - self.trial.arrived;
-        let alone = self.at_device == 1;
-        let most = self.device_queue.most;
+        let alone = self.device.at_device == 1;
+        let most = self.device.queue.most;
         let injected = self.trial.injected;
         let injection = &mut self.queues[number].injection;
         if injection.base_time > Nanos::ZERO && injected {
@@ -279,21 +260,21 @@ impl Bfq {
     /// The queue to dispatch from while the one in service is empty; `None` to idle (last part of `bfq_select_queue`).
     pub(super) fn queue_to_inject(&mut self, served: usize) -> Option<usize> {
         let queue = &self.queues[served];
-        if let Some(owner) = queue.owner {
+        if let Some(owner) = queue.users.owner {
             // First the process's own asynchronous requests.
-            let own = super::shared_queue(queue.class, queue.level);
+            let own = super::shared_queue(queue.origin.class, queue.origin.level);
             let next = self.queues[own].next.map(|next| self.requests.request(next.slot).stream);
             if next == Some(self.processes[owner].stream) && self.has_affordable(own) {
                 return Some(own);
             }
         }
         let usable = |number: &usize| self.has_affordable(*number);
-        let waker = queue.waker.filter(|&waker| self.is_current(waker)).map(|waker| waker.number).filter(usable);
-        let woken = queue.woken.filter(|&woken| self.is_current(woken)).map(|woken| woken.number).filter(usable);
+        let waker = queue.waking.waker.filter(|&waker| self.queues.is_current(waker)).map(|waker| waker.number).filter(usable);
+        let woken = queue.waking.woken.filter(|&woken| self.queues.is_current(woken)).map(|woken| woken.number).filter(usable);
         if let Some(partner) = waker.or(woken) {
             return Some(partner);
         }
-        let tolerates = !queue.is_raised() || self.raised_busy() > 1 || !queue.short_think_time;
+        let tolerates = !queue.is_raised() || self.busy.raised() > 1 || !queue.timing.short_think;
         if self.idling_boosts_throughput(served) || !tolerates {
             return None;
         }
@@ -304,14 +285,14 @@ impl Bfq {
     /// that is due first.
     fn any_to_inject(&mut self, served: usize) -> Option<usize> {
         let queue = &self.queues[served];
-        let any = !queue.is_raised() || !queue.short_think_time;
+        let any = !queue.is_raised() || !queue.timing.short_think;
         // The kernel intends to inject late in a long idle period if the cost was never measured, but adds nanoseconds to jiffies there, so
         // it never does.
-        if self.at_device >= queue.injection.limit {
+        if self.device.at_device >= queue.injection.limit {
             return None;
         }
         let large = |next: Next| u64::from(self.requests.request(next.slot).sectors) >= LARGE_ON_FLASH;
-        let too_large = |next| self.peak_rate.is_flash() && self.at_device >= 1 && large(next);
+        let too_large = |next| self.peak_rate.is_flash() && self.device.at_device >= 1 && large(next);
         let chosen = self.schedule.active().find(|&number| {
             let other = &self.queues[number];
             (any || other.is_raised()) && self.has_affordable(number) && !other.next.is_some_and(too_large)
@@ -340,7 +321,7 @@ impl Bfq {
     /// asynchronous ones.
     pub(super) fn depth(&self, nr_requests: u32, sync: bool) -> u32 {
         let kind = if sync { SYNC } else { ASYNC };
-        let sixteenths = [[8, 12], [3, 6]][usize::from(self.raised_busy() != 0)][kind];
+        let sixteenths = [[8, 12], [3, 6]][usize::from(self.busy.raised() != 0)][kind];
         (u64::from(nr_requests) * sixteenths / 16).max(1) as u32
     }
 

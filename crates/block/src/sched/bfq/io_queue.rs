@@ -13,6 +13,8 @@ pub(super) struct QueueRef {
 
 /// Minimum number of seeks in the last 32 requests of a seeky queue (`BFQQ_SEEKY`).
 const SEEKY_FROM: u32 = 20;
+/// Number of detections in a row that make a queue the waker of another.
+const WAKER_DETECTIONS: u32 = 3;
 
 /// Whether `span` has passed since `time`; true for `None` (`time_is_before_jiffies`).
 pub(super) fn passed(time: Option<Nanos>, span: Nanos, now: Nanos) -> bool {
@@ -31,6 +33,48 @@ pub(super) struct Next {
 pub(super) struct ThinkTime {
     pub(super) last_completion: Option<Nanos>,
     pub(super) pauses: DecayingMean,
+}
+
+/// The fraction of time in which a process has requests (`bfq_update_io_intensity`).
+#[derive(Clone, Copy)]
+pub(super) struct Intensity {
+    since: Nanos,
+    idle: Nanos,
+    /// Whether it has requests at least four fifths of the time.
+    pub(super) io_bound: bool,
+}
+
+/// The pauses of a queue's process.
+#[derive(Clone, Copy)]
+pub(super) struct Timing {
+    pub(super) think: ThinkTime,
+    /// Whether its think time is short, or not yet known (`bfq_update_has_short_ttime`).
+    pub(super) short_think: bool,
+    pub(super) intensity: Intensity,
+}
+
+impl Timing {
+    /// Adds a pause that ends at `now`, or of `most` if it was longer (`bfq_update_io_thinktime`).
+    pub(super) fn paused(&mut self, now: Nanos, most: Nanos) {
+        let pause = self.think.last_completion.map_or(most, |last| (now - last).min(most));
+        self.think.pauses.add(pause.0);
+    }
+
+    /// Adds the time since the last completion to that without requests.
+    pub(super) fn waited(&mut self, now: Nanos) {
+        self.intensity.idle += self.think.last_completion.map_or(Nanos::ZERO, |last| now - last);
+    }
+
+    /// Updates whether the process has requests most of the time.
+    pub(super) fn judge_intensity(&mut self, now: Nanos) {
+        let seen = &mut self.intensity;
+        let span = now - seen.since;
+        seen.io_bound = seen.idle.0.saturating_mul(5) <= span.0;
+        if span > Nanos::from_millis(200) {
+            seen.since = now - Nanos(span.0 / 2);
+            seen.idle = Nanos(seen.idle.0 / 2);
+        }
+    }
 }
 
 /// The weight raising of a queue (`wr_*`).
@@ -56,21 +100,145 @@ pub(super) struct Injection {
     pub(super) base_time: Nanos,
 }
 
-/// The fraction of time in which a process has requests (`bfq_update_io_intensity`).
+/// The requests for which a queue was created.
 #[derive(Clone, Copy)]
-pub(super) struct Intensity {
+pub(super) struct Origin {
+    /// Synchronous or asynchronous.
+    pub(super) kind: usize,
+    pub(super) class: PriorityClass,
+    pub(super) level: u8,
+}
+
+/// The processes that use a queue, and merges and splits of it.
+#[derive(Clone)]
+pub(super) struct Users {
+    /// Number of processes that use it, or will after their next request.
+    pub(super) count: u32,
+    /// The only process that uses it (`bic`).
+    pub(super) owner: Option<usize>,
+    /// Several processes have used it, and whether they are to be split (`coop`, `split_coop`).
+    pub(super) shared: bool,
+    pub(super) to_split: bool,
+    /// The queue into which its processes move at their next request (`new_bfqq`).
+    pub(super) merges_into: Option<QueueRef>,
+    pub(super) just_created: bool,
+    pub(super) created: Nanos,
+    pub(super) split: Option<Nanos>,
+}
+
+impl Users {
+    /// Removes one process; returns whether none is left.
+    pub(super) fn leave(&mut self) -> bool {
+        self.count = self.count.saturating_sub(1);
+        if self.count == 0 {
+            self.owner = None;
+        }
+        self.count == 0
+    }
+}
+
+/// The membership of a queue in bursts of created queues.
+#[derive(Clone, Copy, Default)]
+pub(super) struct BurstMembership {
+    /// It belongs to a large burst.
+    pub(super) large: bool,
+    /// It is in the list of the current burst.
+    pub(super) listed: bool,
+}
+
+/// The service of a queue since it became busy, and its rate.
+#[derive(Clone)]
+pub(super) struct Activity {
+    /// Time at which it became busy, the service since then, and the start of that service (`first_IO_time`).
     pub(super) since: Nanos,
-    pub(super) idle: Nanos,
-    /// Whether it has requests at least four fifths of the time.
-    pub(super) io_bound: bool,
+    pub(super) service: u64,
+    pub(super) first_served: Nanos,
+    /// A request from this time on makes it soft real-time (`soft_rt_next_start`).
+    pub(super) soft_real_time_from: Nanos,
+    /// `soft_real_time_from` is to be computed at the last completion (`softrt_update`).
+    pub(super) soft_real_time_due: bool,
+}
+
+impl Activity {
+    /// Starts again at `now`, as the queue becomes busy.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        self.since = now;
+        self.service = 0;
+        self.soft_real_time_due = false;
+    }
+
+    /// Adds service in sectors.
+    pub(super) fn serve(&mut self, now: Nanos, service: u64) {
+        if self.service == 0 {
+            self.first_served = now;
+        }
+        self.service = self.service.saturating_add(service);
+    }
+}
+
+/// The seeks of a queue's requests.
+#[derive(Clone)]
+pub(super) struct Seeks {
+    /// One bit for each of the last 32 requests, set for seeks.
+    history: u32,
+    /// End of the last request that arrived.
+    pub(super) last_end: u64,
+}
+
+impl Seeks {
+    pub(super) fn learn(&mut self, seeks: bool) {
+        self.history = self.history << 1 | u32::from(seeks);
+    }
+}
+
+/// The queue whose completions trigger requests of this one's process, as detected (`bfq_check_waker`).
+#[derive(Clone, Default)]
+pub(super) struct Waking {
+    /// That queue, after three detections in a row (`waker_bfqq`).
+    pub(super) waker: Option<QueueRef>,
+    pub(super) tentative: Option<QueueRef>,
+    detections: u32,
+    began: Nanos,
+    /// The queue that this one woke last.
+    pub(super) woken: Option<QueueRef>,
+}
+
+impl Waking {
+    /// Counts a completion of `candidate` shortly before an arrival. Detections are in a row for the time `lasts`. Returns whether it is
+    /// the waker from now on.
+    pub(super) fn detect(&mut self, now: Nanos, candidate: QueueRef, lasts: Nanos) -> bool {
+        if self.tentative != Some(candidate) || now > self.began + lasts {
+            self.tentative = Some(candidate);
+            self.detections = 1;
+            self.began = now;
+        } else {
+            self.detections += 1;
+        }
+        let is_waker = self.detections == WAKER_DETECTIONS;
+        if is_waker {
+            self.waker = Some(candidate);
+            self.tentative = None;
+        }
+        is_waker
+    }
+}
+
+/// The turns of a queue.
+#[derive(Clone)]
+pub(super) struct QueueTurn {
+    /// Budget of its next turn, in sectors.
+    pub(super) budget: u64,
+    /// End of its turn while it is in service; otherwise the time since which it has had no requests (`budget_timeout`).
+    pub(super) ends: Option<Nanos>,
+    /// Its turn ended for lack of requests, and its process may continue it soon (`non_blocking_wait_rq`).
+    pub(super) was_waited_for: bool,
+    pub(super) oldest_checked: bool,
 }
 
 /// State of a queue without its scheduling entity (`struct bfq_queue`).
 #[derive(Clone)]
 pub(super) struct IoQueue {
-    pub(super) class: PriorityClass,
-    pub(super) level: u8,
-    pub(super) kind: usize,
+    pub(super) origin: Origin,
     pub(super) generation: u32,
     pub(super) next: Option<Next>,
     /// Its key in the index by position; `None` if it is not listed.
@@ -78,105 +246,59 @@ pub(super) struct IoQueue {
     pub(super) at_device: u32,
     /// It has requests, or is in service.
     pub(super) busy: bool,
-    pub(super) just_created: bool,
-    pub(super) in_large_burst: bool,
-    pub(super) in_burst_list: bool,
-    /// Its turn ended for lack of requests, and its process may continue it soon (`non_blocking_wait_rq`).
-    pub(super) was_waited_for: bool,
-    pub(super) oldest_checked: bool,
-    pub(super) short_think_time: bool,
-    /// Several processes have used it, and whether they are to be split (`coop`, `split_coop`).
-    pub(super) shared: bool,
-    pub(super) to_split: bool,
-    /// `soft_real_time_from` is to be computed at the last completion (`softrt_update`).
-    pub(super) soft_real_time_due: bool,
-    /// Number of processes that use it, or will after their next request.
-    pub(super) processes: u32,
-    /// The only process that uses it (`bic`).
-    pub(super) owner: Option<usize>,
-    /// The queue into which its processes move at their next request (`new_bfqq`).
-    pub(super) merges_into: Option<QueueRef>,
-    /// Budget of its next turn, in sectors.
-    pub(super) max_budget: u64,
-    /// End of its turn while it is in service; otherwise the time since which it has had no requests (`budget_timeout`).
-    pub(super) turn_ends: Option<Nanos>,
-    pub(super) think: ThinkTime,
-    pub(super) intensity: Intensity,
-    /// One bit for each of the last 32 requests, set for seeks.
-    pub(super) seek_history: u32,
-    pub(super) last_arrived_end: u64,
+    pub(super) users: Users,
+    pub(super) burst: BurstMembership,
+    pub(super) activity: Activity,
+    pub(super) seeks: Seeks,
+    pub(super) turn: QueueTurn,
+    pub(super) timing: Timing,
     pub(super) raising: Raising,
-    /// A request from this time on makes it soft real-time (`soft_rt_next_start`).
-    pub(super) soft_real_time_from: Nanos,
-    /// Time at which it became busy, the service since then, and the start of that service (`first_IO_time`).
-    pub(super) busy_since: Nanos,
-    pub(super) service_since_busy: u64,
-    pub(super) first_served: Nanos,
-    pub(super) created: Nanos,
-    pub(super) split: Option<Nanos>,
     pub(super) injection: Injection,
-    /// The queue whose completions trigger requests of this one's process, after three detections in a row (`waker_bfqq`).
-    pub(super) waker: Option<QueueRef>,
-    pub(super) tentative_waker: Option<QueueRef>,
-    pub(super) waker_detections: u32,
-    pub(super) waker_detection_began: Nanos,
-    /// The queue that it woke last.
-    pub(super) woken: Option<QueueRef>,
+    pub(super) waking: Waking,
 }
 
 impl IoQueue {
-    pub(super) fn new(now: Nanos, kind: usize, class: PriorityClass, level: u8, max_budget: u64) -> IoQueue {
-        let sync = kind == super::SYNC;
+    pub(super) fn new(now: Nanos, origin: Origin, budget: u64) -> IoQueue {
+        let sync = origin.kind == super::SYNC;
         IoQueue {
-            class,
-            level,
-            kind,
+            origin,
             generation: 0,
             next: None,
             position: None,
             at_device: 0,
             busy: false,
-            just_created: sync,
-            in_large_burst: false,
-            in_burst_list: false,
-            was_waited_for: false,
-            oldest_checked: false,
-            short_think_time: sync && class != PriorityClass::Idle,
-            shared: false,
-            to_split: false,
-            soft_real_time_due: false,
-            processes: 1,
-            owner: None,
-            merges_into: None,
-            max_budget,
-            turn_ends: None,
-            think: ThinkTime::default(),
-            intensity: Intensity { since: now, idle: Nanos::ZERO, io_bound: true },
+            users: Users {
+                count: 1,
+                owner: None,
+                shared: false,
+                to_split: false,
+                merges_into: None,
+                just_created: sync,
+                created: now,
+                split: None,
+            },
+            burst: BurstMembership::default(),
+            activity: Activity { since: now, service: 0, first_served: now, soft_real_time_from: now, soft_real_time_due: false },
             // The first request almost certainly seeks.
-            seek_history: 1,
-            last_arrived_end: 0,
+            seeks: Seeks { history: 1, last_end: 0 },
+            turn: QueueTurn { budget, ends: None, was_waited_for: false, oldest_checked: false },
+            timing: Timing {
+                think: ThinkTime::default(),
+                short_think: sync && origin.class != PriorityClass::Idle,
+                intensity: Intensity { since: now, idle: Nanos::ZERO, io_bound: true },
+            },
             raising: Raising { coefficient: 1, started: now, duration: Nanos::ZERO, interactive_since: None, service: 0 },
-            soft_real_time_from: now,
-            busy_since: now,
-            service_since_busy: 0,
-            first_served: now,
-            created: now,
-            split: None,
             injection: Injection { limit: 0, decreased: now, base_time: Nanos::ZERO },
-            waker: None,
-            tentative_waker: None,
-            waker_detections: 0,
-            waker_detection_began: Nanos::ZERO,
-            woken: None,
+            waking: Waking::default(),
         }
     }
 
     pub(super) fn is_sync(&self) -> bool {
-        self.kind == super::SYNC
+        self.origin.kind == super::SYNC
     }
 
     pub(super) fn is_idle_class(&self) -> bool {
-        self.class == PriorityClass::Idle
+        self.origin.class == PriorityClass::Idle
     }
 
     pub(super) fn is_raised(&self) -> bool {
@@ -184,12 +306,12 @@ impl IoQueue {
     }
 
     pub(super) fn is_seeky(&self) -> bool {
-        self.seek_history.count_ones() >= SEEKY_FROM
+        self.seeks.history.count_ones() >= SEEKY_FROM
     }
 
     /// Whether all of the last 32 requests were seeks (`BFQQ_TOTALLY_SEEKY`).
     pub(super) fn only_seeks(&self) -> bool {
-        self.seek_history == u32::MAX
+        self.seeks.history == u32::MAX
     }
 }
 
@@ -197,11 +319,8 @@ impl IoQueue {
 #[derive(Clone, Copy)]
 pub(super) struct Saved {
     pub(super) injection: Injection,
-    pub(super) think: ThinkTime,
-    pub(super) short_think_time: bool,
-    pub(super) intensity: Intensity,
-    pub(super) in_large_burst: bool,
-    pub(super) was_in_burst_list: bool,
+    pub(super) timing: Timing,
+    pub(super) burst: BurstMembership,
     pub(super) raising: Raising,
 }
 

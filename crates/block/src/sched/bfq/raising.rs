@@ -58,7 +58,7 @@ impl Bfq {
         let before = core::mem::replace(&mut queue.raising.coefficient, coefficient);
         self.schedule.set_coefficient(number, coefficient);
         if queue.busy {
-            self.raised_busy += i64::from(coefficient > 1) - i64::from(before > 1);
+            self.busy.change(before > 1, coefficient > 1);
         }
     }
 
@@ -83,7 +83,7 @@ impl Bfq {
         let queue = &mut self.queues[number];
         if queue.raising.duration != SOFT_REAL_TIME {
             // It may have loaded a soft real-time application, which can be recognised from now on.
-            queue.soft_real_time_from = now;
+            queue.activity.soft_real_time_from = now;
         }
         (queue.raising.duration, queue.raising.started) = (Nanos::ZERO, now);
         self.set_coefficient(number, 1);
@@ -107,22 +107,19 @@ impl Bfq {
         for number in 0..self.queues.len() {
             if self.schedule.entity(number).is_listed() {
                 let queue = &self.queues[number];
-                self.raised_undercount += i64::from(queue.busy && !queue.is_raised());
+                if queue.busy && !queue.is_raised() {
+                    self.busy.undercount();
+                }
                 self.end_raising(now, number);
             }
         }
-    }
-
-    /// Number of raised queues with requests, as the kernel counts them (`wr_busy_queues`).
-    pub(super) fn raised_busy(&self) -> i64 {
-        self.raised_busy - self.raised_undercount
     }
 
     /// Ends raising when its time or its service is used up (`bfq_update_wr_data`).
     pub(super) fn update_raising(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         if queue.is_raised() {
-            if queue.in_large_burst {
+            if queue.burst.large {
                 self.end_raising(now, number);
             } else if passed(Some(queue.raising.started), queue.raising.duration, now) {
                 self.end_or_resume_raising(now, number);
@@ -142,7 +139,7 @@ impl Bfq {
     /// Whether it has had no requests, queued or in flight, for long (`bfq_bfqq_idle_for_long_time`).
     fn was_idle_for_long(&self, now: Nanos, number: usize) -> bool {
         let queue = &self.queues[number];
-        queue.at_device == 0 && passed(queue.turn_ends, INTERACTIVE_IDLE, now)
+        queue.at_device == 0 && passed(queue.turn.ends, INTERACTIVE_IDLE, now)
     }
 
     /// Whether a queue that becomes busy should be raised, and why (first half of `bfq_bfqq_handle_idle_busy_switch`).
@@ -150,12 +147,12 @@ impl Bfq {
         let queue = &self.queues[number];
         let entity = self.schedule.entity(number);
         let default_weight = entity.own_weight() == DEFAULT_WEIGHT && entity.tenant().is_none();
-        let in_burst = queue.in_large_burst;
+        let in_burst = queue.burst.large;
         let soft_real_time =
-            !queue.only_seeks() && !in_burst && queue.soft_real_time_from < now && queue.at_device == 0 && default_weight;
+            !queue.only_seeks() && !in_burst && queue.activity.soft_real_time_from < now && queue.at_device == 0 && default_weight;
         let interactive = !in_burst && self.was_idle_for_long(now, number) && default_weight;
         // A queue of several processes is not interactive, unless they started together.
-        let of_one = queue.owner.is_some() || stably_merged;
+        let of_one = queue.users.owner.is_some() || stably_merged;
         let raised = queue.is_raised() || (queue.is_sync() && of_one && (interactive || soft_real_time));
         Arrival { interactive, in_burst, soft_real_time, raised: self.tuning.low_latency && raised }
     }
@@ -163,14 +160,14 @@ impl Bfq {
     /// Raises or lowers a queue that becomes busy (`bfq_update_bfqq_wr_on_rq_arrival`).
     pub(super) fn raise_on_arrival(&mut self, now: Nanos, number: usize, arrival: &Arrival) {
         if self.was_idle_for_long(now, number)
-            && !self.queues[number].just_created
-            && passed(self.queues[number].turn_ends, BURST_OVER, now)
+            && !self.queues[number].users.just_created
+            && passed(self.queues[number].turn.ends, BURST_OVER, now)
         {
-            self.queues[number].in_large_burst = false;
+            self.queues[number].burst.large = false;
             self.leave_burst(number);
         }
-        self.queues[number].just_created = false;
-        if !self.tuning.low_latency || !passed(self.queues[number].split, INTERACTIVE_IDLE, now) {
+        self.queues[number].users.just_created = false;
+        if !self.tuning.low_latency || !passed(self.queues[number].users.split, INTERACTIVE_IDLE, now) {
             return;
         }
         let was_raised = self.queues[number].is_raised();
@@ -183,7 +180,7 @@ impl Bfq {
                 self.raise_soft_real_time(number);
             }
             // A large budget would put its finish time far away.
-            let small = 2 * self.min_budget();
+            let small = 2 * self.budgets.min();
             let entity = self.schedule.entity_mut(number);
             entity.budget = entity.budget.min(small);
         } else if was_raised {
@@ -204,24 +201,24 @@ impl Bfq {
     /// Sets the time from which a request indicates a process with a low, steady rate (`bfq_bfqq_softrt_next_start`).
     pub(super) fn find_soft_real_time_start(&mut self, now: Nanos, number: usize) {
         let queue = &mut self.queues[number];
-        let needed = Nanos::from_millis(queue.service_since_busy.saturating_mul(1_000) / SOFT_REAL_TIME_RATE);
+        let needed = Nanos::from_millis(queue.activity.service.saturating_mul(1_000) / SOFT_REAL_TIME_RATE);
         let not_greedy = now + self.tuning.slice_idle + SOFT_REAL_TIME_MARGIN;
-        queue.soft_real_time_from = queue.soft_real_time_from.max(queue.busy_since + needed).max(not_greedy);
+        queue.activity.soft_real_time_from = queue.activity.soft_real_time_from.max(queue.activity.since + needed).max(not_greedy);
     }
 
     // Bursts.
 
     fn leave_burst(&mut self, number: usize) {
-        if core::mem::replace(&mut self.queues[number].in_burst_list, false) {
+        if core::mem::replace(&mut self.queues[number].burst.listed, false) {
             self.burst.list.retain(|member| member.number != number);
         }
     }
 
     fn end_burst_list(&mut self, large: bool) {
         while let Some(member) = self.burst.list.pop() {
-            if self.is_current(member) {
-                self.queues[member.number].in_burst_list = false;
-                self.queues[member.number].in_large_burst |= large;
+            if self.queues.is_current(member) {
+                self.queues[member.number].burst.listed = false;
+                self.queues[member.number].burst.large |= large;
             }
         }
     }
@@ -229,15 +226,15 @@ impl Bfq {
     /// Puts a queue in the burst list, unless the list is full.
     pub(super) fn rejoin_burst(&mut self, number: usize) {
         if self.burst.list.len() < 2 * LARGE_BURST as usize {
-            self.burst.list.push(self.reference(number));
-            self.queues[number].in_burst_list = true;
+            self.burst.list.push(self.queues.reference(number));
+            self.queues[number].burst.listed = true;
         }
     }
 
     /// Adds a new queue to the burst, or begins a new burst with it (`bfq_handle_burst`).
     pub(super) fn handle_burst(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
-        if queue.in_burst_list || queue.in_large_burst || !passed(queue.split, JUST_SPLIT, now) {
+        if queue.burst.listed || queue.burst.large || !passed(queue.users.split, JUST_SPLIT, now) {
             return;
         }
         if passed(self.burst.last, BURST_INTERVAL, now) {
@@ -245,18 +242,18 @@ impl Bfq {
             self.end_burst_list(false);
             // Queues that start next to busy ones need protection from those, so they begin no burst.
             self.burst.size = 0;
-            if self.busy_in_all() == 0 {
+            if self.busy.total() == 0 {
                 self.rejoin_burst(number);
                 self.burst.size = 1;
             }
         } else if self.burst.is_large {
-            self.queues[number].in_large_burst = true;
+            self.queues[number].burst.large = true;
         } else {
             self.burst.size += 1;
             if self.burst.size == LARGE_BURST {
                 self.burst.is_large = true;
                 self.end_burst_list(true);
-                self.queues[number].in_large_burst = true;
+                self.queues[number].burst.large = true;
             } else {
                 self.rejoin_burst(number);
             }

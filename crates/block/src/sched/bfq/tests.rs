@@ -21,11 +21,11 @@ fn a_process_that_ends_is_removed_from_the_queues_of_a_planned_merge() {
     }
     let queue_of = |bfq: &Bfq, stream: u32| bfq.processes.iter().find(|process| process.stream == stream).and_then(|p| p.queue);
     let joined = queue_of(&bfq, 3).unwrap();
-    assert_eq!((queue_of(&bfq, 1), bfq.queues[joined].processes), (Some(joined), 3));
+    assert_eq!((queue_of(&bfq, 1), bfq.queues[joined].users.count), (Some(joined), 3));
     let second = bfq.processes.iter().position(|process| process.stream == 2).unwrap();
     assert_ne!(bfq.processes[second].queue, Some(joined));
     bfq.end_process(Nanos::ZERO, second);
-    assert_eq!(bfq.queues[joined].processes, 2);
+    assert_eq!(bfq.queues[joined].users.count, 2);
 }
 
 /// Advances a xorshift generator (Marsaglia, Xorshift RNGs, 2003); returns a number below `bound`.
@@ -37,12 +37,12 @@ fn random(state: &mut u64, bound: u64) -> u64 {
 }
 
 fn assert_counts_agree(bfq: &Bfq) {
-    let busy = |class| bfq.queues.iter().filter(|queue| queue.busy && class_index(queue.class) == class).count();
-    assert_eq!(bfq.busy, [busy(0), busy(1), busy(2)]);
-    assert_eq!(bfq.raised_busy, bfq.queues.iter().filter(|queue| queue.busy && queue.is_raised()).count() as i64);
-    assert_eq!(bfq.at_device, bfq.queues.iter().map(|queue| queue.at_device).sum::<u32>());
-    assert_eq!(bfq.at_device as usize, bfq.flights.len());
-    assert!(bfq.in_service.is_none_or(|number| bfq.queues[number].busy));
+    let busy = |class| bfq.queues.iter().filter(|queue| queue.busy && class_index(queue.origin.class) == class).count();
+    let raised = bfq.queues.iter().filter(|queue| queue.busy && queue.is_raised()).count() as i64;
+    assert_eq!(bfq.busy.exact(), ([busy(0), busy(1), busy(2)], raised));
+    assert_eq!(bfq.device.at_device, bfq.queues.iter().map(|queue| queue.at_device).sum::<u32>());
+    assert_eq!(bfq.device.at_device as usize, bfq.device.flights());
+    assert!(bfq.turn.queue.is_none_or(|number| bfq.queues[number].busy));
     bfq.schedule.assert_sums_agree();
     for (number, queue) in bfq.queues.iter().enumerate() {
         let waiting = bfq.requests.lane_len(number);
@@ -126,21 +126,26 @@ fn queues_of_ended_processes_are_reused() {
                     bfq.completed(now + Nanos::from_millis(wait), &request, Nanos::ZERO);
                 }
             }
-            assert!(bfq.requests.is_empty() && bfq.flights.is_empty());
+            assert!(bfq.requests.is_empty() && bfq.device.flights() == 0);
         }
     }
     // The directory keeps 4,096.
     let most = SHARED_QUEUES + 4096 + 32;
     assert!(bfq.queues.len() > 1_000, "many were merged or none arrived: {}", bfq.queues.len());
-    assert!(bfq.queues.len() <= most && bfq.processes.len() <= most, "{} {}", bfq.queues.len(), bfq.processes.len());
+    assert!(
+        bfq.queues.len() <= most && bfq.processes.iter().count() <= most,
+        "{} {}",
+        bfq.queues.len(),
+        bfq.processes.iter().count()
+    );
     let users = |number: usize| bfq.processes.iter().filter(|process| process.queue == Some(number)).count() as u32;
     let planned = |number: usize| {
-        let aims = |queue: &&IoQueue| queue.processes > 0 && queue.merges_into.is_some_and(|into| into.number == number);
-        bfq.queues.iter().filter(aims).map(|queue| queue.processes).sum::<u32>()
+        let aims = |queue: &&IoQueue| queue.users.count > 0 && queue.users.merges_into.is_some_and(|into| into.number == number);
+        bfq.queues.iter().filter(aims).map(|queue| queue.users.count).sum::<u32>()
     };
     for number in SHARED_QUEUES..bfq.queues.len() {
-        assert_eq!(bfq.queues[number].processes, users(number) + planned(number), "queue {number}");
+        assert_eq!(bfq.queues[number].users.count, users(number) + planned(number), "queue {number}");
     }
     assert_counts_agree(&bfq);
-    assert!(bfq.burst_members() <= 16 && bfq.left.len() < 32);
+    assert!(bfq.burst_members() <= 16 && bfq.queues.left() < 32);
 }

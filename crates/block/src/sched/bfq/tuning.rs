@@ -12,9 +12,9 @@ tunables! {
         low_latency: bool = Tunable::flag(true),
         /// The longest turn of a queue.
         timeout_sync: Nanos = Tunable::new(Unit::Milliseconds, 1..=10_000, 124).logarithmic(),
-        /// The most that a queue may be served in one turn. 0 takes what the disk transfers in timeout_sync at its estimated peak rate.
+        /// The most that a queue may be served in one turn. 0 takes the transfer of timeout_sync at the disk's estimated peak rate.
         max_budget: u64 = Tunable::new(Unit::Sectors, 0..=1 << 20, 0),
-        /// Sends one request at a time to the device and always waits for the queue in service, whatever that costs. Raises slice_idle
+        /// Sends one request at a time to the device and always waits for the queue in service, at any cost. Raises slice_idle
         /// to 8 ms at least.
         strict_guarantees: bool = Tunable::flag(false),
         /// A synchronous request that has waited this long goes first, if it is the oldest of the queue in service; checked once per turn.

@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn the_least_weight_decides_and_the_length_is_rounded_up() {
         assert_eq!(four(8_000, 17), Nanos::from_millis(200), "10 * 17 * 8 / 8 = 170 ms");
-        assert_eq!(four(8_000, 10), Nanos::from_millis(100), "what is whole stays");
+        assert_eq!(four(8_000, 10), Nanos::from_millis(100), "a whole number stays");
         assert_eq!(cycle_length(&[], 8), Nanos::from_millis(100));
     }
 

@@ -12,7 +12,7 @@ pub(super) struct Flight {
     pub(super) number: usize,
     /// Charge on dispatch, in nanoseconds of disk time.
     pub(super) charged: u64,
-    /// The charge is final, whatever the request's actual time.
+    /// The charge is final and does not depend on the request's actual time.
     pub(super) is_final: bool,
     /// Dispatch time.
     pub(super) since: Nanos,

@@ -19,7 +19,7 @@ use super::{key, number_of};
 pub(super) struct Deadline {
     /// At this time.
     pub(super) at: Option<Nanos>,
-    /// This long after the current time, whatever that is.
+    /// This long after any current time.
     pub(super) after: Option<Nanos>,
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Each request in flight counts with the expected time for which it keeps the device busy, learned from the spacing of completions. On a
 //! device with parallel units (the members of an array, the dies of a flash device) completions are closer the more requests are served at
-//! a time. So the sum over the requests in flight is the time until all of them are complete, whatever the device's structure, and a device
+//! a time. So the sum over the requests in flight is the time until all of them are complete, for any structure of the device, and a device
 //! with spare parallelism shows it as soon as it gets more requests.
 //!
 //! If volumes with guarantees share the device, the number of requests in flight is bounded as well: the bound falls with each request that
 //! is late because of its time in flight, and rises with requests that are in time, so that about one in a hundred is late. It starts low,
 //! and doubles until the first is late (congestion avoidance and slow start: Jacobson, SIGCOMM 1988). On a single disk each volume has its
-//! own bound, and the lowest of those that have requests or soon will applies: otherwise a volume that issues one request per second beside
+//! own bound, and the lowest of those that have requests or soon will applies: otherwise a volume that issues one request per second next to
 //! hundreds of others would have all of its requests late before one in a hundred is. With several units the lowest of many bounds would
 //! keep units idle.
 

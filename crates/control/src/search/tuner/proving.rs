@@ -1,9 +1,9 @@
 //! Applies the twin's choice at once and compares it with the baseline: one change instead of many turns.
 
 use super::{Phase, Tuner};
-use crate::ab_test::{Challenger, Estimate, MIN_GAIN, percent};
+use crate::ab_test::{CRITICAL_VALUE, Challenger, Estimate, MIN_GAIN, percent};
 use crate::setting::Setting;
-use crate::{Decision, Target, Window};
+use crate::{Decision, Ruling, Target, Test, Verdict, Window};
 
 /// Number of windows compared with the baseline.
 const WINDOWS: usize = 8;
@@ -45,15 +45,26 @@ impl Tuner {
             return self.next_challenger(format!("a stream starves under {best}"), target);
         }
         let now = Estimate::of_windows(windows.iter(), &self.preference);
-        let Some(gain) = now.zip(self.baseline.as_ref()).map(|(now, baseline)| now.over(&baseline.score)) else {
+        let Some((now, baseline)) = now.zip(self.baseline.as_ref()) else {
             return self.next_challenger(format!("{best}: no request completed"), target);
+        };
+        let gain = now.over(&baseline.score);
+        let ruling = if gain.is_significant_gain(MIN_GAIN) { Ruling::Kept } else { Ruling::NotAdopted };
+        let verdict = Verdict {
+            setting: best.clone(),
+            over: self.original.clone(),
+            gain,
+            critical: CRITICAL_VALUE,
+            samples: [windows.len() as u32, baseline.windows],
+            by: Test::BeforeAfter,
+            ruling,
         };
         let measured =
             format!("{best} is {} than {} was, give or take {:.0}%", percent(gain.mean), self.original, 100.0 * gain.error);
-        if gain.is_significant_gain(MIN_GAIN) {
-            return self.keep(best, Some(gain), format!("{measured}: it stays"));
+        if ruling == Ruling::Kept {
+            return self.keep(best, Some(gain), format!("{measured}: it stays")).with_verdict(verdict);
         }
         // An A/B test would disturb the load for minutes, for a small gain at best.
-        self.keep(self.original.clone(), None, format!("{measured}; {} stays", self.original))
+        self.keep(self.original.clone(), None, format!("{measured}; {} stays", self.original)).with_verdict(verdict)
     }
 }

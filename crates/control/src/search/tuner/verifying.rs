@@ -1,8 +1,8 @@
 //! Verifies the best settings one after the other, each by an A/B test against the original setting.
 
 use super::{MAX_CHALLENGERS, Phase, Tuner, streams};
-use crate::ab_test::{AbTest, Challenger, Verdict, percent};
-use crate::{Decision, Target, Window};
+use crate::ab_test::{AbTest, Challenger, Winner, percent};
+use crate::{Decision, Ruling, Target, Verdict, Window};
 
 /// A running A/B test.
 pub(super) struct Verifying {
@@ -79,15 +79,23 @@ impl Tuner {
             100.0 * comparison.gain.error,
             comparison.pairs.unwrap_or_default()
         );
-        match test.verdict(&comparison) {
-            Some(Verdict::Better(gain)) => {
+        let winner = test.winner(&comparison);
+        let over = self.original.clone();
+        match winner {
+            Some(Winner::Candidate(gain)) => {
+                let verdict = Verdict::of_ab_test(candidate.clone(), over, gain, &comparison, Ruling::Kept);
                 let decision = self.keep(candidate, Some(gain), format!("{measured}: it stays"));
                 if let Phase::Keeping(keeping) = &mut self.phase {
                     keeping.proved = Some(gain.mean);
                 }
-                decision
+                decision.with_verdict(verdict)
             }
-            Some(Verdict::NotBetter) => self.next_challenger(measured, target),
+            Some(Winner::Baseline) => {
+                let was_kept = self.chosen.as_ref().is_some_and(|(chosen, _)| *chosen == candidate);
+                let ruling = if was_kept { Ruling::TakenBack } else { Ruling::NotAdopted };
+                let verdict = Verdict::of_ab_test(candidate, over, comparison.gain, &comparison, ruling);
+                self.next_challenger(measured, target).with_verdict(verdict)
+            }
             None => Decision::set(next, measured + ": not sure yet"),
         }
     }

@@ -29,8 +29,9 @@ pub(super) struct Baseline {
     /// The last fingerprint as a row, for the gene pool; empty if no window had enough calls.
     pub row: Vec<f64>,
     pub pattern: Pattern,
-    /// The score of its windows.
+    /// The score of its windows, and their number.
     pub score: Estimate,
+    pub windows: u32,
     /// The longest wait, in seconds.
     pub longest_s: f64,
     /// Minimum number of active streams in a window.
@@ -73,6 +74,7 @@ impl Tuner {
             pattern: Pattern::of(&last.features),
             longest_s: outcomes().map(|outcome| outcome.max_response_s).fold(0.0, f64::max),
             score: Estimate::of_windows(judged.iter().map(|(window, _)| window), &self.preference)?,
+            windows: judged.len() as u32,
             streams: judged.iter().map(|(window, _)| streams(window)).fold(f64::INFINITY, f64::min),
         })
     }

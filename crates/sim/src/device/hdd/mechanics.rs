@@ -10,8 +10,6 @@ use crate::device::reciprocal::Reciprocal64;
 
 /// Tolerance for catching a sector: far above rounding errors, far below the time of a sector.
 const TOLERANCE_NS: u64 = 200;
-/// Maximum length of a seek table: 16 MB.
-pub const MAX_CYLINDERS: u32 = 1 << 22;
 
 /// Position of the arm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

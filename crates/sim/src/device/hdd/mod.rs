@@ -28,14 +28,18 @@
 
 mod cache;
 pub mod layout;
+mod link;
 pub mod mechanics;
 mod media;
 pub mod model;
 mod reading;
+mod region;
+mod shifts;
 pub mod spec;
 #[cfg(test)]
 mod tests;
 mod writing;
+mod zone;
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -45,6 +49,7 @@ use block::{Nanos, Op, Request, RequestId};
 
 use self::cache::{Age, Cache, Lookup, Segment, State, Waiting};
 use self::layout::SectorLocation;
+use self::link::Link;
 use self::mechanics::{Arm, Motion};
 use self::model::HddModel;
 use self::reading::Stream;
@@ -90,6 +95,45 @@ struct PendingFlush {
     ready: u64,
 }
 
+/// The arm and its current job.
+#[derive(Debug, Default)]
+struct ArmState {
+    at: Arm,
+    job: Option<Active>,
+    /// Start of the current or last job.
+    turned: u64,
+}
+
+/// The requests in the drive, and the time for which there were any.
+#[derive(Debug, Default)]
+struct Load {
+    outstanding: usize,
+    busy: u64,
+    busy_since: Option<u64>,
+}
+
+impl Load {
+    /// Begins or ends busy time, in which requests are outstanding or data are `unwritten`.
+    fn account(&mut self, at: u64, unwritten: bool) {
+        match (self.outstanding > 0 || unwritten, self.busy_since) {
+            (true, None) => self.busy_since = Some(at),
+            (false, Some(since)) => {
+                self.busy += at.saturating_sub(since);
+                self.busy_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Updates the busy time to `now`.
+    fn catch_up(&mut self, now: u64) {
+        if let Some(since) = self.busy_since {
+            self.busy += now.saturating_sub(since);
+            self.busy_since = Some(since.max(now));
+        }
+    }
+}
+
 /// A simulated hard disk.
 #[derive(Debug)]
 pub struct Hdd {
@@ -97,31 +141,21 @@ pub struct Hdd {
     depth: usize,
     policy: QueuePolicy,
     cache: Cache,
-    arm: Arm,
-    active: Option<Active>,
-    /// Start of the arm's current or last job.
-    turned: u64,
+    arm: ArmState,
     /// Accounting of cached writes, and the running mean of their service time without the transfer.
     deferred: Deferred,
     write_positioning: u64,
     stream: Option<Stream>,
     pending: Vec<Pending>,
-    /// Completions not yet reported to the host, latest first.
-    outbox: Vec<(Completion, bool)>,
     orders: u64,
     /// Oldest first.
     flushes: VecDeque<PendingFlush>,
-    bus_free: u64,
-    /// The period for which the bus is reserved for data from the media.
-    bus_reserved: (u64, u64),
-    last_was_read: bool,
+    link: Link,
     /// The LBA located last, and its location: read-ahead locates the next track twice, to plan and to move.
     located: Cell<(u64, SectorLocation)>,
     /// The LBA after the last write, and the time at which that write was on the media.
     last_write: (u64, u64),
-    outstanding: usize,
-    busy: u64,
-    busy_since: Option<u64>,
+    load: Load,
 }
 
 impl Hdd {
@@ -132,25 +166,18 @@ impl Hdd {
             depth,
             policy: policy.unwrap_or(model.queue.policy),
             cache: Cache::new(&model.cache, model.deviations.keeps_overlapped_segment),
-            arm: Arm::default(),
-            active: None,
-            turned: 0,
+            arm: ArmState::default(),
             deferred: Deferred::default(),
             // Initial estimate before any write: one revolution.
             write_positioning: model.mechanics.period,
             stream: None,
             pending: Vec::with_capacity(depth),
-            outbox: Vec::with_capacity(depth),
             orders: 0,
             flushes: VecDeque::new(),
-            bus_free: 0,
-            bus_reserved: (0, 0),
-            last_was_read: true,
+            link: Link::new(depth),
             located: Cell::new((0, model.layout.locate(0))),
             last_write: (u64::MAX, 0),
-            outstanding: 0,
-            busy: 0,
-            busy_since: None,
+            load: Load::default(),
             model,
         }
     }
@@ -166,49 +193,16 @@ impl Hdd {
         place
     }
 
-    /// Queues a completion for the host.
-    fn send(&mut self, completion: Completion, read: bool) {
-        let first = self.outbox.last().is_none_or(|(other, _)| other.at > completion.at);
-        if first {
-            return self.outbox.push((completion, read));
-        }
-        let later = self.outbox.partition_point(|(other, _)| other.at > completion.at);
-        self.outbox.insert(later, (completion, read));
-    }
-
     /// Queues the completion of a hit, or of another request that does not use the arm.
     fn send_hit(&mut self, id: RequestId, at: u64, work: Option<u64>, read: bool) {
         let (none, work) = (Nanos::ZERO, work.map(Nanos));
-        self.send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true, work }, read);
-    }
-
-    /// Transfers `sectors` over the bus, `sector` nanoseconds each, from `start` or as soon as the bus is free. Returns the start
-    /// and the end of the transfer.
-    fn occupy_bus(&mut self, start: u64, sectors: u64, sector: u64) -> (u64, u64) {
-        let takes = sectors.saturating_mul(sector);
-        let (reserved, until) = self.bus_reserved;
-        let mut begun = start.max(self.bus_free);
-        if begun < until && begun.saturating_add(takes) > reserved {
-            begun = until;
-        }
-        self.bus_free = begun.saturating_add(takes);
-        (begun, self.bus_free)
-    }
-
-    /// Time from which the bus is free, reservation included.
-    fn bus_idle(&self) -> u64 {
-        self.bus_free.max(self.bus_reserved.1)
-    }
-
-    /// Reserves the bus for data from the media: for `takes` nanoseconds, until `sent`. Other transfers may use it before.
-    fn reserve_bus(&mut self, sent: u64, takes: u64) {
-        self.bus_free = self.bus_idle();
-        self.bus_reserved = (sent.saturating_sub(takes), sent);
+        self.link
+            .send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true, work }, read);
     }
 
     /// Starts the arm's next job at `at`, if the arm is idle and there is one.
     fn start_arm(&mut self, at: u64) {
-        while self.active.is_none() {
+        while self.arm.job.is_none() {
             match self.choose(at) {
                 Some(Work::Pending(index)) => {
                     // The order of the vector does not matter: each request has its arrival order.
@@ -319,14 +313,14 @@ impl Hdd {
         let mechanics = &self.model.mechanics;
         let cost = match self.policy {
             QueuePolicy::Fifo => 0,
-            QueuePolicy::Sstf => u64::from(self.arm.cylinder.abs_diff(place.cylinder)),
+            QueuePolicy::Sstf => u64::from(self.arm.at.cylinder.abs_diff(place.cylinder)),
             QueuePolicy::Sptf => {
-                // The rotational wait is a lower bound whatever the seek time, so most requests need no look-up in the seek table,
+                // The rotational wait is a lower bound for any seek time, so most requests need no look-up in the seek table,
                 // which is larger than a processor's caches.
                 if best.is_some_and(|((cost, _), _)| mechanics.wait_for(at, place.angle).saturating_add(handicap) > cost) {
                     return None;
                 }
-                mechanics.position(at, self.arm, place, Motion::Fresh, write).total().saturating_add(handicap)
+                mechanics.position(at, self.arm.at, place, Motion::Fresh, write).total().saturating_add(handicap)
             }
         };
         better((cost, order), best)
@@ -334,20 +328,12 @@ impl Hdd {
 
     /// Accounts busy time, during which requests are outstanding or data are unwritten.
     fn account(&mut self, at: u64) {
-        let at_work = self.outstanding > 0 || self.cache.dirty > 0;
-        match (at_work, self.busy_since) {
-            (true, None) => self.busy_since = Some(at),
-            (false, Some(since)) => {
-                self.busy += at.saturating_sub(since);
-                self.busy_since = None;
-            }
-            _ => {}
-        }
+        self.load.account(at, self.cache.dirty > 0);
     }
 
     /// Ends the arm's job at `at`.
     fn end_active(&mut self, at: u64) {
-        if let Some(segment) = self.active.take().and_then(|active| active.writing) {
+        if let Some(segment) = self.arm.job.take().and_then(|active| active.writing) {
             self.cache.end_write(segment);
             self.end_flushes(at);
             self.admit_writes(at);
@@ -400,17 +386,17 @@ impl Device for Hdd {
         let lba = request.lba.min(capacity - 1);
         let end = request.lba.saturating_add(u64::from(request.sectors)).clamp(lba + 1, capacity);
         self.orders += 1;
-        self.outstanding += 1;
+        self.load.outstanding += 1;
         self.account(now.0);
         // Without shingled recording there is no map that a discard could change: it costs only the command.
         if request.op == Op::Discard {
             let delays = &self.model.delays;
-            let at = arrived.saturating_add(delays.write.after(self.last_was_read) + delays.write_completion);
-            return self.send_hit(request.id, at, Some(at - now.0), self.last_was_read);
+            let at = arrived.saturating_add(delays.write.after(self.link.last_was_read) + delays.write_completion);
+            return self.send_hit(request.id, at, Some(at - now.0), self.link.last_was_read);
         }
         let write = request.op == Op::Write;
         self.advance_stream(now.0);
-        let connected = self.active.is_none() && self.pending.is_empty();
+        let connected = self.arm.job.is_none() && self.pending.is_empty();
         let free = connected || self.model.cache.works_during_media_access;
         let found = if write || !free { Lookup::Miss } else { self.cache.look_up(lba, end) };
         let age = Age { order: self.orders, handicap: self.model.handicap(arrived) };
@@ -431,9 +417,9 @@ impl Device for Hdd {
             place: self.model.layout.locate(lba),
             age,
             arrived,
-            after_read: self.last_was_read,
+            after_read: self.link.last_was_read,
             connected,
-            extra_disconnect: write && connected && !self.last_was_read && lba != self.last_write.0,
+            extra_disconnect: write && connected && !self.link.last_was_read && lba != self.last_write.0,
         };
         if connected && !write && self.cache.dirty == 0 {
             // Nothing else competes for the arm, so the request need not be chosen or looked up again.
@@ -456,18 +442,18 @@ impl Device for Hdd {
         if !self.has_write_cache() {
             return false;
         }
-        self.outstanding += 1;
+        self.load.outstanding += 1;
         self.account(now.0);
         let delays = &self.model.delays;
-        let ready = now.0.saturating_add(delays.request + delays.write.after(self.last_was_read));
+        let ready = now.0.saturating_add(delays.request + delays.write.after(self.link.last_was_read));
         self.flushes.push_back(PendingFlush { id, upto: self.orders, ready });
         self.end_flushes(now.0);
         true
     }
 
     fn wake_at(&self) -> Option<Nanos> {
-        let sent = self.outbox.last().map(|(completion, _)| completion.at);
-        let arm = self.active.map(|active| Nanos(active.until));
+        let sent = self.link.next();
+        let arm = self.arm.job.map(|active| Nanos(active.until));
         match (sent, arm) {
             (Some(sent), Some(arm)) => Some(sent.min(arm)),
             (sent, arm) => sent.or(arm),
@@ -476,26 +462,25 @@ impl Device for Hdd {
 
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         loop {
-            let sent = self.outbox.last().map(|(completion, _)| completion.at.0);
-            let arm = self.active.map(|active| active.until).filter(|&until| until <= now.0);
+            let sent = self.link.next().map(|at| at.0);
+            let arm = self.arm.job.map(|active| active.until).filter(|&until| until <= now.0);
             // Completions first: the overheads of the next request depend on the completed one.
             if let Some(until) = arm.filter(|&until| sent.is_none_or(|sent| until < sent)) {
                 self.end_active(until);
             } else if sent.is_some_and(|sent| sent <= now.0)
-                && let Some((completion, read)) = self.outbox.pop()
+                && let Some(completion) = self.link.take()
             {
-                self.last_was_read = read;
-                self.outstanding -= 1;
+                self.load.outstanding -= 1;
                 self.account(completion.at.0);
                 done.push(completion);
             } else {
-                return self.catch_up_busy_time(now);
+                return self.load.catch_up(now.0);
             }
         }
     }
 
     fn busy(&self) -> Nanos {
-        Nanos(self.busy)
+        Nanos(self.load.busy)
     }
 }
 
@@ -512,32 +497,24 @@ impl Hdd {
         }
         let (write, mechanics, delays) = (op == Op::Write, &self.model.mechanics, &self.model.delays);
         let command = if write { &delays.write } else { &delays.read_miss };
-        let ready = now.saturating_add(delays.request + command.after(self.last_was_read));
-        let mut at = self.active.map_or(ready, |active| active.until.max(ready));
+        let ready = now.saturating_add(delays.request + command.after(self.link.last_was_read));
+        let mut at = self.arm.job.map_or(ready, |active| active.until.max(ready));
         let place = self.locate(lba);
         if write && self.last_write == (lba, at) {
             return at - now;
         }
         if write {
-            let seek = mechanics.seek_time(self.arm, &place, Motion::Fresh, true);
+            let seek = mechanics.seek_time(self.arm.at, &place, Motion::Fresh, true);
             at = at.saturating_add(mechanics.minimum_write_seek.saturating_sub(seek));
         }
-        (at - now).saturating_add(mechanics.position(at, self.arm, &place, Motion::Fresh, write).total())
-    }
-
-    /// Updates the busy time to `now`.
-    fn catch_up_busy_time(&mut self, now: Nanos) {
-        if let Some(since) = self.busy_since {
-            self.busy += now.0.saturating_sub(since);
-            self.busy_since = Some(since.max(now.0));
-        }
+        (at - now).saturating_add(mechanics.position(at, self.arm.at, &place, Motion::Fresh, write).total())
     }
 
     /// Whether the write cache may report a write before it is on the media.
     fn reports_early(&self) -> bool {
         match self.model.cache.write_cache {
             WriteCache::Off => false,
-            WriteCache::Sequential => self.outstanding <= 1,
+            WriteCache::Sequential => self.load.outstanding <= 1,
             WriteCache::On => true,
         }
     }
@@ -546,7 +523,7 @@ impl Hdd {
     fn take_hit(&mut self, arrived: u64, id: RequestId, lba: u64, end: u64, found: Lookup) -> bool {
         let Lookup::Whole(segment) = found else { return false };
         let delays = &self.model.delays;
-        let start = arrived.saturating_add(delays.read_hit.after(self.last_was_read) + delays.data_preparation);
+        let start = arrived.saturating_add(delays.read_hit.after(self.link.last_was_read) + delays.data_preparation);
         self.serve_hit(start, id, segment, lba, end);
         true
     }

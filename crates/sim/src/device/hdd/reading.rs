@@ -26,15 +26,15 @@ impl Hdd {
     /// Sends `lba..end` from a segment that holds all of it, not before `start`.
     pub(super) fn serve_hit(&mut self, start: u64, id: RequestId, segment: usize, lba: u64, end: u64) {
         let delays = &self.model.delays;
-        let controller = delays.read_hit.after(self.last_was_read) + delays.data_preparation + delays.read_completion;
-        let (begun, sent) = self.occupy_bus(start, end - lba, self.model.delays.read_sector);
+        let controller = delays.read_hit.after(self.link.last_was_read) + delays.data_preparation + delays.read_completion;
+        let (begun, sent) = self.link.occupy(start, end - lba, self.model.delays.read_sector);
         self.send_hit(id, sent.saturating_add(self.model.delays.read_completion), Some(controller + sent - begun), true);
         self.cache.touch(segment);
         let limit = if self.triggers_read_ahead(lba) { self.read_ahead_limit(segment, lba, end, None) } else { end };
         self.cache.segments[segment].asked = end;
         match &mut self.stream {
             Some(stream) if stream.segment == segment => stream.limit = stream.limit.max(limit),
-            None if self.model.cache.read_ahead_after_hit && self.active.is_none() => self.start_read_ahead(start, segment, limit),
+            None if self.model.cache.read_ahead_after_hit && self.arm.job.is_none() => self.start_read_ahead(start, segment, limit),
             _ => {}
         }
         self.release(segment, end);
@@ -57,7 +57,7 @@ impl Hdd {
         held.state = State::Reading;
         let from = held.end;
         let place = self.model.layout.locate(from);
-        let (extent, _) = Extent::reach(&self.model, at, self.arm, from, place, Motion::Fresh, false);
+        let (extent, _) = Extent::reach(&self.model, at, self.arm.at, from, place, Motion::Fresh, false);
         self.stream = Some(Stream { segment, extent, limit, least: 0, revolution_at: None });
     }
 
@@ -126,7 +126,7 @@ impl Hdd {
 
     /// Starts a read at `at`; the stream must have been advanced to `at`, and the read looked up (`found`).
     pub(super) fn start_read_of(&mut self, at: u64, request: &Pending, found: Lookup) {
-        self.turned = at;
+        self.arm.turned = at;
         let (lba, end) = (request.lba, request.end);
         let delays = &self.model.delays;
         let hit = delays.read_hit.after(request.after_read) + delays.data_preparation;
@@ -158,12 +158,12 @@ impl Hdd {
         self.read_media(free, request, segment, lba, None, reads_on);
     }
 
-    /// Reads `from..request.end` from the media into a segment that holds what precedes it, and continues with read-ahead if
+    /// Reads `from..request.end` from the media into a segment that holds the sectors before it, and continues with read-ahead if
     /// `reads_on`.
     fn read_media(&mut self, at: u64, request: &Pending, segment: usize, from: u64, connected: Option<u64>, reads_on: bool) {
         let place = if from == request.lba { request.place } else { self.model.layout.locate(from) };
-        let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
-        let (extent, positioning) = Extent::reach(&self.model, at, self.arm, from, place, Motion::Fresh, false);
+        let cylinders = self.arm.at.cylinder.abs_diff(place.cylinder);
+        let (extent, positioning) = Extent::reach(&self.model, at, self.arm.at, from, place, Motion::Fresh, false);
         let revolution_at = self.keep_sectors_on_the_way(segment, &extent).filter(|_| reads_on);
         let limit = if reads_on { self.read_ahead_limit(segment, request.lba, request.end, Some(&extent)) } else { request.end };
         let least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
@@ -214,7 +214,7 @@ impl Hdd {
             (sectors.min(u64::from(self.model.cache.segment_sectors)) as u32 as f64 * self.model.cache.read_watermark) as u64;
         let enough = request.lba + enough.clamp(1, sectors);
         let takes = sectors.saturating_mul(bus);
-        let mut sent = connected.unwrap_or(0).max(self.bus_idle()).saturating_add(takes);
+        let mut sent = connected.unwrap_or(0).max(self.link.idle()).saturating_add(takes);
         let held = self.cache.segments[stream.segment].end;
         let off_media = loop {
             let extent = &stream.extent;
@@ -248,7 +248,7 @@ impl Hdd {
             stream.revolution_at = None;
         };
         let completed = sent.saturating_add(self.model.delays.read_completion);
-        self.reserve_bus(sent, takes);
+        self.link.reserve(sent, takes);
         let until = match self.model.queue.preseek {
             Preseek::AfterCompletion => completed,
             Preseek::DuringCompletion => sent,
@@ -256,13 +256,13 @@ impl Hdd {
             Preseek::BeforeCompletion => off_media.max(at),
         };
         completion.at = Nanos(completed);
-        completion.work = Some(Nanos(until.saturating_sub(self.turned)));
-        self.arm = Arm::from(&stream.extent.place);
-        self.active = Some(Active { until, writing: None });
+        completion.work = Some(Nanos(until.saturating_sub(self.arm.turned)));
+        self.arm.at = Arm::from(&stream.extent.place);
+        self.arm.job = Some(Active { until, writing: None });
         self.cache.segments[stream.segment].asked = request.end;
         self.stream = Some(stream);
         self.release(stream.segment, request.end);
-        self.send(completion, true);
+        self.link.send(completion, true);
     }
 
     /// Keeps the sectors that pass between the arm's arrival and the first requested one. Returns the time at which a drive with
@@ -300,13 +300,13 @@ impl Hdd {
             stream.extent = extent.next(&self.model, off_media, self.locate(extent.end), false);
             stream.revolution_at = None;
         }
-        self.arm = Arm::from(&stream.extent.place);
+        self.arm.at = Arm::from(&stream.extent.place);
         if stream.revolution_at.is_some_and(|complete| complete <= at) {
             stream.revolution_at = None;
             self.hold_whole_track(stream.segment, &stream.extent);
         }
         let finished = self.cache.segments[stream.segment].end >= stream.limit && stream.revolution_at.is_none();
-        if finished && self.active.is_none_or(|active| active.until <= at) {
+        if finished && self.arm.job.is_none_or(|active| active.until <= at) {
             self.cache.end_read(stream.segment);
         } else {
             self.stream = Some(stream);
@@ -340,7 +340,7 @@ impl Hdd {
             let reached = stream.extent.reached(&self.model, at);
             free = stream.extent.passed_at(&self.model, (reached + 1).min(stream.extent.end)).max(at);
         }
-        self.arm = Arm::from(&stream.extent.place);
+        self.arm.at = Arm::from(&stream.extent.place);
         self.cache.end_read(stream.segment);
         free
     }

@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::mechanics::MAX_CYLINDERS;
 use crate::device::limited::spec::LimitsSpecification;
+
+/// Maximum length of a seek table: 16 MB.
+pub const MAX_CYLINDERS: u32 = 1 << 22;
 
 /// Maximum duration of a movement of the arm, a controller step or a bus transfer: a second.
 const MAX_MS: f64 = 1000.0;

@@ -26,7 +26,7 @@ impl Hdd {
             return false;
         }
         let delays = &self.model.delays;
-        let command_done = arrived.saturating_add(delays.write.after(self.last_was_read));
+        let command_done = arrived.saturating_add(delays.write.after(self.link.last_was_read));
         let start = command_done.saturating_add(delays.data_preparation);
         if self.model.cache.combines_writes && self.join_write(start, id, lba, end) {
             return true;
@@ -47,7 +47,7 @@ impl Hdd {
         let expected = self.media_time(segment, sectors) + if positions { self.write_positioning } else { 0 };
         self.cache.waiting[segment].expected += expected;
         let work = self.deferred.charge(expected);
-        self.send_hit(id, self.bus_free.saturating_add(self.model.delays.write_completion), Some(work), false);
+        self.send_hit(id, self.link.free().saturating_add(self.model.delays.write_completion), Some(work), false);
     }
 
     /// Time in which `sectors` of a segment pass the head, without track changes.
@@ -85,7 +85,7 @@ impl Hdd {
         {
             self.flushes.pop_front();
             let done = at.max(ready).saturating_add(self.model.delays.write_completion);
-            self.send_hit(id, done, None, self.last_was_read);
+            self.send_hit(id, done, None, self.link.last_was_read);
         }
     }
 
@@ -93,22 +93,22 @@ impl Hdd {
     fn join_write(&mut self, start: u64, id: RequestId, lba: u64, end: u64) -> bool {
         let Some(index) = self.cache.appendable(lba, end) else { return false };
         let sector = self.model.delays.write_sector;
-        let (begun, _) = self.occupy_bus(start, end - lba, sector);
+        let (begun, _) = self.link.occupy(start, end - lba, sector);
         self.report_from_memory(id, index, end - lba, false);
         let segment = &mut self.cache.segments[index];
         segment.end = end;
         let waiting = &mut self.cache.waiting[index];
         (waiting.incoming, waiting.incoming_since) = (lba, begun);
         if segment.state == State::Writing
-            && let Some(active) = self.active
+            && let Some(active) = self.arm.job
         {
             // The arm continues after the earlier data, once the new data are in memory.
             let place = self.model.layout.locate(lba);
-            let (extent, _) = Extent::reach(&self.model, active.until, self.arm, lba, place, Motion::Continuing, true);
+            let (extent, _) = Extent::reach(&self.model, active.until, self.arm.at, lba, place, Motion::Continuing, true);
             let until = self.write_extents(extent, index, 0, 0);
             let expected = std::mem::take(&mut self.cache.waiting[index].expected);
             self.deferred.spent(until.saturating_sub(active.until), expected);
-            self.active = Some(Active { until, writing: Some(index) });
+            self.arm.job = Some(Active { until, writing: Some(index) });
             self.last_write = (end, until);
         }
         true
@@ -118,7 +118,7 @@ impl Hdd {
     fn segment_for_write(&mut self, at: u64) -> Option<usize> {
         let segment = self.cache.for_write()?;
         if self.cache.segments[segment].state == State::Reading {
-            if self.active.is_some() {
+            if self.arm.job.is_some() {
                 return None;
             }
             self.stop_stream(at);
@@ -130,7 +130,7 @@ impl Hdd {
     #[expect(clippy::too_many_arguments, reason = "one place fills a segment; a struct would only repeat these names")]
     fn fill_segment(&mut self, segment: usize, start: u64, ready: u64, age: Age, lba: u64, end: u64, place: SectorLocation) {
         let sector = self.model.delays.write_sector;
-        let (begun, _) = self.occupy_bus(start, end - lba, sector);
+        let (begun, _) = self.link.occupy(start, end - lba, sector);
         if !self.model.cache.read_hits_on_written_data
             && let Some(stream) = self.stream_segment()
             && self.overlaps(stream, lba, end)
@@ -166,7 +166,7 @@ impl Hdd {
         let disconnect = extra.map_or(delays.write_disconnect, |extra| extra.second_disconnect);
         let start = start.saturating_add(delays.data_preparation);
         self.fill_segment(segment, start, command_done.max(at), request.age, request.lba, request.end, request.place);
-        let sent = self.bus_free;
+        let sent = self.link.free();
         if self.reports_early() {
             self.report_from_memory(request.id, segment, request.end - request.lba, true);
             return self.start_destage(at, segment, None);
@@ -179,7 +179,7 @@ impl Hdd {
     /// Starts writing a segment to the media at `at`. `reported`: the write to report when it is done, unless it was reported
     /// early.
     pub(super) fn start_destage(&mut self, at: u64, index: usize, reported: Option<Reported>) {
-        self.turned = at;
+        self.arm.turned = at;
         let free = self.stop_stream(at);
         let segment = &mut self.cache.segments[index];
         segment.state = State::Writing;
@@ -188,17 +188,17 @@ impl Hdd {
         let mut at = free.max(ready);
         let follows_on = self.last_write == (lba, at);
         let motion = if follows_on { Motion::Continuing } else { Motion::Fresh };
-        let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
+        let cylinders = self.arm.at.cylinder.abs_diff(place.cylinder);
         let mut least = 0;
         if !follows_on && self.model.mechanics.minimum_write_seek > 0 {
-            let seek = self.model.mechanics.seek_time(self.arm, &place, motion, true);
+            let seek = self.model.mechanics.seek_time(self.arm.at, &place, motion, true);
             if seek < self.model.mechanics.minimum_write_seek {
                 let minimum = self.model.mechanics.minimum_write_seek;
                 at = at.saturating_add(minimum - seek);
                 least = if self.model.deviations.delays_from_data { minimum } else { 0 };
             }
         }
-        let (extent, positioning) = Extent::reach(&self.model, at, self.arm, lba, place, motion, true);
+        let (extent, positioning) = Extent::reach(&self.model, at, self.arm.at, lba, place, motion, true);
         let written = self.write_extents(extent, index, self.first_burst(end - lba), least);
         let mut until = written;
         if let Some(reported) = reported {
@@ -213,17 +213,17 @@ impl Hdd {
                 rotation,
                 seek_cylinders: cylinders,
                 cache_hit: false,
-                work: Some(Nanos(until.saturating_sub(self.turned))),
+                work: Some(Nanos(until.saturating_sub(self.arm.turned))),
             };
-            self.send(completion, false);
+            self.link.send(completion, false);
         } else {
             let media = self.media_time(index, end - lba);
-            let took = until.saturating_sub(self.turned);
+            let took = until.saturating_sub(self.arm.turned);
             update_mean(&mut self.write_positioning, took.saturating_sub(media));
             let expected = std::mem::take(&mut self.cache.waiting[index].expected);
             self.deferred.spent(took, expected);
         }
-        self.active = Some(Active { until, writing: Some(index) });
+        self.arm.job = Some(Active { until, writing: Some(index) });
         self.last_write = (end, written);
     }
 
@@ -261,7 +261,7 @@ impl Hdd {
             let late_last = came(last - 1).saturating_sub(extent.passed_at(&self.model, last - 1));
             let revolutions = late_first.max(late_last).div_ceil(period);
             let written = extent.passed_at(&self.model, last).saturating_add(revolutions.saturating_mul(period));
-            self.arm = Arm::from(&extent.place);
+            self.arm.at = Arm::from(&extent.place);
             if extent.end >= segment.end {
                 return written;
             }

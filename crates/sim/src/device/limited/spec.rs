@@ -35,7 +35,7 @@ pub struct LimitsSpecification {
 }
 
 impl LimitsSpecification {
-    /// Checks what depends on several keys, of values that are within their ranges.
+    /// Checks relations between several keys, whose values are within their ranges.
     ///
     /// # Errors
     /// Invalid values; the message names key, value and remedy.

@@ -3,10 +3,10 @@
 use block::list::List;
 use block::{Nanos, Op, Priority, Request, RequestId, StreamId};
 
+use super::Raid;
 use super::members::Member;
 use super::operation::Operation;
 use super::rebuild::Rebuild;
-use super::{NEVER, Raid};
 
 /// The stream of a rebuild's reads and writes at members.
 pub const REBUILD_STREAM: StreamId = crate::streams::REBUILD;
@@ -23,25 +23,25 @@ pub struct MemberFailure {
 impl Raid {
     /// The member that cannot be read up to sector `end`; `None` if all can.
     pub(super) fn unreadable(&self, end: u64) -> Option<usize> {
-        self.failed.filter(|_| end > self.whole())
+        self.redundancy.failed.filter(|_| end > self.whole())
     }
 
     /// The member that need not be written from sector `first` on; `None` if all must. A partly rebuilt spare receives the whole of a
     /// write: the rest will be rebuilt later anyway.
     pub(super) fn unwritten(&self, first: u64) -> Option<usize> {
-        self.failed.filter(|_| first >= self.whole())
+        self.redundancy.failed.filter(|_| first >= self.whole())
     }
 
     /// Fails the member; its accesses in flight are lost.
     pub(super) fn fail(&mut self, now: u64) {
-        let Some(MemberFailure { member: failed, .. }) = self.failure.take() else { return };
-        self.failed = Some(failed);
-        self.wakes[failed] = NEVER;
+        let Some(MemberFailure { member: failed, .. }) = self.redundancy.failure.take() else { return };
+        self.redundancy.failed = Some(failed);
+        self.wakes.set(failed, None);
         let member = &mut self.members[failed];
         (member.at_device, member.pending, member.waiting) = (0, 0, List::new());
-        if let Some(spare) = self.spare.take() {
+        if let Some(spare) = self.redundancy.spare.take() {
             *member = Member::new(spare);
-            self.rebuild = Some(Rebuild::new(now, self.rate, self.layout.rows * self.layout.unit));
+            self.redundancy.rebuild = Some(Rebuild::new(now, self.redundancy.rate, self.layout.rows * self.layout.unit));
         }
         let mut over = Vec::new();
         self.accesses.retain(|_, access| {
@@ -67,7 +67,7 @@ impl Raid {
 
     /// Starts rebuilding the next piece if it is due.
     pub(super) fn begin_piece(&mut self, now: u64) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.redundancy.rebuild else { return };
         if rebuild.due(self.outstanding > 0) > now {
             return;
         }
@@ -81,14 +81,14 @@ impl Raid {
 
     /// Handles a piece that was written to the spare: unlocks it and the finished pieces that follow it.
     pub(super) fn piece_done(&mut self, now: u64, index: u32) {
-        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(rebuild) = &mut self.redundancy.rebuild else { return };
         rebuild.finish(index);
         while let Some(piece) = rebuild.take_finished(now) {
             self.locks.release(piece, &mut self.granted);
             self.operations.remove(piece as usize);
         }
         if rebuild.ended() {
-            (self.rebuild, self.failed) = (None, None);
+            (self.redundancy.rebuild, self.redundancy.failed) = (None, None);
         }
     }
 }

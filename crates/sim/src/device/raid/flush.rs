@@ -2,7 +2,7 @@
 
 use block::{Nanos, RequestId};
 
-use super::{Completion, NEVER, Raid};
+use super::{Completion, Raid};
 
 /// A flush in progress: a bit for each member that has not completed it.
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +20,12 @@ impl Raid {
     /// Requests that all members empty their write caches; returns `false` if none has one.
     pub(super) fn flush_members(&mut self, now: Nanos, id: RequestId) -> bool {
         let index = self.flushes.insert(ArrayFlush { id, members: 0 }) as u32;
-        let gone = self.failed.filter(|_| self.rebuild.is_none());
+        let gone = self.redundancy.failed.filter(|_| self.redundancy.rebuild.is_none());
         for number in (0..self.members.len()).filter(|&number| Some(number) != gone) {
             let device = &mut self.members[number].device;
             if device.flush(now, FLUSH | index << FLUSH_MEMBER_BITS | number as u32) {
                 self.flushes[index as usize].members |= 1 << number;
-                self.wakes[number] = device.wake_at().map_or(NEVER, |at| at.0);
+                self.wakes.set(number, device.wake_at());
             }
         }
         let waits = self.flushes[index as usize].members != 0;

@@ -21,7 +21,7 @@ pub const MAX_MEMBERS: usize = 64;
 
 /// A RAID level: the members and sectors that reads, writes and rebuilds access.
 ///
-/// Methods that take a [`Raid`] call [`Raid::add`] for each extent of a member, and return these members, one bit each.
+/// Methods that take a [`Raid`] call `Raid::add` for each extent of a member, and return these members, one bit each.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

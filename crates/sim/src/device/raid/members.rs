@@ -67,10 +67,7 @@ impl Raid {
         }
         let operation = &mut self.operations[access.operation as usize];
         operation.open -= 1;
-        operation.hit &= completion.cache_hit;
-        (operation.seek, operation.rotation) = (completion.seek, completion.rotation);
-        operation.seek_cylinders = completion.seek_cylinders;
-        operation.disk_time = operation.disk_time.zip(completion.work).map(|(sum, work)| sum + work);
+        operation.served.add(completion);
         if operation.open == 0 {
             self.proceed(now, access.operation);
         }
@@ -84,7 +81,7 @@ impl Raid {
         let member = &mut self.members[access.member as usize];
         member.at_device += 1;
         member.device.submit(Nanos(now), &Request { id: index, stream, op, sync, priority, sectors, lba, arrival: Nanos(now) });
-        self.wakes[access.member as usize] = member.device.wake_at().map_or(NEVER, |at| at.0);
+        self.wakes.set(access.member as usize, member.device.wake_at());
     }
 
     /// Queues an access of an operation at its member.

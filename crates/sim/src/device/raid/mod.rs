@@ -10,8 +10,8 @@
 //!                                   [ member: queue, first come first served ] ──▶ Device
 //! ```
 //!
-//! Each level is a [`Level`] in a file of its own. Layouts and choices follow Linux's md driver ([`layout`], [`rebuild`],
-//! [`Raid::choose`]). Not modelled: md's stripe cache, which lets it gather small writes of several requests into one stripe; its
+//! Each level is a [`Level`] in a file of its own. Layouts and choices follow Linux's md driver ([`layout`], `rebuild`,
+//! `Raid::choose`). Not modelled: md's stripe cache, which lets it gather small writes of several requests into one stripe; its
 //! bitmap and journal; the merging of different requests on a member's queue (accesses of one request that touch become one here).
 //!
 //! `operation.rs` carries a request from stage to stage, `members.rs` queues its accesses, `failure.rs` loses a member and rebuilds it.
@@ -56,6 +56,7 @@ use self::members::{Access, Member};
 use self::operation::Operation;
 use self::rebuild::Rebuild;
 pub use self::rebuild::RebuildRate;
+use super::busy::BusyTime;
 use super::ssd::FlashTally;
 use super::{Completion, Device};
 
@@ -64,16 +65,62 @@ pub static LEVELS: &[&dyn Level] = &[&raid0::Raid0, &raid1::Raid1, &raid5::Raid5
 
 const NEVER: u64 = u64::MAX;
 
+/// Wake-up times of the members, [`NEVER`] for one that has none.
+struct Wakes {
+    /// In one vector, because all are checked each time.
+    by_member: Vec<u64>,
+    /// The earliest of them, and the earliest including the array's own events, as of the last [`settle`](Wakes::settle).
+    next: u64,
+    next_event: u64,
+}
+
+impl Wakes {
+    fn new(members: usize) -> Wakes {
+        Wakes { by_member: vec![NEVER; members], next: NEVER, next_event: NEVER }
+    }
+
+    fn set(&mut self, member: usize, at: Option<Nanos>) {
+        self.by_member[member] = at.map_or(NEVER, |at| at.0);
+    }
+
+    /// Updates the earliest events; `own` is that of the array itself.
+    fn settle(&mut self, own: u64) {
+        self.next = self.by_member.iter().copied().min().unwrap_or(NEVER);
+        self.next_event = self.next.min(own);
+    }
+}
+
+/// The failure of a member, and the rebuild of its data.
+struct Redundancy {
+    /// The failure to come.
+    failure: Option<MemberFailure>,
+    failed: Option<usize>,
+    spare: Option<Box<dyn Device>>,
+    rebuild: Option<Rebuild>,
+    rate: RebuildRate,
+}
+
+impl Redundancy {
+    /// The time of the next event; [`NEVER`] if there is none.
+    fn next_event(&self, is_busy: bool) -> u64 {
+        let failure = self.failure.map_or(NEVER, |failure| failure.at.0);
+        let rebuild = self.rebuild.as_ref().map_or(NEVER, |rebuild| rebuild.due(is_busy));
+        failure.min(rebuild)
+    }
+
+    /// The sector up to which all members hold valid data, of `sectors`.
+    fn whole(&self, sectors: u64) -> u64 {
+        let whole = if self.failed.is_some() { 0 } else { sectors };
+        self.rebuild.as_ref().map_or(whole, Rebuild::whole)
+    }
+}
+
 /// The state of an array.
 pub struct Raid {
     layout: ArrayLayout,
     depth: usize,
     members: Vec<Member>,
-    /// Wake-up time of each member, [`NEVER`] if it has none; in one vector, because all are checked each time.
-    wakes: Vec<u64>,
-    /// The earliest of them, and the earliest including the array's own events.
-    next_wake: u64,
-    next_event: u64,
+    wakes: Wakes,
     /// Whether reads go to the shortest queue; otherwise to the nearest arm.
     by_queue: bool,
     operations: Slab<Operation>,
@@ -87,13 +134,8 @@ pub struct Raid {
     /// Completions of members, and completions not yet reported to the host.
     arrived: Vec<Completion>,
     ready: Vec<Completion>,
-    failure: Option<MemberFailure>,
-    failed: Option<usize>,
-    spare: Option<Box<dyn Device>>,
-    rebuild: Option<Rebuild>,
-    rate: RebuildRate,
-    busy: u64,
-    busy_until: u64,
+    redundancy: Redundancy,
+    busy: BusyTime,
 }
 
 impl Raid {
@@ -113,9 +155,7 @@ impl Raid {
         let mut raid = Raid {
             layout,
             depth: depth.map_or(together, |depth| depth.max(1) as usize),
-            wakes: vec![NEVER; members.len()],
-            next_wake: NEVER,
-            next_event: NEVER,
+            wakes: Wakes::new(members.len()),
             by_queue: members.iter().any(|member| member.flash().is_some()),
             members: members.into_iter().map(Member::new).collect(),
             operations: Slab::new(),
@@ -126,15 +166,16 @@ impl Raid {
             outstanding: 0,
             arrived: Vec::new(),
             ready: Vec::new(),
-            failure: failure.filter(|failure| layout.level.survives_failure() && failure.member < layout.members),
-            failed: None,
-            spare,
-            rebuild: None,
-            rate,
-            busy: 0,
-            busy_until: 0,
+            redundancy: Redundancy {
+                failure: failure.filter(|failure| layout.level.survives_failure() && failure.member < layout.members),
+                failed: None,
+                spare,
+                rebuild: None,
+                rate,
+            },
+            busy: BusyTime::default(),
         };
-        if raid.failure.is_some_and(|failure| failure.at == Nanos::ZERO) {
+        if raid.redundancy.failure.is_some_and(|failure| failure.at == Nanos::ZERO) {
             raid.fail(0);
         }
         raid.settle();
@@ -148,32 +189,23 @@ impl Raid {
 
     /// The sector up to which all members hold valid data: the end, or the progress of the rebuild.
     pub fn whole(&self) -> u64 {
-        let whole = if self.failed.is_some() { 0 } else { self.layout.rows * self.layout.unit };
-        self.rebuild.as_ref().map_or(whole, Rebuild::whole)
+        self.redundancy.whole(self.layout.rows * self.layout.unit)
     }
 
     /// Counts the time since the last call as busy if there was work. Call it before processing the events of `now`.
     fn account(&mut self, now: u64) {
-        if now > self.busy_until {
-            if self.next_wake != NEVER || self.outstanding > 0 {
-                self.busy += now - self.busy_until;
-            }
-            self.busy_until = now;
-        }
+        self.busy.account(now, self.wakes.next != NEVER || self.outstanding > 0);
     }
 
     /// Updates the time of the next event.
     fn settle(&mut self) {
-        self.next_wake = self.wakes.iter().copied().min().unwrap_or(NEVER);
-        let failure = self.failure.map_or(NEVER, |failure| failure.at.0);
-        let rebuild = self.rebuild.as_ref().map_or(NEVER, |rebuild| rebuild.due(self.outstanding > 0));
-        self.next_event = self.next_wake.min(failure).min(rebuild);
+        self.wakes.settle(self.redundancy.next_event(self.outstanding > 0));
     }
 
     /// Processes all events up to `now`.
     fn catch_up(&mut self, now: u64) {
-        while self.next_event <= now && self.next_event != NEVER {
-            self.step(self.next_event);
+        while self.wakes.next_event <= now && self.wakes.next_event != NEVER {
+            self.step(self.wakes.next_event);
         }
     }
 
@@ -182,8 +214,8 @@ impl Raid {
         self.account(now);
         let mut arrived = std::mem::take(&mut self.arrived);
         // All members reach this time before any of them gets further accesses.
-        if self.next_wake <= now {
-            for (member, wake) in self.members.iter_mut().zip(&mut self.wakes).filter(|(_, wake)| **wake <= now) {
+        if self.wakes.next <= now {
+            for (member, wake) in self.members.iter_mut().zip(&mut self.wakes.by_member).filter(|(_, wake)| **wake <= now) {
                 member.device.advance(Nanos(now), &mut arrived);
                 *wake = member.device.wake_at().map_or(NEVER, |at| at.0);
             }
@@ -192,7 +224,7 @@ impl Raid {
             self.access_done(now, &completion);
         }
         self.arrived = arrived;
-        if self.failure.is_some_and(|failure| failure.at.0 <= now) {
+        if self.redundancy.failure.is_some_and(|failure| failure.at.0 <= now) {
             self.fail(now);
         }
         self.begin_piece(now);
@@ -204,7 +236,7 @@ impl Raid {
         let now = completion.at.0;
         self.ready.push(completion);
         self.outstanding -= 1;
-        if let Some(rebuild) = self.rebuild.as_mut().filter(|_| self.outstanding == 0) {
+        if let Some(rebuild) = self.redundancy.rebuild.as_mut().filter(|_| self.outstanding == 0) {
             rebuild.host_idle(now);
         }
     }
@@ -242,7 +274,7 @@ impl Device for Raid {
     /// Considers only the first stripe unit: the earliest of its copies for a read, the latest for a write. Data to be reconstructed
     /// count as zero, and so do requests waiting in the array.
     fn time_to_reach(&mut self, now: Nanos, request: &Request) -> Option<Nanos> {
-        let (layout, failed) = (self.layout, self.failed);
+        let (layout, failed) = (self.layout, self.redundancy.failed);
         let at = request.lba.min(layout.capacity() - 1);
         let (unit, offset) = (at / layout.unit, at % layout.unit);
         let (mut least, mut most) = (None::<Nanos>, Some(Nanos::ZERO));
@@ -270,11 +302,11 @@ impl Device for Raid {
         if let Some(completion) = self.ready.first() {
             return Some(completion.at);
         }
-        let at = match (self.outstanding, &self.rebuild) {
+        let at = match (self.outstanding, &self.redundancy.rebuild) {
             // Members may still be emptying their write caches. A rebuild or a failure needs no wake-up: no request waits for it.
-            (0, None) => self.next_wake,
+            (0, None) => self.wakes.next,
             (0, Some(_)) => NEVER,
-            _ => self.next_event,
+            _ => self.wakes.next_event,
         };
         (at != NEVER).then_some(Nanos(at))
     }
@@ -286,7 +318,7 @@ impl Device for Raid {
     }
 
     fn busy(&self) -> Nanos {
-        Nanos(self.busy)
+        Nanos(self.busy.total())
     }
 
     /// The sum over all members; `None` if their page sizes differ.

@@ -44,12 +44,38 @@ pub(super) struct Operation {
     pub(super) at: u64,
     pub(super) until: u64,
     pub(super) end: u64,
-    pub(super) hit: bool,
-    pub(super) seek: Nanos,
-    pub(super) rotation: Nanos,
-    pub(super) seek_cylinders: u32,
+    pub(super) served: Served,
+}
+
+/// The service of the members to an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    hit: bool,
+    seek: Nanos,
+    rotation: Nanos,
+    seek_cylinders: u32,
     /// Total work of its accesses; `None` if a member did not report it.
-    pub(super) disk_time: Option<Nanos>,
+    disk_time: Option<Nanos>,
+}
+
+impl Served {
+    fn new() -> Served {
+        Served { hit: true, seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, disk_time: Some(Nanos::ZERO) }
+    }
+
+    /// Adds a completed access. The arm movement is that of the last one.
+    pub(super) fn add(&mut self, completion: &Completion) {
+        self.hit &= completion.cache_hit;
+        (self.seek, self.rotation) = (completion.seek, completion.rotation);
+        self.seek_cylinders = completion.seek_cylinders;
+        self.disk_time = self.disk_time.zip(completion.work).map(|(sum, work)| sum + work);
+    }
+
+    /// The completion of a host request.
+    fn completion(self, id: RequestId, now: u64) -> Completion {
+        let Served { hit, seek, rotation, seek_cylinders, disk_time } = self;
+        Completion { id, at: Nanos(now), seek, rotation, seek_cylinders, cache_hit: hit, work: disk_time }
+    }
 }
 
 /// The current range of an operation: sectors of the array, or of a member for a rebuild.
@@ -78,11 +104,7 @@ impl Operation {
             at,
             until: at,
             end,
-            hit: true,
-            seek: Nanos::ZERO,
-            rotation: Nanos::ZERO,
-            seek_cylinders: 0,
-            disk_time: Some(Nanos::ZERO),
+            served: Served::new(),
         }
     }
 }
@@ -152,7 +174,7 @@ impl Raid {
             let boundary = (operation.at / stripe + STRIPES_AT_ONCE).saturating_mul(stripe);
             operation.until = operation.end.min(boundary);
         }
-        if !layout.level.must_lock(operation.op, self.failed.is_some()) {
+        if !layout.level.must_lock(operation.op, self.redundancy.failed.is_some()) {
             return true;
         }
         let (at, until) = (operation.at, operation.until);
@@ -178,9 +200,9 @@ impl Raid {
         if operation.at < operation.end {
             return false;
         }
-        let Operation { id, seek, rotation, seek_cylinders, hit, disk_time, .. } = *operation;
+        let Operation { id, served, .. } = *operation;
         self.operations.remove(index as usize);
-        self.report(Completion { id, at: Nanos(now), seek, rotation, seek_cylinders, cache_hit: hit, work: disk_time });
+        self.report(served.completion(id, now));
         true
     }
 
@@ -194,7 +216,7 @@ impl Raid {
         let (work, level) = (self.work(now, index), self.layout.level);
         let used = match work.op {
             _ if self.operations[index as usize].rebuild => {
-                let Some(failed) = self.failed else { return };
+                let Some(failed) = self.redundancy.failed else { return };
                 level.read_for_rebuild(self, &work, failed)
             }
             Op::Read => level.read(self, &work),
@@ -210,7 +232,7 @@ impl Raid {
         let used = match work.op {
             Op::Read => return,
             _ if self.operations[index as usize].rebuild => {
-                let Some(spare) = self.failed else { return };
+                let Some(spare) = self.redundancy.failed else { return };
                 self.add(&work, spare, Op::Write, (work.at, work.until));
                 1 << spare
             }

@@ -72,7 +72,7 @@ impl Level for Raid5 {
 fn access(raid: &mut Raid, work: &Work, op: Op, members_of: fn(&Stripe, u64) -> u64) -> u64 {
     let (layout, whole) = (raid.layout, raid.whole());
     let (unit, sectors) = (layout.unit, layout.level.stripe_sectors(&layout));
-    let failed = raid.failed.map_or(0, |member| 1 << member);
+    let failed = raid.redundancy.failed.map_or(0, |member| 1 << member);
     let mut used = 0;
     for row in work.at / sectors..work.until.div_ceil(sectors) {
         let (at, end) = (work.at.max(row * sectors), work.until.min((row + 1) * sectors));

@@ -18,7 +18,7 @@ struct Ledger {
     unit: u64,
     failed: usize,
     held: Vec<Vec<u64>>,
-    /// Data read by a stream, by member and sector, its only source for what it writes.
+    /// Data read by a stream, by member and sector, the only source of the data that it writes.
     known: BTreeMap<(StreamId, usize, u64), u64>,
     /// Device, operation, first sector, sectors, in order of completion.
     log: Vec<(usize, Op, u64, u32)>,
@@ -78,7 +78,7 @@ impl Ledger {
         self.places(lba).into_iter().find_map(|(other, sector)| known(other, sector))
     }
 
-    /// The parity that a write of `lba` to `end` must produce, from what it writes and has read.
+    /// The parity that a write of `lba` to `end` must produce, from the data that it writes and has read.
     fn parity(&self, stream: StreamId, (lba, end): (u64, u64), parity: usize, sector: u64) -> Option<u64> {
         let (mut modified, mut constructed) = (self.known.get(&(stream, parity, sector)).copied(), Some(0));
         for member in (0..self.members as usize).filter(|&member| member != parity) {
@@ -137,7 +137,7 @@ impl Shadow {
                 }
             };
             ledger.held[self.device][sector as usize] =
-                value.unwrap_or_else(|| panic!("stream {stream} cannot know what to write to sector {sector} of member {member}"));
+                value.unwrap_or_else(|| panic!("stream {stream} cannot know the data for sector {sector} of member {member}"));
         }
     }
 }
@@ -368,7 +368,7 @@ fn check_members(case: &Case, (raid, ledger, requests, done): &Worked) {
     let ledger = ledger.lock().unwrap();
     let last = expected(case, &ledger, requests, done);
     let gone = case.failure.map(|(member, _)| member);
-    assert_eq!(raid.failed, gone.filter(|_| !case.spare));
+    assert_eq!(raid.redundancy.failed, gone.filter(|_| !case.spare));
     let now = |member: usize, sector: u64| match gone == Some(member) {
         true if case.spare => Some(ledger.held[case.members][sector as usize]),
         true => None,
@@ -493,7 +493,7 @@ fn a_read_of_a_failed_member_fans_out_to_all_the_others() {
     five.failure = Some((1, 0));
     assert_eq!(accesses(&five, (16, 8, Op::Read, 0)), (4, 0));
     assert_eq!(accesses(&five, (0, 8, Op::Read, 0)), (1, 0), "another member answers for itself");
-    assert_eq!(accesses(&five, (0, 64, Op::Read, 0)), (4, 0), "a whole stripe reads the parity in place of what is lost");
+    assert_eq!(accesses(&five, (0, 64, Op::Read, 0)), (4, 0), "a whole stripe reads the parity in place of the lost data");
     assert_eq!(accesses(&five, (16, 8, Op::Write, 0)), (3, 1), "written into the parity alone");
     five.failure = Some((4, 0));
     assert_eq!(accesses(&five, (0, 8, Op::Write, 0)), (0, 1), "without parity there is nothing to read");
@@ -521,7 +521,7 @@ fn a_rebuild_writes_every_sector_of_the_spare_once_at_its_rate_and_the_array_is_
         raid.advance(Nanos::from_millis(1279), &mut done);
         assert!(raid.whole() < 3000, "RAID {level} is faster than its rate");
         raid.advance(Nanos::from_millis(1290), &mut done);
-        assert_eq!((raid.whole(), raid.failed), (3000, None), "RAID {level}");
+        assert_eq!((raid.whole(), raid.redundancy.failed), (3000, None), "RAID {level}");
         let mut times = vec![0; 3000];
         for &(device, op, lba, sectors) in &ledger.lock().unwrap().log {
             if op == Op::Write {
@@ -740,7 +740,7 @@ fn a_flush_waits_for_the_slowest_member_that_has_not_failed() {
     let failure = |at| Some(MemberFailure { member: 1, at });
     assert_eq!(flushes([2, 9, 4], failure(Nanos::ZERO), None), [(7, ms(4)), (8, ms(5))]);
     assert_eq!(flushes([2, 9, 4], failure(ms(3)), None), [(7, ms(4)), (8, ms(5))]);
-    assert_eq!(flushes([2, 9, 4], failure(ms(6)), None), [(7, ms(6)), (8, ms(6))], "what it alone was waited for is over");
+    assert_eq!(flushes([2, 9, 4], failure(ms(6)), None), [(7, ms(6)), (8, ms(6))], "the flush that waited for it alone is over");
     assert_eq!(flushes([2, 9, 4], failure(Nanos::ZERO), Some(20)), [(7, ms(20)), (8, ms(21))], "a spare is a member");
 }
 

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::model::Parameters;
+use super::parameters::Parameters;
 use super::table::Table;
 
 /// Number of a plane's collections between two searches for an underworn block.
@@ -78,13 +78,13 @@ pub(super) struct Blocks {
 impl Blocks {
     /// All blocks are free.
     pub fn new(model: &Parameters) -> Blocks {
-        let planes = model.planes as usize;
+        let planes = model.shape.planes as usize;
         Blocks {
-            table: Table::new(planes * model.blocks as usize),
-            buckets: Table::new(planes * (model.pages as usize + 1)),
-            planes: vec![Plane { lowest: model.pages + 1, ..Plane::default() }; planes],
-            per_plane: model.blocks,
-            pages: model.pages,
+            table: Table::new(planes * model.shape.blocks as usize),
+            buckets: Table::new(planes * (model.shape.pages as usize + 1)),
+            planes: vec![Plane { lowest: model.shape.pages + 1, ..Plane::default() }; planes],
+            per_plane: model.shape.blocks,
+            pages: model.shape.pages,
         }
     }
 

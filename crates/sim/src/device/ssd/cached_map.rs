@@ -4,7 +4,7 @@
 //! translation layer's own tables, which stand for both the cached and the flash-resident copy.
 //!
 //! ```text
-//!  index   hash of a group ─▶ group, slot          open addressing, at most half full; grows with what is in it
+//!  index   hash of a group ─▶ group, slot          open addressing, at most half full; grows with its entries
 //!  slots   group, links, next dirty                two lists: by age, and the dirty ones of each translation page
 //! ```
 

@@ -83,10 +83,10 @@ pub(super) struct Chips {
 impl Chips {
     pub fn new(model: &Arc<SsdModel>) -> Chips {
         Chips {
-            units: vec![Server::default(); model.units as usize],
-            channels: vec![Server::default(); model.channels as usize],
+            units: vec![Server::default(); model.shape.units as usize],
+            channels: vec![Server::default(); model.shape.channels as usize],
             chains: Slab::new(),
-            events: BinaryHeap::with_capacity(model.units as usize),
+            events: BinaryHeap::with_capacity(model.shape.units as usize),
             order: 0,
             model: model.clone(),
         }
@@ -104,9 +104,10 @@ impl Chips {
 
     /// Work of units and channels for a chain, without waiting times.
     pub fn work(&self, steps: &Steps) -> u64 {
-        let transfer = |step: &Step| u64::from(step.sectors) * self.model.channel_sector_ps / 1000;
+        let transfer = |step: &Step| u64::from(step.sectors) * self.model.times.channel_sector_ps / 1000;
         let time = |step: Step| {
-            let of_cells = if step.program { step.collection.saturating_add(self.model.program) } else { self.model.read };
+            let of_cells =
+                if step.program { step.collection.saturating_add(self.model.times.program) } else { self.model.times.read };
             of_cells.saturating_add(transfer(&step))
         };
         (0..).map_while(|index| steps.get(index)).map(time).sum()
@@ -135,7 +136,7 @@ impl Chips {
                 if !chain.step.program {
                     return self.end_step(now, id);
                 }
-                self.schedule(now, self.model.program, id, Phase::Programmed);
+                self.schedule(now, self.model.times.program, id, Phase::Programmed);
                 None
             }
             Phase::Programmed => self.end_step(now, id),
@@ -177,26 +178,26 @@ impl Chips {
         match (step.program, step.collection) {
             (true, 0) => self.request_channel(now, id),
             (true, collection) => self.schedule(now, collection, id, Phase::Prepared),
-            (false, _) => self.schedule(now, self.model.read, id, Phase::Prepared),
+            (false, _) => self.schedule(now, self.model.times.read, id, Phase::Prepared),
         }
     }
 
     fn request_channel(&mut self, now: u64, id: u32) {
-        let channel = self.chains[id as usize].step.unit % self.model.channels;
+        let channel = self.chains[id as usize].step.unit % self.model.shape.channels;
         if occupy(&mut self.channels[channel as usize], &mut self.chains, id) {
             self.transfer(now, id);
         }
     }
 
     fn release_channel(&mut self, now: u64, unit: u32) {
-        let channel = unit % self.model.channels;
+        let channel = unit % self.model.shape.channels;
         if let Some(waiting) = take_next(&mut self.channels[channel as usize], &mut self.chains) {
             self.transfer(now, waiting);
         }
     }
 
     fn transfer(&mut self, now: u64, id: u32) {
-        let time = u64::from(self.chains[id as usize].step.sectors) * self.model.channel_sector_ps / 1000;
+        let time = u64::from(self.chains[id as usize].step.sectors) * self.model.times.channel_sector_ps / 1000;
         self.schedule(now, time, id, Phase::Transferred);
     }
 

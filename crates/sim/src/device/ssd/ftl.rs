@@ -22,7 +22,7 @@
 //! which takes time but does not block it for others. Collection is paced by host writes, as in drives with steady response times:
 //! its time is spread evenly over the programs that use the freed room.
 //!
-//! What differs: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
+//! Differences: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
 //! pages move by copy-back within the plane and occupy no channel. A map that is wholly in memory is never written to the flash.
 //! The paper does not cover discards: entries of discarded pages change like those of moved pages, and a translation page with only
 //! discarded entries is dropped.
@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use super::blocks::{Blocks, Content};
 use super::cached_map::CachedMap;
-use super::model::{Parameters, SsdModel};
+use super::parameters::Parameters;
 use super::spec::InitialState;
 use super::table::Table;
 use super::tally::FlashTally;
@@ -130,39 +130,34 @@ pub(super) struct Ftl {
 }
 
 impl Ftl {
-    /// A device in the initial state of its profile, which is computed once per profile.
-    pub fn new(model: &SsdModel) -> Ftl {
-        model.initial.get_or_init(|| Ftl::initial(&model.parameters)).share()
-    }
-
     /// All blocks erased, nothing written.
     fn fresh(model: &Arc<Parameters>) -> Ftl {
-        let planes = model.planes as usize;
-        let map_pages = planes * model.translation as usize;
-        let pages = planes * model.blocks as usize * model.pages as usize;
+        let planes = model.shape.planes as usize;
+        let map_pages = planes * model.map.translation as usize;
+        let pages = planes * model.shape.blocks as usize * model.shape.pages as usize;
         Ftl {
-            page_of: Table::new(planes * model.logical as usize),
+            page_of: Table::new(planes * model.map.logical as usize),
             owner_of: Table::new(pages),
             valid: Table::new(pages.div_ceil(64)),
             directory: Table::new(map_pages),
             blocks: Blocks::new(model),
-            open: vec![[Open { block: None, next: model.pages }; 3]; planes],
+            open: vec![[Open { block: None, next: model.shape.pages }; 3]; planes],
             owed: vec![PendingCollection::default(); planes],
-            cache: model.cached_groups.map(|capacity| CachedMap::new(capacity, groups_of_plane(model) * planes, map_pages)),
+            cache: model.map.cached_groups.map(|capacity| CachedMap::new(capacity, groups_of_plane(model) * planes, map_pages)),
             stale: Vec::new(),
             moving: Vec::new(),
-            is_stale: vec![0; (model.translation as usize).div_ceil(64)],
+            is_stale: vec![0; (model.map.translation as usize).div_ceil(64)],
             tally: FlashTally::default(),
             model: model.clone(),
         }
     }
 
     /// Computes the initial state of a profile's devices.
-    fn initial(model: &Arc<Parameters>) -> Ftl {
+    pub(super) fn initial(model: &Arc<Parameters>) -> Ftl {
         let mut ftl = Ftl::fresh(model);
         match model.initial_state {
             InitialState::Fresh => {}
-            InitialState::Sequential => (0..model.planes).for_each(|plane| ftl.lay_out_in_order(plane)),
+            InitialState::Sequential => (0..model.shape.planes).for_each(|plane| ftl.lay_out_in_order(plane)),
             InitialState::Random => ftl.lay_out_at_random(),
         }
         ftl.page_of.freeze();
@@ -175,7 +170,7 @@ impl Ftl {
     }
 
     /// Another device with this initial state.
-    fn share(&self) -> Ftl {
+    pub(super) fn share(&self) -> Ftl {
         Ftl {
             model: self.model.clone(),
             page_of: self.page_of.share(),
@@ -195,7 +190,7 @@ impl Ftl {
 
     /// Marks the pages of a plane as written in order, data first and then the map.
     fn lay_out_in_order(&mut self, plane: u32) {
-        let (logical, translation, pages) = (self.model.logical, self.model.translation, self.model.pages);
+        let (logical, translation, pages) = (self.model.map.logical, self.model.map.translation, self.model.shape.pages);
         for (content, count) in [(Content::Data, logical), (Content::Map, translation)] {
             let mut done = 0;
             while done < count {
@@ -219,7 +214,7 @@ impl Ftl {
 
     /// Number of logical pages visible to the host.
     pub fn logical_pages(&self) -> u64 {
-        self.model.capacity_sectors.div_ceil(u64::from(self.model.page_sectors))
+        self.model.capacity_sectors.div_ceil(u64::from(self.model.shape.page_sectors))
     }
 
     /// Returns the steps to read `sectors` of a logical page.
@@ -229,7 +224,7 @@ impl Ftl {
         self.translate(plane, local, false, &mut steps);
         if self.lookup(plane, local).is_some() {
             self.tally.data_reads += 1;
-            steps.push(Step { unit: self.model.unit_of(plane), sectors, ..Step::default() });
+            steps.push(Step { unit: self.model.shape.unit_of(plane), sectors, ..Step::default() });
         }
         steps
     }
@@ -239,7 +234,7 @@ impl Ftl {
         let mut steps = Steps::default();
         let (plane, local) = self.split(logical);
         self.translate(plane, local, true, &mut steps);
-        let (unit, sectors) = (self.model.unit_of(plane), self.model.page_sectors);
+        let (unit, sectors) = (self.model.shape.unit_of(plane), self.model.shape.page_sectors);
         if !whole && self.lookup(plane, local).is_some() {
             self.tally.data_reads += 1;
             steps.push(Step { unit, sectors, ..Step::default() });
@@ -260,7 +255,7 @@ impl Ftl {
         let (plane, local) = self.split(logical);
         if !whole && self.lookup(plane, local).is_some() {
             self.tally.data_reads += 1;
-            steps.push(Step { unit: self.model.unit_of(plane), sectors: self.model.page_sectors, ..Step::default() });
+            steps.push(Step { unit: self.model.shape.unit_of(plane), sectors: self.model.shape.page_sectors, ..Step::default() });
         }
         steps
     }
@@ -271,7 +266,7 @@ impl Ftl {
         let freed = self.blocks.free(plane);
         let time = self.collect_if_needed(plane);
         if time > 0 {
-            let freed = ((self.blocks.free(plane) - freed) * self.model.pages) >> self.model.packed_bits;
+            let freed = ((self.blocks.free(plane) - freed) * self.model.shape.pages) >> self.model.shape.packed_bits;
             let owed = &mut self.owed[plane as usize];
             *owed = PendingCollection { time: owed.time + time, programs: freed.max(1) };
         }
@@ -285,7 +280,7 @@ impl Ftl {
 
     /// Pads a plane's open flash page, which is not empty. Returns its program.
     pub fn pad(&mut self, plane: u32) -> Steps {
-        let rest = (1 << self.model.packed_bits) - self.packed(plane, Stream::Data);
+        let rest = (1 << self.model.shape.packed_bits) - self.packed(plane, Stream::Data);
         self.open[plane as usize][Stream::Data as usize].next += rest;
         self.tally.data_programs += u64::from(rest);
         self.program_packed(plane)
@@ -296,14 +291,14 @@ impl Ftl {
         let owed = &mut self.owed[plane as usize];
         let collection = owed.time / u64::from(owed.programs.max(1));
         *owed = PendingCollection { time: owed.time - collection, programs: owed.programs.saturating_sub(1) };
-        let sectors = self.model.page_sectors << self.model.packed_bits;
-        steps.push(Step { unit: self.model.unit_of(plane), sectors, program: true, collection });
+        let sectors = self.model.shape.page_sectors << self.model.shape.packed_bits;
+        steps.push(Step { unit: self.model.shape.unit_of(plane), sectors, program: true, collection });
         steps
     }
 
     /// Number of pages in a plane's open flash page.
     fn packed(&self, plane: u32, stream: Stream) -> u32 {
-        self.open[plane as usize][stream as usize].next & ((1 << self.model.packed_bits) - 1)
+        self.open[plane as usize][stream as usize].next & ((1 << self.model.shape.packed_bits) - 1)
     }
 
     /// The plane that a logical page lives on.
@@ -315,7 +310,7 @@ impl Ftl {
     pub fn share_flash_page(&self, one: u32, other: u32) -> bool {
         let at = |logical| {
             let (plane, local) = self.split(logical);
-            self.lookup(plane, local).map(|page| (plane, page >> self.model.packed_bits))
+            self.lookup(plane, local).map(|page| (plane, page >> self.model.shape.packed_bits))
         };
         at(one).is_some_and(|place| at(other) == Some(place))
     }
@@ -325,20 +320,20 @@ impl Ftl {
         if first >= end {
             return 0;
         }
-        let number = |logical: u32| self.split(logical).1 >> self.model.entries_bits;
-        (number(end - 1) - number(first) + 1) * self.model.planes
+        let number = |logical: u32| self.split(logical).1 >> self.model.map.entries_bits;
+        (number(end - 1) - number(first) + 1) * self.model.shape.planes
     }
 
     /// Discards the logical pages from `first` to `end` (exclusive) whose entries are in one translation page. Returns the steps.
     pub fn discard(&mut self, first: u32, end: u32, piece: u32) -> Steps {
         let mut steps = Steps::default();
-        let (planes, bits) = (self.model.planes, self.model.entries_bits);
+        let (planes, bits) = (self.model.shape.planes, self.model.map.entries_bits);
         let (plane, number) = (piece % planes, (self.split(first).1 >> bits) + piece / planes);
-        let whole = number << bits..((number + 1) << bits).min(self.model.logical);
+        let whole = number << bits..((number + 1) << bits).min(self.model.map.logical);
         // The first local page of this plane at or after a logical one.
         let local = |logical: u32| {
-            let (chunk, within) = (logical >> self.model.packed_bits, logical & ((1 << self.model.packed_bits) - 1));
-            let before = chunk.saturating_sub(plane).div_ceil(planes) << self.model.packed_bits;
+            let (chunk, within) = (logical >> self.model.shape.packed_bits, logical & ((1 << self.model.shape.packed_bits) - 1));
+            let before = chunk.saturating_sub(plane).div_ceil(planes) << self.model.shape.packed_bits;
             before + if chunk % planes == plane { within } else { 0 }
         };
         let range = whole.start.max(local(first))..whole.end.min(local(end));
@@ -373,14 +368,14 @@ impl Ftl {
         let Some(cache) = &mut self.cache else { return };
         self.tally.map_lookups += 1;
         let hit = cache.touch(group);
-        let map_page = self.directory_index(plane, local >> self.model.entries_bits);
+        let map_page = self.directory_index(plane, local >> self.model.map.entries_bits);
         if hit {
             self.tally.map_hits += 1;
         } else {
             self.make_room(steps);
             if self.directory.get(map_page) != 0 {
                 self.tally.map_reads += 1;
-                let (unit, sectors) = (self.model.unit_of(plane), self.model.page_sectors);
+                let (unit, sectors) = (self.model.shape.unit_of(plane), self.model.shape.page_sectors);
                 steps.push(Step { unit, sectors, ..Step::default() });
             }
         }
@@ -399,14 +394,14 @@ impl Ftl {
         if let Some((victim, true)) = self.cache.as_ref().and_then(CachedMap::next_out) {
             let of_plane = groups_of_plane(&self.model) as u32;
             let (plane, group) = (victim / of_plane, victim % of_plane);
-            self.renew(plane, (group << self.model.fetch_bits) >> self.model.entries_bits, steps);
+            self.renew(plane, (group << self.model.map.fetch_bits) >> self.model.map.entries_bits, steps);
         }
     }
 
     /// Rewrites a translation page, after a collection if there is no free space.
     fn renew(&mut self, plane: u32, number: u32, steps: &mut Steps) {
         let collection = self.collect_if_needed(plane);
-        let (unit, sectors) = (self.model.unit_of(plane), self.model.page_sectors);
+        let (unit, sectors) = (self.model.shape.unit_of(plane), self.model.shape.page_sectors);
         if self.write_map_page(plane, number) {
             steps.push(Step { unit, sectors, ..Step::default() });
         }
@@ -439,15 +434,15 @@ impl Ftl {
     fn invalidate(&mut self, plane: u32, page: u32) {
         let index = self.page_index(plane, page);
         *self.valid.get_mut(index / 64) &= !(1 << (index % 64));
-        self.blocks.remove_valid(plane, self.model.by_pages.quotient(page));
+        self.blocks.remove_valid(plane, self.model.shape.by_pages.quotient(page));
     }
 
     /// Writes pages to the open block, and to its successors when it is full.
     fn program(&mut self, plane: u32, stream: Stream, mut numbers: &[u32]) {
         while !numbers.is_empty() {
             let (block, next) = self.open_block(plane, stream);
-            let (now, later) = numbers.split_at(numbers.len().min((self.model.pages - next) as usize));
-            let (page, count) = (block * self.model.pages + next, now.len() as u32);
+            let (now, later) = numbers.split_at(numbers.len().min((self.model.shape.pages - next) as usize));
+            let (page, count) = (block * self.model.shape.pages + next, now.len() as u32);
             self.open[plane as usize][stream as usize].next = next + count;
             self.set_all_valid(plane, page, count);
             self.blocks.add_valid(plane, block, count);
@@ -478,7 +473,7 @@ impl Ftl {
     fn open_block(&mut self, plane: u32, stream: Stream) -> (u32, u32) {
         let open = self.open[plane as usize][stream as usize];
         match open.block {
-            Some(block) if open.next < self.model.pages => (block, open.next),
+            Some(block) if open.next < self.model.shape.pages => (block, open.next),
             full => {
                 if let Some(full) = full {
                     self.blocks.close(plane, full);
@@ -492,11 +487,11 @@ impl Ftl {
 
     /// Collects if a plane has too few free blocks. Returns the time that its unit needs.
     fn collect_if_needed(&mut self, plane: u32) -> u64 {
-        if self.blocks.free(plane) >= self.model.low_free {
+        if self.blocks.free(plane) >= self.model.collection.low_free {
             return 0;
         }
         let mut time = 0;
-        while self.blocks.free(plane) < self.model.high_free {
+        while self.blocks.free(plane) < self.model.collection.high_free {
             time += self.collect(plane);
         }
         self.tally.collection += block::Nanos(time);
@@ -506,7 +501,7 @@ impl Ftl {
     /// Empties and erases the block with the fewest valid pages, or an underworn one.
     #[expect(clippy::expect_used, reason = "few blocks are free and two are open: all others are closed")]
     fn collect(&mut self, plane: u32) -> u64 {
-        match self.model.wear_spread.and_then(|spread| self.blocks.underworn(plane, spread)) {
+        match self.model.collection.wear_spread.and_then(|spread| self.blocks.underworn(plane, spread)) {
             // Cold data are moved to the most worn block.
             Some(spared) => {
                 let content = self.blocks.content(plane, spared);
@@ -516,7 +511,7 @@ impl Ftl {
                 let open = std::mem::replace(&mut self.open[plane as usize][stream as usize], rest);
                 let mut time = self.empty(plane, spared);
                 // The block is closed: its last flash page must be programmed as well.
-                time += if self.packed(plane, stream) > 0 { self.model.program } else { 0 };
+                time += if self.packed(plane, stream) > 0 { self.model.times.program } else { 0 };
                 self.open[plane as usize][stream as usize] = open;
                 self.blocks.close(plane, worn);
                 time
@@ -531,7 +526,7 @@ impl Ftl {
     fn stream_of_moved(&self, content: Content) -> Stream {
         match content {
             Content::Map => Stream::Map,
-            Content::Data if self.model.packed_bits > 0 => Stream::Moved,
+            Content::Data if self.model.shape.packed_bits > 0 => Stream::Moved,
             Content::Data => Stream::Data,
         }
     }
@@ -547,9 +542,9 @@ impl Ftl {
         self.program(plane, stream, &moving);
         let moved = moving.len() as u64;
         self.tally.pages_moved += moved;
-        let mut programs = (begun + moved) >> self.model.packed_bits;
+        let mut programs = (begun + moved) >> self.model.shape.packed_bits;
         // Repacked pages cross the channel twice; whole flash pages stay within their plane.
-        let crossings = if self.model.packed_bits > 0 { 2 * moved * u64::from(self.model.page_sectors) } else { 0 };
+        let crossings = if self.model.shape.packed_bits > 0 { 2 * moved * u64::from(self.model.shape.page_sectors) } else { 0 };
         if content == Content::Data {
             self.record_moves(plane, &moving);
             let mut stale = std::mem::take(&mut self.stale);
@@ -566,14 +561,14 @@ impl Ftl {
         self.moving = moving;
         self.tally.erases += 1;
         self.blocks.erased(plane, victim);
-        let transfers = crossings * self.model.channel_sector_ps / 1000;
-        reads * self.model.read + programs * self.model.program + transfers + self.model.erase
+        let transfers = crossings * self.model.times.channel_sector_ps / 1000;
+        reads * self.model.times.read + programs * self.model.times.program + transfers + self.model.times.erase
     }
 
     /// Lists and invalidates the valid pages of a block. Returns the number of flash pages they are in.
     fn take_valid(&mut self, plane: u32, block: u32, into: &mut Vec<u32>) -> u64 {
-        let first = self.page_index(plane, block * self.model.pages);
-        let end = first + self.model.pages as usize;
+        let first = self.page_index(plane, block * self.model.shape.pages);
+        let end = first + self.model.shape.pages as usize;
         let (mut from, mut flash_pages, mut last) = (first, 0, usize::MAX);
         while from < end {
             let to = end.min((from / 64 + 1) * 64);
@@ -585,9 +580,9 @@ impl Ftl {
             while valid != 0 {
                 let index = from / 64 * 64 + valid.trailing_zeros() as usize;
                 valid &= valid - 1;
-                let page = block * self.model.pages + (index - first) as u32;
-                flash_pages += u64::from(index >> self.model.packed_bits != last);
-                last = index >> self.model.packed_bits;
+                let page = block * self.model.shape.pages + (index - first) as u32;
+                flash_pages += u64::from(index >> self.model.shape.packed_bits != last);
+                last = index >> self.model.shape.packed_bits;
                 into.push(self.owner_of.get(index).checked_sub(1).unwrap_or(page));
             }
             from = to;
@@ -599,7 +594,7 @@ impl Ftl {
     fn record_moves(&mut self, plane: u32, locals: &[u32]) {
         for &local in locals {
             let group = self.group_index(plane, local);
-            let number = local >> self.model.entries_bits;
+            let number = local >> self.model.map.entries_bits;
             let map_page = self.directory_index(plane, number);
             let Some(cache) = &mut self.cache else { return };
             let (word, bit) = (number as usize / 64, 1 << (number % 64));
@@ -633,29 +628,29 @@ impl Ftl {
 
     #[inline]
     fn split(&self, logical: u32) -> (u32, u32) {
-        let (bits, within) = (self.model.packed_bits, logical & ((1 << self.model.packed_bits) - 1));
-        let row = self.model.by_planes.quotient(logical >> bits);
-        ((logical >> bits) - row * self.model.planes, (row << bits) | within)
+        let (bits, within) = (self.model.shape.packed_bits, logical & ((1 << self.model.shape.packed_bits) - 1));
+        let row = self.model.shape.by_planes.quotient(logical >> bits);
+        ((logical >> bits) - row * self.model.shape.planes, (row << bits) | within)
     }
 
     #[inline]
     fn page_index(&self, plane: u32, page: u32) -> usize {
-        plane as usize * self.model.blocks as usize * self.model.pages as usize + page as usize
+        plane as usize * self.model.shape.blocks as usize * self.model.shape.pages as usize + page as usize
     }
 
     #[inline]
     fn local_index(&self, plane: u32, local: u32) -> usize {
-        plane as usize * self.model.logical as usize + local as usize
+        plane as usize * self.model.map.logical as usize + local as usize
     }
 
     #[inline]
     fn directory_index(&self, plane: u32, number: u32) -> usize {
-        plane as usize * self.model.translation as usize + number as usize
+        plane as usize * self.model.map.translation as usize + number as usize
     }
 
     #[inline]
     fn group_index(&self, plane: u32, local: u32) -> u32 {
-        plane * groups_of_plane(&self.model) as u32 + (local >> self.model.fetch_bits)
+        plane * groups_of_plane(&self.model) as u32 + (local >> self.model.map.fetch_bits)
     }
 
     /// The lowest and the highest erase count of any block.
@@ -665,9 +660,9 @@ impl Ftl {
 }
 
 fn groups_of_plane(model: &Parameters) -> usize {
-    match model.cached_groups {
+    match model.map.cached_groups {
         None => 0,
-        Some(_) => model.logical.div_ceil(1 << model.fetch_bits) as usize,
+        Some(_) => model.map.logical.div_ceil(1 << model.map.fetch_bits) as usize,
     }
 }
 
@@ -685,22 +680,22 @@ impl Ftl {
         use super::blocks::State;
         let model = &self.model;
         self.blocks.assert_consistent();
-        for plane in 0..model.planes {
-            let mut expected = vec![None; (model.blocks * model.pages) as usize];
-            for local in 0..model.logical {
+        for plane in 0..model.shape.planes {
+            let mut expected = vec![None; (model.shape.blocks * model.shape.pages) as usize];
+            for local in 0..model.map.logical {
                 if let Some(page) = self.lookup(plane, local) {
                     assert_eq!(expected[page as usize].replace((Content::Data, local)), None, "two owners of page {page}");
                 }
             }
-            for number in 0..model.translation {
+            for number in 0..model.map.translation {
                 if let Some(page) = self.directory.get(self.directory_index(plane, number)).checked_sub(1) {
                     assert_eq!(expected[page as usize].replace((Content::Map, number)), None, "two owners of page {page}");
                 }
             }
-            for block in 0..model.blocks {
+            for block in 0..model.shape.blocks {
                 let content = self.blocks.content(plane, block);
                 let mut count = 0;
-                for page in block * model.pages..(block + 1) * model.pages {
+                for page in block * model.shape.pages..(block + 1) * model.shape.pages {
                     let holds = expected[page as usize];
                     let index = self.page_index(plane, page);
                     let valid = self.valid.get(index / 64) >> (index % 64) & 1 == 1;

@@ -19,7 +19,7 @@
 //! A discard unmaps the pages that it covers completely; as on real drives, partial pages are kept. Its cost is that of the map: none
 //! if the whole map is in memory. Discarded pages are read without flash access.
 //!
-//! Under collection the mean response time depends on what it blocks. Here that is the active plane or die, with a FIFO queue for
+//! Under collection the mean response time depends on the part of the device it blocks. Here that is the active plane or die, with a FIFO queue for
 //! each. In MQSim (Tavakkol and others, FAST 2018; GC_and_WL_Unit_Page_Level.cpp, TSU_OutofOrder.cpp) it is the whole chip, unless
 //! collection may be preempted: as long as any of its planes has pages to move or a block to erase, host reads of the chip wait, and
 //! host writes proceed only together with a plane that is at the same page. There, moved pages cross the channel twice by default. A
@@ -30,6 +30,7 @@ mod cached_map;
 mod chips;
 mod ftl;
 pub mod model;
+mod parameters;
 pub mod spec;
 mod steady;
 mod table;
@@ -50,6 +51,7 @@ use self::ftl::{Ftl, Steps};
 use self::model::SsdModel;
 pub use self::tally::FlashTally;
 use self::write_buffer::WriteBuffer;
+use super::busy::BusyTime;
 use super::deferred::{Deferred, update_mean};
 use super::{Completion, Device};
 
@@ -96,6 +98,77 @@ enum Event {
     Flushed(RequestId),
 }
 
+/// Events of the controller, in order of time and then of scheduling.
+#[derive(Debug)]
+struct Events {
+    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    order: u64,
+}
+
+impl Events {
+    fn with_capacity(capacity: usize) -> Events {
+        Events { heap: BinaryHeap::with_capacity(capacity), order: 0 }
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.order += 1;
+        self.heap.push(Reverse((at, self.order, event)));
+    }
+
+    fn next(&self) -> Option<u64> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Removes the next event if it is due at `now`.
+    fn take(&mut self, now: u64) -> Option<Event> {
+        self.next().filter(|&at| at <= now)?;
+        self.heap.pop().map(|Reverse((_, _, event))| event)
+    }
+}
+
+/// The cost of buffered pages, which are reported before the chips work for them.
+#[derive(Debug)]
+struct PageCosts {
+    deferred: Deferred,
+    /// Recent mean of a page.
+    mean: u64,
+}
+
+impl PageCosts {
+    /// Settles the actual work of `pages` pages with this expected cost.
+    fn settle(&mut self, took: u64, expected: u64, pages: u32) {
+        update_mean(&mut self.mean, took / u64::from(pages.max(1)));
+        self.deferred.spent(took, expected);
+    }
+
+    /// Charges a page its mean cost, corrected by the balance.
+    fn charge(&mut self) -> u64 {
+        self.deferred.charge(self.mean)
+    }
+}
+
+/// Work of the chips for buffered pages.
+#[derive(Debug, Default)]
+struct Leaving {
+    /// Number of programs and reads in progress.
+    all: usize,
+    /// Number of these that are reads to complete pages.
+    completing: usize,
+}
+
+impl Leaving {
+    /// Begins a read to complete a page.
+    fn begin_completing(&mut self) {
+        self.all += 1;
+        self.completing += 1;
+    }
+
+    fn end_completing(&mut self) {
+        self.all -= 1;
+        self.completing -= 1;
+    }
+}
+
 /// The state of a flash device.
 #[derive(Debug)]
 pub struct Ssd {
@@ -105,27 +178,20 @@ pub struct Ssd {
     chips: Chips,
     buffer: WriteBuffer,
     tickets: Slab<Ticket>,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    order: u64,
+    events: Events,
     /// Requests with pages to admit to the chips.
     to_chips: VecDeque<u32>,
     /// Requests with pages to admit to the buffer.
     to_buffer: VecDeque<u32>,
-    /// Number of programs and reads in progress for buffered pages.
-    leaving: usize,
-    /// Number of these that are reads to complete pages.
-    completing: usize,
+    leaving: Leaving,
     /// By plane, if several pages share a flash page.
     packing: Vec<Packing>,
     /// Flushes not yet reported to the host.
     flushes: usize,
-    /// Accounting of buffered pages, and the recent mean cost of one.
-    deferred: Deferred,
-    page_work: u64,
+    page_costs: PageCosts,
     /// Time at which each direction of the link is free: that of writes, and the other one if they differ.
     link_free: [u64; 2],
-    busy: u64,
-    busy_until: u64,
+    busy: BusyTime,
 }
 
 impl Ssd {
@@ -134,23 +200,19 @@ impl Ssd {
         let depth = depth.unwrap_or(model.depth).max(1) as usize;
         Ssd {
             depth,
-            ftl: Ftl::new(&model),
+            ftl: model.ftl(),
             chips: Chips::new(&model),
             buffer: WriteBuffer::new(model.buffer_pages),
             tickets: Slab::with_capacity(depth),
-            events: BinaryHeap::with_capacity(depth),
-            order: 0,
+            events: Events::with_capacity(depth),
             to_chips: VecDeque::with_capacity(depth),
             to_buffer: VecDeque::with_capacity(depth),
-            leaving: 0,
-            completing: 0,
-            packing: vec![Packing::default(); if model.packed_bits > 0 { model.planes as usize } else { 0 }],
+            leaving: Leaving::default(),
+            packing: vec![Packing::default(); if model.shape.packed_bits > 0 { model.shape.planes as usize } else { 0 }],
             flushes: 0,
-            deferred: Deferred::default(),
-            page_work: model.program,
+            page_costs: PageCosts { deferred: Deferred::default(), mean: model.times.program },
             link_free: [0; 2],
-            busy: 0,
-            busy_until: 0,
+            busy: BusyTime::default(),
             model,
         }
     }
@@ -158,25 +220,17 @@ impl Ssd {
     /// Counts of flash operations so far.
     pub fn tally(&self) -> FlashTally {
         let (least_erases, most_erases) = self.ftl.wear();
-        FlashTally { page_sectors: self.model.page_sectors, least_erases, most_erases, ..self.ftl.tally }
+        FlashTally { page_sectors: self.model.shape.page_sectors, least_erases, most_erases, ..self.ftl.tally }
     }
 
     /// Counts the time since the last call as busy if there was work. Call it before processing the events of `now`.
     fn account(&mut self, now: u64) {
-        if !self.tickets.is_empty() || self.flushes > 0 || self.chips.live() > 0 {
-            self.busy += now.saturating_sub(self.busy_until);
-        }
-        self.busy_until = now.max(self.busy_until);
-    }
-
-    fn schedule(&mut self, at: u64, event: Event) {
-        self.order += 1;
-        self.events.push(Reverse((at, self.order, event)));
+        let has_work = !self.tickets.is_empty() || self.flushes > 0 || self.chips.live() > 0;
+        self.busy.account(now, has_work);
     }
 
     fn next_event(&self) -> Option<u64> {
-        let own = self.events.peek().map(|Reverse((at, ..))| *at);
-        match (own, self.chips.next_event()) {
+        match (self.events.next(), self.chips.next_event()) {
             (Some(own), Some(chips)) => Some(own.min(chips)),
             (own, chips) => own.or(chips),
         }
@@ -184,34 +238,32 @@ impl Ssd {
 
     /// Processes the next event, which is at `now`.
     fn step(&mut self, now: u64, done: &mut Vec<Completion>) {
-        if self.events.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
-            match self.events.pop() {
-                Some(Reverse((_, _, Event::Arrived(slot)))) => self.arrived(slot),
-                Some(Reverse((_, _, Event::Done(slot)))) => {
+        if let Some(event) = self.events.take(now) {
+            match event {
+                Event::Arrived(slot) => self.arrived(slot),
+                Event::Done(slot) => {
                     let ticket = self.tickets.remove(slot as usize);
-                    let work = if ticket.work > 0 { ticket.work } else { self.model.overhead + self.link_time(&ticket) };
+                    let work = if ticket.work > 0 { ticket.work } else { self.model.link.overhead + self.link_time(&ticket) };
                     done.push(Completion { work: Some(Nanos(work)), ..completion(ticket.id, now, !ticket.flash) });
                 }
-                Some(Reverse((_, _, Event::FlushArrived(id)))) => self.buffer.flush(id),
-                Some(Reverse((_, _, Event::Flushed(id)))) => {
+                Event::FlushArrived(id) => self.buffer.flush(id),
+                Event::Flushed(id) => {
                     self.flushes -= 1;
                     done.push(completion(id, now, true));
                 }
-                None => {}
             }
         } else {
             match self.chips.step(now) {
                 Some(Owner::Buffered(slot)) => {
-                    self.leaving -= 1;
+                    self.leaving.all -= 1;
                     self.buffer.remove(slot);
                 }
                 Some(Owner::Completed(slot)) => {
-                    self.leaving -= 1;
-                    self.completing -= 1;
+                    self.leaving.end_completing();
                     self.pack(now, slot);
                 }
                 Some(Owner::Packed(first)) => {
-                    self.leaving -= 1;
+                    self.leaving.all -= 1;
                     let plane = self.ftl.plane_of(self.buffer.page(first));
                     self.packing[plane as usize].under_way -= 1;
                     self.buffer.remove_packed(first);
@@ -249,34 +301,33 @@ impl Ssd {
             self.finish_if_complete(now, slot);
         }
         // One page per unit keeps all units busy; more would only delay reads. Packed pages wait by plane.
-        while self.model.packed_bits > 0 || self.leaving < self.model.units as usize {
+        while self.model.shape.packed_bits > 0 || self.leaving.all < self.model.shape.units as usize {
             let Some((slot, page)) = self.buffer.leave(self.page_mask()) else { break };
             let whole = page.sectors == self.page_mask();
-            if self.model.packed_bits == 0 {
+            if self.model.shape.packed_bits == 0 {
                 let steps = self.ftl.write(page.page, whole);
                 self.charge_pages(&steps, page.expected, 1);
-                self.leaving += usize::from(self.chips.start(now, Owner::Buffered(slot), steps));
+                self.leaving.all += usize::from(self.chips.start(now, Owner::Buffered(slot), steps));
                 continue;
             }
             let steps = self.ftl.complete(page.page, whole);
-            self.deferred.spent(self.chips.work(&steps), 0);
+            self.page_costs.deferred.spent(self.chips.work(&steps), 0);
             if self.chips.start(now, Owner::Completed(slot), steps) {
-                self.leaving += 1;
-                self.completing += 1;
+                self.leaving.begin_completing();
             } else {
                 self.pack(now, slot);
             }
         }
-        if self.completing == 0
+        if self.leaving.completing == 0
             && !self.packing.is_empty()
             && let Some(before) = self.buffer.flush_waits_for_leaving()
         {
             self.pad(now, before);
         }
         while let Some(id) = self.buffer.flushed() {
-            self.schedule(now, Event::Flushed(id));
+            self.events.schedule(now, Event::Flushed(id));
         }
-        while self.chips.live() - self.leaving < PAGES_AT_ONCE {
+        while self.chips.live() - self.leaving.all < PAGES_AT_ONCE {
             let Some(&slot) = self.to_chips.front() else { break };
             if self.tickets[slot as usize].op == Op::Discard {
                 self.start_piece(now, slot)
@@ -305,7 +356,7 @@ impl Ssd {
 
     /// Programs the flash pages of a plane that can be filled. Up to two are in progress, so that the second is ready in time.
     fn program_packed(&mut self, now: u64, plane: u32) {
-        let all = 1 << self.model.packed_bits;
+        let all = 1 << self.model.shape.packed_bits;
         while self.packing[plane as usize].waiting >= all && self.packing[plane as usize].under_way < 2 {
             self.program_first(now, plane, all);
         }
@@ -329,7 +380,7 @@ impl Ssd {
         packing.waiting -= count;
         packing.under_way += 1;
         self.buffer.pack_behind(last, 0);
-        self.leaving += usize::from(self.chips.start(now, Owner::Packed(first), steps));
+        self.leaving.all += usize::from(self.chips.start(now, Owner::Packed(first), steps));
     }
 
     /// Programs partly filled flash pages: a flush waits for pages numbered below `before`, and cannot wait for further ones.
@@ -350,13 +401,13 @@ impl Ssd {
                 return true;
             }
             let entered = self.buffer.entered();
-            if !self.buffer.write(ticket.next, self.sectors_of_next(&ticket), self.page_work) {
+            if !self.buffer.write(ticket.next, self.sectors_of_next(&ticket), self.page_costs.mean) {
                 self.tickets[slot as usize].flash = true;
                 return false;
             }
             // Pages overwritten in the buffer never reach the chips.
             if self.buffer.entered() > entered {
-                self.tickets[slot as usize].work += self.deferred.charge(self.page_work);
+                self.tickets[slot as usize].work += self.page_costs.charge();
             }
             self.tickets[slot as usize].next += 1;
         }
@@ -364,9 +415,7 @@ impl Ssd {
 
     /// Charges the actual work of `pages` buffered pages against this expected cost when the chips start them.
     fn charge_pages(&mut self, steps: &Steps, expected: u64, pages: u32) {
-        let took = self.chips.work(steps);
-        update_mean(&mut self.page_work, took / u64::from(pages.max(1)));
-        self.deferred.spent(took, expected);
+        self.page_costs.settle(self.chips.work(steps), expected, pages);
     }
 
     /// Starts the next page of a request on the chips, if it needs them.
@@ -402,7 +451,10 @@ impl Ssd {
         let (first, mut all) = (ticket.next, sectors.count_ones());
         loop {
             ticket.next += 1;
-            if self.model.packed_bits == 0 || ticket.next == ticket.pages_end || !self.ftl.share_flash_page(first, ticket.next) {
+            if self.model.shape.packed_bits == 0
+                || ticket.next == ticket.pages_end
+                || !self.ftl.share_flash_page(first, ticket.next)
+            {
                 return (ticket.next - first, all);
             }
             let sectors = self.sectors_of_next(&ticket);
@@ -415,7 +467,7 @@ impl Ssd {
 
     /// Logical pages that a discard covers completely: the first, and the end (exclusive).
     fn whole_pages(&self, ticket: &Ticket) -> (u32, u32) {
-        let width = u64::from(self.model.page_sectors);
+        let width = u64::from(self.model.shape.page_sectors);
         (ticket.lba.div_ceil(width) as u32, (ticket.end / width) as u32)
     }
 
@@ -444,7 +496,7 @@ impl Ssd {
 
     /// One bit for each requested sector of the ticket's next page.
     fn sectors_of_next(&self, ticket: &Ticket) -> u64 {
-        let width = u64::from(self.model.page_sectors);
+        let width = u64::from(self.model.shape.page_sectors);
         let start = u64::from(ticket.next) * width;
         let first = ticket.lba.saturating_sub(start);
         let last = (ticket.end - start).min(width);
@@ -452,7 +504,7 @@ impl Ssd {
     }
 
     fn page_mask(&self) -> u64 {
-        u64::MAX >> (64 - self.model.page_sectors)
+        u64::MAX >> (64 - self.model.shape.page_sectors)
     }
 
     /// Reports a request whose pages are all done; data that were read cross the link first.
@@ -461,8 +513,8 @@ impl Ssd {
         if ticket.open > 0 || ticket.next < ticket.pages_end {
             return;
         }
-        let at = if ticket.op != Op::Read { now } else { self.cross_link(self.model.link_out, now, &ticket) };
-        self.schedule(at, Event::Done(slot));
+        let at = if ticket.op != Op::Read { now } else { self.cross_link(self.model.link.way_out, now, &ticket) };
+        self.events.schedule(at, Event::Done(slot));
     }
 
     /// The time at which a request's data, ready at `ready`, have crossed the link in one direction.
@@ -473,7 +525,7 @@ impl Ssd {
     }
 
     fn link_time(&self, ticket: &Ticket) -> u64 {
-        (ticket.end - ticket.lba).saturating_mul(self.model.link_sector_ps) / 1000
+        (ticket.end - ticket.lba).saturating_mul(self.model.link.sector_ps) / 1000
     }
 }
 
@@ -500,7 +552,7 @@ impl Device for Ssd {
         // Sectors beyond the end are a caller's error, and are cut off.
         let lba = request.lba.min(self.model.capacity_sectors - 1);
         let end = request.end().clamp(lba + 1, self.model.capacity_sectors);
-        let width = u64::from(self.model.page_sectors);
+        let width = u64::from(self.model.shape.page_sectors);
         let ticket = Ticket {
             id: request.id,
             op: request.op,
@@ -513,11 +565,11 @@ impl Device for Ssd {
             work: 0,
         };
         let slot = self.tickets.insert(ticket) as u32;
-        let mut at = now.0.saturating_add(self.model.overhead);
+        let mut at = now.0.saturating_add(self.model.link.overhead);
         if ticket.op == Op::Write {
             at = self.cross_link(0, at, &ticket);
         }
-        self.schedule(at, Event::Arrived(slot));
+        self.events.schedule(at, Event::Arrived(slot));
     }
 
     fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
@@ -526,7 +578,7 @@ impl Device for Ssd {
         }
         self.account(now.0);
         self.flushes += 1;
-        self.schedule(now.0.saturating_add(self.model.overhead), Event::FlushArrived(id));
+        self.events.schedule(now.0.saturating_add(self.model.link.overhead), Event::FlushArrived(id));
         true
     }
 
@@ -543,7 +595,7 @@ impl Device for Ssd {
     }
 
     fn busy(&self) -> Nanos {
-        Nanos(self.busy)
+        Nanos(self.busy.total())
     }
 
     fn flash(&self) -> Option<FlashTally> {

@@ -4,7 +4,8 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use super::ftl::Ftl;
-use super::spec::{InitialState, SsdSpecification};
+use super::parameters::{Collection, Link, MapShape, Parameters, Shape, Times};
+use super::spec::SsdSpecification;
 use crate::device::reciprocal::Reciprocal32;
 
 /// Size of a map entry in bytes: four, as in DFTL (Gupta, Kim, Urgaonkar: ASPLOS 2009, section 3).
@@ -19,9 +20,9 @@ const MIN_GARBAGE_BLOCKS: u32 = 4;
 /// Shared by the devices of a profile: parameters and initial state.
 #[derive(Debug)]
 pub struct SsdModel {
-    pub(super) parameters: Arc<Parameters>,
+    parameters: Arc<Parameters>,
     /// Computed when the first device is built.
-    pub(super) initial: OnceLock<Ftl>,
+    initial: OnceLock<Ftl>,
 }
 
 impl Deref for SsdModel {
@@ -30,70 +31,6 @@ impl Deref for SsdModel {
     fn deref(&self) -> &Parameters {
         &self.parameters
     }
-}
-
-/// A profile's parameters in units of the simulation. Times are nanoseconds. A "page" is a unit of the map here and in the
-/// translation layer; where it is smaller than the chips' unit of programming, the latter is a "flash page".
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// 512-byte sectors the host sees.
-    pub capacity_sectors: u64,
-    /// Initial content of the flash.
-    pub initial_state: InitialState,
-    /// Channels.
-    pub channels: u32,
-    /// Units that work in parallel: planes or dies.
-    pub units: u32,
-    /// Planes of the whole device.
-    pub planes: u32,
-    /// Erase blocks of a plane.
-    pub blocks: u32,
-    /// Pages of an erase block.
-    pub pages: u32,
-    /// 512-byte sectors of a page.
-    pub page_sectors: u32,
-    /// Binary logarithm of the number of pages in a flash page.
-    pub packed_bits: u32,
-    /// Logical pages that live on a plane.
-    pub logical: u32,
-    /// Translation pages that live on a plane; none if the whole map is in memory.
-    pub translation: u32,
-    /// Binary logarithm of the number of entries in a translation page.
-    pub entries_bits: u32,
-    /// Binary logarithm of the number of entries that are loaded and evicted together.
-    pub fetch_bits: u32,
-    /// Divides by [`Parameters::planes`].
-    pub by_planes: Reciprocal32,
-    /// Divides by [`Parameters::units`].
-    pub by_units: Reciprocal32,
-    /// Divides by [`Parameters::pages`].
-    pub by_pages: Reciprocal32,
-    /// Number of groups of entries that fit in memory; `None`: all do.
-    pub cached_groups: Option<u32>,
-    /// Time from the cells to the register.
-    pub read: u64,
-    /// Time from the register to the cells.
-    pub program: u64,
-    /// Time to erase a block.
-    pub erase: u64,
-    /// Time of a sector on a channel, in picoseconds.
-    pub channel_sector_ps: u64,
-    /// Time of a sector on the link to the host, in picoseconds.
-    pub link_sector_ps: u64,
-    /// The direction of the link that reads use: other than writes, or the same.
-    pub link_out: usize,
-    /// Controller overhead of a request.
-    pub overhead: u64,
-    /// Number of free blocks below which a plane collects.
-    pub low_free: u32,
-    /// Number of free blocks at which collection stops.
-    pub high_free: u32,
-    /// See [`super::spec::GarbageCollection::wear_spread`].
-    pub wear_spread: Option<u32>,
-    /// Pages of the write buffer.
-    pub buffer_pages: u32,
-    /// Maximum number of requests in the device.
-    pub depth: u32,
 }
 
 impl SsdModel {
@@ -124,43 +61,50 @@ impl SsdModel {
         let parameters = Parameters {
             capacity_sectors: spec.capacity_sectors,
             initial_state: spec.initial_state,
-            channels: flash.channels,
-            units,
-            planes,
-            blocks: flash.blocks_per_plane,
-            pages,
-            page_sectors,
-            packed_bits: packed.ilog2(),
-            logical,
-            translation,
-            entries_bits: entries_per_page.ilog2(),
-            fetch_bits: entries_per_fetch.ilog2(),
-            by_planes: Reciprocal32::new(planes),
-            by_units: Reciprocal32::new(units),
-            by_pages: Reciprocal32::new(pages),
-            cached_groups,
-            read: micros(flash.read_us),
-            program: micros(flash.program_us),
-            erase: micros(flash.erase_us),
-            channel_sector_ps: sector_ps(flash.channel_mb_s),
-            link_out: usize::from(spec.interface.full_duplex),
-            link_sector_ps: sector_ps(spec.interface.transfer_mb_s),
-            overhead: micros(spec.interface.overhead_us),
-            low_free: spec.garbage_collection.low_free_blocks,
-            high_free: spec.garbage_collection.high_free_blocks,
-            wear_spread: spec.garbage_collection.wear_spread,
+            shape: Shape {
+                channels: flash.channels,
+                units: units,
+                planes: planes,
+                blocks: flash.blocks_per_plane,
+                pages: pages,
+                page_sectors: page_sectors,
+                packed_bits: packed.ilog2(),
+                by_planes: Reciprocal32::new(planes),
+                by_units: Reciprocal32::new(units),
+                by_pages: Reciprocal32::new(pages),
+            },
+            map: MapShape {
+                logical: logical,
+                translation: translation,
+                entries_bits: entries_per_page.ilog2(),
+                fetch_bits: entries_per_fetch.ilog2(),
+                cached_groups: cached_groups,
+            },
+            times: Times {
+                read: micros(flash.read_us),
+                program: micros(flash.program_us),
+                erase: micros(flash.erase_us),
+                channel_sector_ps: sector_ps(flash.channel_mb_s),
+            },
+            link: Link {
+                sector_ps: sector_ps(spec.interface.transfer_mb_s),
+                way_out: usize::from(spec.interface.full_duplex),
+                overhead: micros(spec.interface.overhead_us),
+            },
+            collection: Collection {
+                low_free: spec.garbage_collection.low_free_blocks,
+                high_free: spec.garbage_collection.high_free_blocks,
+                wear_spread: spec.garbage_collection.wear_spread,
+            },
             buffer_pages: spec.write_buffer.pages * packed,
             depth: spec.queue.depth,
         };
         Ok(SsdModel { parameters: Arc::new(parameters), initial: OnceLock::new() })
     }
-}
 
-impl Parameters {
-    /// The unit of a plane: channels change fastest, then dies, then planes, so it is the remainder.
-    #[inline]
-    pub fn unit_of(&self, plane: u32) -> u32 {
-        plane - self.by_units.quotient(plane) * self.units
+    /// The translation layer of a device in the initial state of its profile, which is computed once per profile.
+    pub(super) fn ftl(&self) -> Ftl {
+        self.initial.get_or_init(|| Ftl::initial(&self.parameters)).share()
     }
 }
 

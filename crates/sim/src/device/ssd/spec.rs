@@ -81,7 +81,7 @@ pub struct Flash {
     /// Pages of an erase block.
     #[schemars(range(min = 2, max = 4096))]
     pub pages_per_block: u32,
-    /// Bytes of a page: what is read and programmed at once.
+    /// Bytes of a page, the unit of reads and programming.
     #[schemars(range(min = 512, max = 32768), extend("x-power-of-two" = true))]
     pub page_bytes: u32,
     /// From the cells to the plane's register, in microseconds.

@@ -20,14 +20,14 @@ impl Ftl {
     /// Lays out all planes in their state after random writes.
     pub(super) fn lay_out_at_random(&mut self) {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(0);
-        for plane in 0..self.model.planes {
+        for plane in 0..self.model.shape.planes {
             self.scatter_plane(plane, &mut random);
         }
-        let cached = self.model.cached_groups.map_or(0, |groups| u64::from(groups) * 2);
+        let cached = self.model.map.cached_groups.map_or(0, |groups| u64::from(groups) * 2);
         let pages = self.logical_pages();
         for _ in 0..pages.div_ceil(SETTLING).max(cached.min(pages)) {
             let page = random.random_range(0..pages) as u32;
-            if self.model.packed_bits > 0 {
+            if self.model.shape.packed_bits > 0 {
                 self.place(page);
             } else {
                 self.write(page, true);
@@ -38,15 +38,19 @@ impl Ftl {
     /// Assigns every logical and translation page of a plane to a place in the closed blocks.
     fn scatter_plane(&mut self, plane: u32, random: &mut Xoshiro256PlusPlus) {
         let model = self.model.clone();
-        let closed = model.blocks - model.low_free - 2;
-        let of_map = u64::from(closed) * u64::from(model.translation) / (u64::from(model.logical) + u64::from(model.translation));
-        let of_map = (of_map as u32).max(model.translation.div_ceil(model.pages)).min(closed - model.logical.div_ceil(model.pages));
-        for (content, blocks, count) in [(Content::Data, closed - of_map, model.logical), (Content::Map, of_map, model.translation)]
+        let closed = model.shape.blocks - model.collection.low_free - 2;
+        let of_map = u64::from(closed) * u64::from(model.map.translation)
+            / (u64::from(model.map.logical) + u64::from(model.map.translation));
+        let of_map = (of_map as u32)
+            .max(model.map.translation.div_ceil(model.shape.pages))
+            .min(closed - model.map.logical.div_ceil(model.shape.pages));
+        for (content, blocks, count) in
+            [(Content::Data, closed - of_map, model.map.logical), (Content::Map, of_map, model.map.translation)]
         {
             let mut numbers: Vec<u32> = (0..count).collect();
             numbers.shuffle(random);
             let mut numbers = numbers.into_iter();
-            for valid in valid_pages(blocks, model.pages, count) {
+            for valid in valid_pages(blocks, model.shape.pages, count) {
                 let block = self.blocks.take_least_worn(plane, content);
                 self.fill(plane, content, block, valid, &mut numbers, random);
             }
@@ -63,7 +67,7 @@ impl Ftl {
         numbers: &mut impl Iterator<Item = u32>,
         random: &mut Xoshiro256PlusPlus,
     ) {
-        let pages = self.model.pages;
+        let pages = self.model.shape.pages;
         let mut needed = valid;
         for page in 0..pages {
             if random.random_range(0..pages - page) < needed

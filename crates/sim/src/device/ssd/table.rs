@@ -98,7 +98,7 @@ impl<T: Copy + Default> Table<T> {
 
     /// A copy that shares this table, which must be frozen.
     pub fn share(&self) -> Table<T> {
-        debug_assert!(self.own.entries.is_empty(), "what is not frozen would be lost");
+        debug_assert!(self.own.entries.is_empty(), "entries that are not frozen would be lost");
         Table { base: self.base.clone(), own: Chunks::new(self.own.place.len()) }
     }
 }
@@ -124,6 +124,6 @@ mod tests {
         second.set(4998, 8);
         assert_eq!((second.get(4998), second.get(4999), second.get(0)), (8, 7, 0));
         assert_eq!((third.get(4998), third.get(4999)), (0, 7));
-        assert_eq!((second.own.entries.len(), third.own.entries.len()), (1024, 0), "only what is written is copied");
+        assert_eq!((second.own.entries.len(), third.own.entries.len()), (1024, 0), "only written entries are copied");
     }
 }

@@ -265,7 +265,7 @@ fn write_amplification_of_packed_units_follows_the_closed_form_and_each_flash_pa
         let mut spec = one_plane(spare, None);
         (spec.flash.pages_per_block, spec.flash.page_bytes, spec.mapping.unit_bytes) = (16, 2048, Some(512));
         spec.write_buffer.pages = 4;
-        let mut ftl = Ftl::new(&model(&spec));
+        let mut ftl = model(&spec).ftl();
         let mut random = randoms(u64::from(spare));
         let pages = 256 * 64;
         let mut programs = 0;
@@ -322,7 +322,7 @@ fn a_translation_page_is_written_once_for_all_of_its_dirty_entries() {
 #[test]
 fn collection_moves_valid_pages_erases_and_takes_that_time() {
     let spec = tiny();
-    let mut ftl = Ftl::new(&model(&spec));
+    let mut ftl = model(&spec).ftl();
     // Plane 0 has 8 blocks in use and 16 free. Overwriting local page 0 repeatedly fills blocks without valid pages; the 13th open
     // block leaves 3 free.
     let mut steps = Vec::new();
@@ -374,7 +374,7 @@ fn the_closed_form_for_many_pages_gives_the_published_value() {
 #[test]
 fn write_amplification_of_uniform_random_writes_follows_the_closed_form() {
     for spare in [32, 64, 96, 160] {
-        let mut ftl = Ftl::new(&model(&one_plane(spare, None)));
+        let mut ftl = model(&one_plane(spare, None)).ftl();
         let mut random = randoms(u64::from(spare));
         let pages = 256 * 64;
         for _ in 0..6 * pages {
@@ -395,7 +395,7 @@ fn write_amplification_of_uniform_random_writes_follows_the_closed_form() {
 
 #[test]
 fn sequential_overwriting_amplifies_nothing() {
-    let mut ftl = Ftl::new(&model(&one_plane(32, None)));
+    let mut ftl = model(&one_plane(32, None)).ftl();
     for _ in 0..5 {
         (0..256 * 64).for_each(|page| {
             ftl.write(page, true);
@@ -409,7 +409,7 @@ fn sequential_overwriting_amplifies_nothing() {
 fn random_reads_find_the_cached_share_of_the_map_and_sequential_ones_nearly_all() {
     let pages = 256 * 64;
     let mut spec = one_plane(48, Some(pages / 8));
-    let mut ftl = Ftl::new(&model(&spec));
+    let mut ftl = model(&spec).ftl();
     let mut random = randoms(5);
     (0..pages).for_each(|_| {
         ftl.read(random(u64::from(pages)) as u32, 1);
@@ -422,7 +422,7 @@ fn random_reads_find_the_cached_share_of_the_map_and_sequential_ones_nearly_all(
     assert!((ratio - 0.125).abs() < 0.01, "{ratio}");
     // DFTL as published loads one entry at a time, so that only repeated access hits; groups of 32 hit 31 times of 32.
     spec.mapping.entries_per_fetch = 32;
-    let mut ftl = Ftl::new(&model(&spec));
+    let mut ftl = model(&spec).ftl();
     (0..pages).for_each(|page| {
         ftl.read(page, 1);
     });
@@ -451,7 +451,7 @@ fn wear_stays_within_the_spread_even_when_most_data_never_change() {
         let mut spec = one_plane(32, None);
         (spec.capacity_sectors, spec.flash.blocks_per_plane) = (32 * 64, 64);
         spec.garbage_collection.wear_spread = wear_spread;
-        let mut ftl = Ftl::new(&model(&spec));
+        let mut ftl = model(&spec).ftl();
         let mut random = randoms(3);
         (0..400_000).for_each(|_| {
             ftl.write(random(256) as u32, true);
@@ -470,7 +470,7 @@ fn wear_stays_within_the_spread_even_when_most_data_never_change() {
 fn a_device_preconditioned_at_random_collects_from_the_first_request_on() {
     let mut spec = one_plane(48, Some(2048));
     spec.initial_state = InitialState::Random;
-    let mut ftl = Ftl::new(&model(&spec));
+    let mut ftl = model(&spec).ftl();
     ftl.assert_consistent();
     assert_eq!(ftl.tally, Default::default());
     let mut random = randoms(4);
@@ -540,7 +540,7 @@ fn write_amplification_falls_as_a_share_of_the_device_is_discarded() {
     let amplification = |discarded: u32| {
         let mut spec = one_plane(32, None);
         spec.initial_state = InitialState::Random;
-        let mut ftl = Ftl::new(&model(&spec));
+        let mut ftl = model(&spec).ftl();
         (0..ftl.pieces(0, discarded)).for_each(|piece| {
             ftl.discard(0, discarded, piece);
         });
@@ -569,7 +569,7 @@ fn the_steady_state_laid_out_is_the_one_that_writing_leads_to() {
     for cached in [None, Some(2048)] {
         let mut spec = one_plane(32, cached);
         spec.initial_state = InitialState::Random;
-        let mut ftl = Ftl::new(&model(&spec));
+        let mut ftl = model(&spec).ftl();
         let (pages, mut random) = (256 * 64, randoms(11));
         let mut amplification = |writes| {
             ftl.tally = Default::default();
@@ -601,7 +601,7 @@ fn a_full_device_with_the_least_spare_flash_goes_on_working() {
         let error = SsdModel::new(&spec).unwrap_err();
         let most = error.split("1 to ").nth(1).unwrap().split(',').next().unwrap();
         spec.capacity_sectors = most.parse().unwrap();
-        let mut ftl = Ftl::new(&model(&spec));
+        let mut ftl = model(&spec).ftl();
         let (pages, mut random) = (ftl.logical_pages(), randoms(13));
         assert_eq!(pages, spec.capacity_sectors);
         for _ in 0..20_000 {
@@ -618,7 +618,7 @@ fn mean_response(initial_state: InitialState, cached: Option<u32>, hot: u64) -> 
     let mut device = ssd(&SsdSpecification { initial_state, ..one_plane(64, cached) });
     let (mut random, mut sum) = (randoms(17), 0);
     for count in 0..8_000 {
-        let now = Nanos(device.busy_until);
+        let now = Nanos(device.busy.until());
         device.submit(now, &request(count, Op::Write, random(hot), 1));
         let done = finish(&mut device);
         sum += if count < 4_000 { 0 } else { (done[0].at - now).0 };
@@ -645,7 +645,7 @@ fn a_device_takes_no_memory_for_untouched_pages() {
     let mut spec = one_plane(48, None);
     spec.initial_state = InitialState::Random;
     let shared = model(&spec);
-    let (mut one, other) = (Ftl::new(&shared), Ftl::new(&shared));
+    let (mut one, other) = (shared.ftl(), shared.ftl());
     assert_eq!(other.own_bytes(), 0);
     one.write(5, true);
     assert!((4096..32_768).contains(&one.own_bytes()), "{} bytes", one.own_bytes());
@@ -680,7 +680,7 @@ fn open_loop(planes_in_parallel: bool, gap_us: f64) -> (f64, f64, f64) {
     (spec.flash.planes_per_die, spec.flash.planes_in_parallel) = (4, planes_in_parallel);
     (spec.flash.blocks_per_plane, spec.capacity_sectors) = (72, 4 * 64 * 64);
     spec.initial_state = InitialState::Random;
-    let (mut device, mut reference) = (ssd(&spec), Ftl::new(&model(&spec)));
+    let (mut device, mut reference) = (ssd(&spec), model(&spec).ftl());
     let (mut random, mut now, mut pending, mut sum) = (randoms(23), 0.0, Vec::new(), 0);
     let (count, mut free, mut expected) = (60_000u32, [0u64; 4], 0);
     for id in 0..count {
@@ -766,7 +766,7 @@ proptest! {
         seed in 1u64..u64::MAX,
         hot in 1u64..200,
     ) {
-        let mut ftl = Ftl::new(&model(&spec));
+        let mut ftl = model(&spec).ftl();
         ftl.assert_consistent();
         let (pages, mut random) = (ftl.logical_pages(), randoms(seed));
         for count in 0..4000 {
@@ -778,7 +778,7 @@ proptest! {
                     let end = (u64::from(page) + 1 + random(if count % 100 == 0 { pages } else { 5 })).min(pages) as u32;
                     (0..ftl.pieces(page, end)).for_each(|piece| { ftl.discard(page, end, piece); });
                 }
-                _ if ftl.model.packed_bits > 0 => {
+                _ if ftl.model.shape.packed_bits > 0 => {
                     ftl.complete(page, random(2) == 0);
                     ftl.place(page);
                 }
@@ -846,7 +846,7 @@ fn flush(device: &mut Ssd, now: Nanos) -> Nanos {
 fn a_flush_is_done_when_all_that_was_in_the_buffer_is_on_the_flash() {
     let mut spec = tiny();
     let mut through = ssd(&spec);
-    assert!(!through.flush(Nanos::ZERO, 7), "what writes through has nothing to flush");
+    assert!(!through.flush(Nanos::ZERO, 7), "a device without a write cache has nothing to flush");
     let written = serve(&mut through, &[(Op::Write, 0, 2)])[0];
     spec.write_buffer.pages = 8;
     let mut device = ssd(&spec);

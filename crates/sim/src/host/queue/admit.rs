@@ -18,27 +18,28 @@ impl Queue {
     /// Configures write-back throttling from the settings or, without one, with Linux's default for this device and scheduler
     /// (`wbt_default_latency_nsec`). SCSI disks report their queue depth; for others nr_requests counts (`blk_queue_depth`).
     pub(super) fn set_throttle(&mut self) {
-        let by_device = Nanos::from_millis(if self.device.is_rotational() { 75 } else { 2 });
+        let by_device = Nanos::from_millis(if self.port.device.is_rotational() { 75 } else { 2 });
         let by_default = if self.scheduler.throttles_write_back() { by_device } else { Nanos::ZERO };
-        let depth = if self.settings.has_budget { self.depth as u32 } else { self.settings.nr_requests };
-        self.throttle.set(self.settings.write_back_latency.unwrap_or(by_default), depth, self.device.has_write_cache());
+        let depth = if self.settings.has_budget { self.port.depth() as u32 } else { self.settings.nr_requests };
+        self.throttle.set(self.settings.write_back_latency.unwrap_or(by_default), depth, self.port.device.has_write_cache());
     }
 
     /// Sets up the tags that scheduler and settings ask for; all waiters try again. Admitted requests keep their places, and their tags
     /// if the number of tags is unchanged.
     pub(super) fn reset_tags(&mut self) {
-        let room = Room { nr_requests: self.settings.nr_requests, device: (self.depth as u32).max(self.settings.driver_tags) };
+        let room =
+            Room { nr_requests: self.settings.nr_requests, device: (self.port.depth() as u32).max(self.settings.driver_tags) };
         let tags = self.scheduler.tags(&room);
         if tags.map(|tags| tags.depth) != self.tags.as_ref().map(Tags::depth) {
             self.parts.iter_mut().for_each(|(_, part)| part.tag = NO_TAG);
             self.tags = tags.map(|tags| Tags::new(tags.depth));
         }
-        match tags {
-            Some(tags) => {
-                self.wake_batch = tags.wake_batch;
+        match (tags, &mut self.tags) {
+            (Some(asked), Some(tags)) => {
+                tags.set_wake_batch(asked.wake_batch);
                 self.waiters.wake_all();
             }
-            None => self.waiters.line_up_all(),
+            _ => self.waiters.line_up_all(),
         }
     }
 

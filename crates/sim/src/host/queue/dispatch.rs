@@ -24,10 +24,9 @@ impl Queue {
         if self.frozen_until.is_some() && self.stays_frozen(now) {
             return;
         }
-        while self.at_device < self.depth {
-            let Some(request) = self.picked.take().or_else(|| self.pick(now)) else { return };
-            self.at_device += 1;
-            self.device.submit(now, &request);
+        while self.port.has_room() {
+            let Some(request) = self.port.picked.take().or_else(|| self.pick(now)) else { return };
+            self.port.submit(now, &request);
             if let Some(ledger) = &mut self.ledger {
                 ledger.add_sent(now, &request);
             }
@@ -38,15 +37,15 @@ impl Queue {
             part.request = request;
             part.dispatched = now;
         }
-        if !self.settings.has_budget && self.picked.is_none() {
-            self.picked = self.pick(now);
+        if !self.settings.has_budget && self.port.picked.is_none() {
+            self.port.picked = self.pick(now);
         }
     }
 
     /// Picks a request from the scheduler, or sets the time until which it waits.
     #[inline]
     fn pick(&mut self, now: Nanos) -> Option<Request> {
-        let device = &mut self.device;
+        let device = &mut self.port.device;
         match self.scheduler.pick_with_cost(now, &mut |request| device.time_to_reach(now, request)) {
             Pick::Go(request) => Some(request),
             Pick::WaitUntil(until) => {
@@ -73,14 +72,13 @@ impl Queue {
             self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
         }
         self.admitted[sync_index(&head.request)] -= 1;
-        if self.tags.is_some() {
-            self.waiters.tag_freed(self.wake_batch);
+        if let Some(tags) = &self.tags {
+            self.waiters.tag_freed(tags.wake_batch());
         }
         if self.throttle.is_on() {
             self.throttle.completed(completion.at, completion.id, head.request.op, completion.at - dispatched);
         }
-        self.at_device -= 1;
-        self.tally.add(completion, completion.at - head.request.arrival);
+        self.port.completed(completion, completion.at - head.request.arrival);
         self.release_tag(completion.id);
         self.release_throttled(completion.at, completion.id);
         self.complete_parts(completion, dispatched, finished);

@@ -13,7 +13,7 @@ pub(super) const FLUSH: RequestId = RequestId::MAX;
 
 /// A flush that was requested and is not completed.
 #[derive(Clone, Copy)]
-pub(super) struct Flush {
+struct Flush {
     arrival: Nanos,
     stream: StreamId,
     token: u64,
@@ -26,15 +26,41 @@ impl Flush {
     }
 }
 
+/// The flushes of a queue.
+#[derive(Default)]
+pub(super) struct Flushes {
+    /// Those that share the one at the device.
+    active: Vec<Flush>,
+    /// Those that wait for the next one.
+    pending: Vec<Flush>,
+}
+
+impl Flushes {
+    /// Whether one is at the device.
+    pub(super) fn is_active(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// Whether one waits.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Lets the waiting ones share the one that has begun.
+    fn activate(&mut self) {
+        std::mem::swap(&mut self.active, &mut self.pending);
+    }
+}
+
 impl Queue {
     /// Empties the device's volatile write cache on behalf of `stream` (`blkdev_issue_flush`): all that has completed by now is on the
     /// media when [`Finished::Flush`] returns `token`. Returns `false` if the device has no such cache; nothing is reported then.
     pub fn flush(&mut self, now: Nanos, stream: StreamId, token: u64) -> bool {
         let flush = Flush { arrival: now, stream, token };
-        if !self.active_flushes.is_empty() || self.is_frozen(now) {
-            self.pending_flushes.push(flush);
-        } else if self.device.flush(now, FLUSH) {
-            self.active_flushes.push(flush);
+        if self.flushes.is_active() || self.is_frozen(now) {
+            self.flushes.pending.push(flush);
+        } else if self.port.device.flush(now, FLUSH) {
+            self.flushes.active.push(flush);
         } else {
             return false;
         }
@@ -43,19 +69,19 @@ impl Queue {
 
     /// Handles the device's completion of a flush, which completes all that share it.
     pub(super) fn complete_flush(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
-        report(&mut self.active_flushes, at, &mut self.notes, finished);
+        report(&mut self.flushes.active, at, &mut self.notes, finished);
         self.dispatch_flush(at, finished);
     }
 
     /// Dispatches one flush for all that are pending, unless one is at the device or the queue is frozen.
     pub(super) fn dispatch_flush(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
-        if self.pending_flushes.is_empty() || !self.active_flushes.is_empty() || self.is_frozen(at) {
+        if !self.flushes.is_pending() || self.flushes.is_active() || self.is_frozen(at) {
             return;
         }
-        if self.device.flush(at, FLUSH) {
-            std::mem::swap(&mut self.active_flushes, &mut self.pending_flushes);
+        if self.port.device.flush(at, FLUSH) {
+            self.flushes.activate();
         }
-        report(&mut self.pending_flushes, at, &mut self.notes, finished);
+        report(&mut self.flushes.pending, at, &mut self.notes, finished);
     }
 }
 

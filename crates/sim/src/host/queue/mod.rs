@@ -7,7 +7,7 @@
 //! ```
 //! * An *issue* is a request by an issuer; a *waiter* is an issue that is not completely admitted.
 //! * A *part* of an issue fits into a request; most issues have one. The number of its slot is the id of its request.
-//! * A *request* is what the scheduler sorts and the device serves; a merged one contains several parts.
+//! * A *request* is sorted by the scheduler and served by the device; a merged one contains several parts.
 //!
 //! The parts of a merged request form a chain through their slots, so that one completion ends them all. The chain is only ever
 //! appended to and walked once, so two words in each slot suffice; a `block::list::List` in every slot would take five.
@@ -16,6 +16,7 @@ mod admit;
 mod dispatch;
 mod flush;
 mod io_max;
+mod port;
 mod switch;
 mod tag_waiters;
 mod tags;
@@ -26,14 +27,17 @@ use block::{Limits, Merges, Nanos, Request, Roster, Scheduler, Standing};
 
 use slab::Slab;
 
-use self::flush::{FLUSH, Flush};
+use self::flush::{FLUSH, Flushes};
+use self::port::Port;
 use self::tag_waiters::TagWaiters;
 use self::tags::Tags;
 use self::write_back_throttle::{Class, WriteBackThrottle};
 use super::ledger::Ledger;
+use crate::device::Device;
 use crate::device::ssd::FlashTally;
-use crate::device::{Completion, Device};
 use crate::run::{Finished, Issue, Server, ServerEvent, Steerable};
+
+pub use self::port::DeviceTally;
 
 /// Represents no part.
 const NO_PART: u32 = u32::MAX;
@@ -88,38 +92,6 @@ impl Default for QueueSettings {
     }
 }
 
-/// Totals reported by the device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DeviceTally {
-    /// Requests completed by the device, after splitting and merging.
-    pub requests: u64,
-    /// Number of these that needed mechanical access.
-    pub mechanical: u64,
-    /// Time for which the arm moved.
-    pub seek: Nanos,
-    /// Rotational latency.
-    pub rotation: Nanos,
-    /// Cylinders crossed by the arm.
-    pub seek_cylinders: u64,
-    /// Nanoseconds in the queue and at the device, summed over requests; a merged request counts from its first part. Divided by the
-    /// length of the run it is the mean queue size, `aqu-sz` of iostat(1).
-    pub in_queue_ns: u128,
-}
-
-impl DeviceTally {
-    #[inline]
-    fn add(&mut self, completion: &Completion, in_queue: Nanos) {
-        self.requests += 1;
-        self.in_queue_ns += u128::from(in_queue.0);
-        if !completion.cache_hit {
-            self.mechanical += 1;
-            self.seek += completion.seek;
-            self.rotation += completion.rotation;
-            self.seek_cylinders += u64::from(completion.seek_cylinders);
-        }
-    }
-}
-
 /// A part of an issue: a separate request, or merged into another part's.
 struct Part {
     /// As inserted; once at the device, as picked, including merged parts.
@@ -144,66 +116,46 @@ struct Part {
 /// One scheduler in front of one device.
 pub struct Queue {
     scheduler: Box<dyn Scheduler>,
-    device: Box<dyn Device>,
+    port: Port,
     settings: QueueSettings,
     /// Tenants of the device, passed to every scheduler, and their accounts.
     ledger: Option<Box<Ledger>>,
     /// The tenants' limits, and the issues that wait for them; `None` until a limit is set.
     io_max: Option<Box<Throttle<Issue>>>,
-    /// Requests at the device at once: [`Device::queue_depth`], unless it was set lower.
-    depth: usize,
     parts: Slab<Part>,
     waiters: TagWaiters,
     /// `None` if the scheduler has no tags.
     tags: Option<Tags>,
-    /// Tags that must be freed before as many sleeping streams wake.
-    wake_batch: u32,
     throttle: WriteBackThrottle,
     /// Requests queued or at the device: asynchronous, synchronous. A merged one counts once.
     admitted: [u32; 2],
-    at_device: usize,
-    /// A request picked from the scheduler that waits for room at the device.
-    picked: Option<Request>,
-    /// Flushes that share the one at the device, and those that wait for the next one.
-    active_flushes: Vec<Flush>,
-    pending_flushes: Vec<Flush>,
+    flushes: Flushes,
     wait_until: Option<Nanos>,
     /// End of the freeze after the scheduler was replaced: nothing is dispatched before this time, nor while the device has a request
     /// picked by the previous scheduler.
     frozen_until: Option<Nanos>,
     /// Events recorded since they were last taken; `None` if they are not recorded.
     notes: Option<Vec<ServerEvent>>,
-    completions: Vec<Completion>,
-    busy_at_completion: Nanos,
-    tally: DeviceTally,
 }
 
 impl Queue {
     /// Puts `scheduler` in front of `device`.
     pub fn new(scheduler: Box<dyn Scheduler>, device: Box<dyn Device>, settings: QueueSettings) -> Queue {
         let mut queue = Queue {
-            depth: device.queue_depth(),
             scheduler,
-            device,
+            port: Port::new(device),
             settings,
             ledger: None,
             io_max: None,
             parts: Slab::new(),
             waiters: TagWaiters::default(),
             tags: None,
-            wake_batch: 1,
             throttle: WriteBackThrottle::default(),
             admitted: [0; 2],
-            at_device: 0,
-            picked: None,
-            active_flushes: Vec::new(),
-            pending_flushes: Vec::new(),
+            flushes: Flushes::default(),
             wait_until: None,
             frozen_until: None,
             notes: None,
-            completions: Vec::new(),
-            busy_at_completion: Nanos::ZERO,
-            tally: DeviceTally::default(),
         };
         queue.set_throttle();
         queue.reset_tags();
@@ -217,7 +169,7 @@ impl Queue {
 
     /// Sets the tenants of the device, without limits, for this scheduler and its successors. Call it before anything is issued.
     pub fn set_roster(&mut self, roster: &Roster) {
-        let roster = roster.clone().with_rotational(self.device.is_rotational());
+        let roster = roster.clone().with_rotational(self.port.device.is_rotational());
         self.scheduler.set_roster(&roster);
         self.ledger = Some(Box::new(Ledger::new(&roster)));
         self.io_max = None;
@@ -241,27 +193,27 @@ impl Queue {
 
     /// 512-byte sectors of the device.
     pub fn capacity_sectors(&self) -> u64 {
-        self.device.capacity_sectors()
+        self.port.device.capacity_sectors()
     }
 
     /// The device's counts so far.
     pub fn tally(&self) -> DeviceTally {
-        self.tally
+        self.port.tally
     }
 
     /// Busy time of the device up to its last completion, without writes that are still in its cache.
     pub fn busy_at_completion(&self) -> Nanos {
-        self.busy_at_completion
+        self.port.busy_at_completion
     }
 
     /// Counts of the flash translation layer; `None` if it is not a flash device.
     pub fn flash(&self) -> Option<FlashTally> {
-        self.device.flash()
+        self.port.device.flash()
     }
 
     /// Busy time of the device so far.
     pub fn busy(&self) -> Nanos {
-        self.device.busy()
+        self.port.device.busy()
     }
 
     /// Changes the settings, including the scheduler's limits.
@@ -276,7 +228,7 @@ impl Queue {
 
     /// Sets the number of requests at the device at once, at most its [`Device::queue_depth`] (`/sys/block/*/device/queue_depth`).
     pub fn set_depth(&mut self, depth: usize) {
-        self.depth = depth.clamp(1, self.device.queue_depth());
+        self.port.set_depth(depth);
         self.set_throttle();
         self.reset_tags();
     }
@@ -330,7 +282,7 @@ fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
     }
 }
 
-/// The index of a request in [`Queue::admitted`].
+/// The index of a request in the counts of admitted ones.
 fn sync_index(request: &Request) -> usize {
     usize::from(request.sync)
 }
@@ -353,15 +305,11 @@ impl Server for Queue {
 
     fn next_event(&self) -> Option<Nanos> {
         let of_limits = self.io_max.as_ref().and_then(|io_max| io_max.next_at());
-        earliest(earliest(earliest(self.device.wake_at(), self.wait_until), self.throttle.next_event()), of_limits)
+        earliest(earliest(earliest(self.port.device.wake_at(), self.wait_until), self.throttle.next_event()), of_limits)
     }
 
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
-        let mut completions = std::mem::take(&mut self.completions);
-        self.device.advance(now, &mut completions);
-        if !completions.is_empty() {
-            self.busy_at_completion = self.device.busy();
-        }
+        let mut completions = self.port.advance(now);
         for completion in &completions {
             match completion.id {
                 FLUSH => self.complete_flush(now, finished),
@@ -369,7 +317,7 @@ impl Server for Queue {
             }
         }
         completions.clear();
-        self.completions = completions;
+        self.port.return_buffer(completions);
         self.dispatch_flush(now, finished);
         if self.io_max.is_some() {
             self.release_held_back(now);
@@ -387,8 +335,8 @@ impl Server for Queue {
     fn dispatch(&mut self, now: Nanos) {
         self.dispatch_requests(now);
         if let Some(ledger) = &mut self.ledger {
-            let waits = (self.admitted[0] + self.admitted[1]) as usize > self.at_device || !self.waiters.is_empty();
-            ledger.set_idle(now, waits && self.at_device == 0 && self.active_flushes.is_empty());
+            let waits = (self.admitted[0] + self.admitted[1]) as usize > self.port.at_device() || !self.waiters.is_empty();
+            ledger.set_idle(now, waits && self.port.at_device() == 0 && !self.flushes.is_active());
         }
     }
 }

@@ -23,7 +23,7 @@ impl Queue {
             successor.set_roster(ledger.roster());
         }
         let mut merges = Vec::new();
-        if let Some(picked) = self.picked.take() {
+        if let Some(picked) = self.port.picked.take() {
             // It is the successor's first request, so it cannot be merged.
             successor.insert(now, picked);
         }
@@ -39,7 +39,7 @@ impl Queue {
         self.set_throttle();
         self.reset_tags();
         self.wait_until = None;
-        let ever_had_a_request = self.tally.requests > 0 || !self.parts.is_empty();
+        let ever_had_a_request = self.port.tally.requests > 0 || !self.parts.is_empty();
         if ever_had_a_request {
             self.frozen_until = Some(self.frozen_until.unwrap_or(now).max(now + self.settings.switch_time));
         }
@@ -63,7 +63,7 @@ impl Queue {
     /// Whether dispatch is frozen at `now`. Ends the freeze when it is due.
     pub(super) fn is_frozen(&mut self, now: Nanos) -> bool {
         let Some(until) = self.frozen_until else { return false };
-        if now >= until && self.at_device == 0 && self.active_flushes.is_empty() {
+        if now >= until && self.port.at_device() == 0 && !self.flushes.is_active() {
             self.frozen_until = None;
         }
         self.frozen_until.is_some()
@@ -80,6 +80,6 @@ impl Queue {
 
     /// Whether a request or a flush waits to be dispatched.
     fn has_requests_to_dispatch(&self) -> bool {
-        (self.admitted[0] + self.admitted[1]) as usize > self.at_device || !self.pending_flushes.is_empty()
+        (self.admitted[0] + self.admitted[1]) as usize > self.port.at_device() || self.flushes.is_pending()
     }
 }

@@ -22,6 +22,8 @@ pub struct Tags {
     words: Vec<Word>,
     /// Start of the next search. The kernel has one for each processor.
     hint: u32,
+    /// Tags that must be freed before as many sleeping streams wake.
+    wake_batch: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,11 +41,19 @@ impl Tags {
         while depth >= 4 && 4 * word_size > depth {
             word_size /= 2;
         }
-        Tags { depth, word_size, words: vec![Word::default(); depth.div_ceil(word_size) as usize], hint: 0 }
+        Tags { depth, word_size, words: vec![Word::default(); depth.div_ceil(word_size) as usize], hint: 0, wake_batch: 1 }
     }
 
     pub fn depth(&self) -> u32 {
         self.depth
+    }
+
+    pub fn wake_batch(&self) -> u32 {
+        self.wake_batch
+    }
+
+    pub fn set_wake_batch(&mut self, wake_batch: u32) {
+        self.wake_batch = wake_batch;
     }
 
     /// Takes a tag for a request that may use `open` of them; `None` if none of those is free (`sbitmap_get_shallow`).

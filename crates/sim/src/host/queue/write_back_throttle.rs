@@ -62,29 +62,117 @@ enum WindowState {
     Unknown,
 }
 
+/// The depths of the queue for writes (`struct rq_depth`, `calc_wb_limits`).
+#[derive(Debug, Default)]
+struct Depths {
+    /// `blk_queue_depth`.
+    queue_depth: u32,
+    /// If positive, the number of times the depth is halved; if negative, doubled.
+    step: i32,
+    deepest: bool,
+    max: u32,
+    normal: u32,
+    background: u32,
+}
+
+impl Depths {
+    /// The default depths of a queue.
+    fn new(queue_depth: u32) -> Depths {
+        let mut depths = Depths { queue_depth, ..Depths::default() };
+        depths.compute();
+        depths
+    }
+
+    /// Computes the depths from the step (`rq_depth_calc_max_depth`, `calc_wb_limits`). Returns whether they are the maximum.
+    fn compute(&mut self) -> bool {
+        let default = DEFAULT_DEPTH.min(self.queue_depth);
+        let max = (u64::from(self.queue_depth) * 3 / 4) as u32;
+        let (depth, deepest) = match (self.queue_depth, self.step) {
+            // A device that takes one request at a time has the next one ready.
+            (0 | 1, 1..) => (1, false),
+            (0 | 1, _) => (2, true),
+            (_, 0) => (default, false),
+            (_, 1..) => (1 + ((default - 1) >> self.step.min(31)), false),
+            _ => {
+                let deeper = 1 + (u64::from(default - 1) << self.step.unsigned_abs().min(31));
+                if deeper > u64::from(max) { (max, true) } else { (deeper as u32, false) }
+            }
+        };
+        self.max = depth;
+        (self.normal, self.background) = if depth <= 2 { (depth, 1) } else { (depth.div_ceil(2), depth.div_ceil(4)) };
+        deepest
+    }
+
+    /// Increases the depths by a step. Returns `false` at the maximum.
+    fn step_up(&mut self) -> bool {
+        if self.deepest {
+            return false;
+        }
+        self.step -= 1;
+        self.deepest = self.compute();
+        true
+    }
+
+    /// Reduces the depths by a step; with `at_once`, depth gained without reads is given up in one step. Returns `false` at the minimum.
+    fn step_down(&mut self, at_once: bool) -> bool {
+        if self.max <= 1 {
+            return false;
+        }
+        self.step = if self.step < 0 && at_once { 0 } else { self.step + 1 };
+        self.compute();
+        self.deepest = false;
+        true
+    }
+}
+
+/// A window over completions.
+#[derive(Debug, Default)]
+struct LatencyWindow {
+    length: Nanos,
+    /// Its end; `None` if none is open.
+    ends: Option<Nanos>,
+    /// Reads completed in it, and their shortest latency.
+    reads: u32,
+    shortest_read: Nanos,
+    writes: u32,
+}
+
+impl LatencyWindow {
+    /// Opens a window, which is shorter the more often the depth was halved (`rwb_arm_timer`).
+    fn open(&mut self, at: Nanos, step: i32) {
+        let steps = u64::from(step.max(0).unsigned_abs());
+        self.length = Nanos((WINDOW.0 << 4) / ((steps + 1) << 8).isqrt());
+        self.ends = Some(at + self.length);
+    }
+
+    /// Opens no other window for as long as each would have the same result, up to `now`.
+    fn extend(&mut self, at: Nanos, now: Nanos) {
+        if let Some(ends) = &mut self.ends {
+            *ends = at + Nanos(((now - at).0 / self.length.0 + 1) * self.length.0);
+        }
+    }
+
+    fn clear(&mut self) {
+        (self.reads, self.writes) = (0, 0);
+    }
+
+    fn add_read(&mut self, latency: Nanos) {
+        self.shortest_read = if self.reads == 0 { latency } else { self.shortest_read.min(latency) };
+        self.reads += 1;
+    }
+}
+
 /// `struct rq_wb`.
 #[derive(Debug, Default)]
 pub(super) struct WriteBackThrottle {
     /// Target latency of reads at the device; zero if throttling is off.
     target: Nanos,
-    /// `blk_queue_depth`.
-    queue_depth: u32,
     /// Whether the device reports writes before they are on the media.
     caches_writes: bool,
-    /// If positive, the number of times the depth is halved; if negative, doubled.
-    step: i32,
-    deepest: bool,
-    depth: u32,
-    normal: u32,
-    background: u32,
+    depths: Depths,
+    window: LatencyWindow,
+    /// Number of windows in a row that tell nothing.
     unknown: u32,
-    window: Nanos,
-    /// End of the open window; `None` if none is open.
-    ends: Option<Nanos>,
-    /// In this window: number of reads, their shortest latency, number of writes.
-    reads: u32,
-    shortest_read: Nanos,
-    writes: u32,
     /// A read at the device and its dispatch time: the first after the last such read was done.
     watched: Option<(RequestId, Nanos)>,
     /// Time of the last submission or completion of a read.
@@ -103,58 +191,31 @@ impl WriteBackThrottle {
 
     /// Sets the target; zero disables throttling. A change resets the depth to its default (`wbt_set_min_lat`).
     pub fn set(&mut self, target: Nanos, queue_depth: u32, caches_writes: bool) {
-        if (self.target, self.queue_depth) == (target, queue_depth) {
+        if (self.target, self.depths.queue_depth) == (target, queue_depth) {
             return;
         }
-        (self.target, self.queue_depth, self.caches_writes) = (target, queue_depth, caches_writes);
-        (self.step, self.deepest) = (0, false);
-        self.set_depth();
+        (self.target, self.caches_writes) = (target, caches_writes);
+        self.depths = Depths::new(queue_depth);
         if !self.is_on() {
-            (self.ends, self.watched) = (None, None);
+            (self.window.ends, self.watched) = (None, None);
         }
         self.wake_all();
-    }
-
-    /// Sets the depth from the step (`rq_depth_calc_max_depth`, `calc_wb_limits`). Returns whether it is the maximum.
-    fn set_depth(&mut self) -> bool {
-        let default = DEFAULT_DEPTH.min(self.queue_depth);
-        let max = (u64::from(self.queue_depth) * 3 / 4) as u32;
-        let (depth, deepest) = match (self.queue_depth, self.step) {
-            // A device that takes one request at a time has the next one ready.
-            (0 | 1, 1..) => (1, false),
-            (0 | 1, _) => (2, true),
-            (_, 0) => (default, false),
-            (_, 1..) => (1 + ((default - 1) >> self.step.min(31)), false),
-            _ => {
-                let deeper = 1 + (u64::from(default - 1) << self.step.unsigned_abs().min(31));
-                if deeper > u64::from(max) { (max, true) } else { (deeper as u32, false) }
-            }
-        };
-        self.depth = depth;
-        (self.normal, self.background) = if depth <= 2 { (depth, 1) } else { (depth.div_ceil(2), depth.div_ceil(4)) };
-        deepest
     }
 
     fn step_up(&mut self) {
-        if self.deepest {
-            return;
+        if self.depths.step_up() {
+            self.unknown = 0;
+            self.wake_all();
         }
-        self.step -= 1;
-        self.deepest = self.set_depth();
-        self.unknown = 0;
-        self.wake_all();
     }
 
-    /// Reduces the depth by a step; with `at_once`, depth gained without reads is given up in one step. Returns `false` at the minimum
-    /// depth.
+    /// As [`Depths::step_down`].
     fn step_down(&mut self, at_once: bool) -> bool {
-        if self.depth <= 1 {
-            return false;
+        let was_reduced = self.depths.step_down(at_once);
+        if was_reduced {
+            self.unknown = 0;
         }
-        self.step = if self.step < 0 && at_once { 0 } else { self.step + 1 };
-        self.set_depth();
-        (self.deepest, self.unknown) = (false, 0);
-        true
+        was_reduced
     }
 
     fn wake_all(&mut self) {
@@ -176,7 +237,7 @@ impl WriteBackThrottle {
     /// Ends the windows that are over by `now` (`wb_timer_fn`).
     #[inline]
     pub fn catch_up(&mut self, now: Nanos) {
-        while let Some(at) = self.ends.filter(|&at| at <= now) {
+        while let Some(at) = self.window.ends.filter(|&at| at <= now) {
             self.end_window(at, now);
         }
     }
@@ -188,49 +249,42 @@ impl WriteBackThrottle {
             WindowState::Ok | WindowState::OnlyWrites => self.step_up(),
             WindowState::Unknown => {
                 self.unknown += 1;
-                if self.unknown >= UNKNOWN_WINDOWS && self.step > 0 {
+                if self.unknown >= UNKNOWN_WINDOWS && self.depths.step > 0 {
                     self.step_up();
-                } else if self.unknown >= UNKNOWN_WINDOWS && self.step < 0 {
+                } else if self.unknown >= UNKNOWN_WINDOWS && self.depths.step < 0 {
                     stays = !self.step_down(false);
                 }
             }
         }
-        (self.reads, self.writes) = (0, 0);
-        if self.step == 0 && self.all_in_flight() == 0 {
-            self.ends = None;
+        self.window.clear();
+        if self.depths.step == 0 && self.all_in_flight() == 0 {
+            self.window.ends = None;
             return;
         }
-        self.open_window(at);
-        if stays && let Some(ends) = &mut self.ends {
-            // Every window until `now` would have the same result.
-            *ends = at + Nanos(((now - at).0 / self.window.0 + 1) * self.window.0);
+        self.window.open(at, self.depths.step);
+        if stays {
+            self.window.extend(at, now);
         }
     }
 
     /// `latency_exceeded`.
     fn window_state(&self, at: Nanos) -> WindowState {
         let watched = self.watched.map_or(Nanos::ZERO, |(_, since)| Nanos(at.0.saturating_sub(since.0)));
-        if watched > self.window || (watched > self.target && self.reads == 0) {
+        let window = &self.window;
+        if watched > window.length || (watched > self.target && window.reads == 0) {
             return WindowState::TooSlow;
         }
-        if self.reads == 0 || self.writes < MIN_WRITE_SAMPLES {
-            let writes = self.writes > 0 || self.is_memory_short(at) || self.all_in_flight() > 0;
+        if window.reads == 0 || window.writes < MIN_WRITE_SAMPLES {
+            let writes = window.writes > 0 || self.is_memory_short(at) || self.all_in_flight() > 0;
             return if writes { WindowState::OnlyWrites } else { WindowState::Unknown };
         }
-        if self.shortest_read > self.target { WindowState::TooSlow } else { WindowState::Ok }
-    }
-
-    /// `rwb_arm_timer`.
-    fn open_window(&mut self, at: Nanos) {
-        let steps = u64::from(self.step.max(0).unsigned_abs());
-        self.window = Nanos((WINDOW.0 << 4) / ((steps + 1) << 8).isqrt());
-        self.ends = Some(at + self.window);
+        if window.shortest_read > self.target { WindowState::TooSlow } else { WindowState::Ok }
     }
 
     /// End of a window that may wake a request; `None` if none waits.
     #[inline]
     pub fn next_event(&self) -> Option<Nanos> {
-        self.ends.filter(|_| self.asleep.get() != [false; CLASSES])
+        self.window.ends.filter(|_| self.asleep.get() != [false; CLASSES])
     }
 
     /// Whether a request of this class is admitted. If not, it waits, and all others of the class behind it (`rq_qos_wait`).
@@ -246,21 +300,21 @@ impl WriteBackThrottle {
     /// `get_limit`.
     fn limit(&self, now: Nanos, class: Class, stream: StreamId) -> u32 {
         match class {
-            Class::Discard => self.background,
-            Class::Kswapd => self.depth,
-            Class::Background if self.is_memory_short(now) => self.depth,
+            Class::Discard => self.depths.background,
+            Class::Kswapd => self.depths.max,
+            Class::Background if self.is_memory_short(now) => self.depths.max,
             // The flusher's writes are marked as background (`wbc_to_write_flags`).
-            Class::Background if stream == FLUSHER || self.expects_reads(now) => self.background,
-            Class::Background => self.normal,
+            Class::Background if stream == FLUSHER || self.expects_reads(now) => self.depths.background,
+            Class::Background => self.depths.normal,
         }
     }
 
     /// Counts an admitted request of this class that was not merged.
     pub fn admitted(&mut self, now: Nanos, class: Class) {
         self.in_flight[class as usize] += 1;
-        if self.ends.is_none() {
-            (self.reads, self.writes) = (0, 0);
-            self.open_window(now);
+        if self.window.ends.is_none() {
+            self.window.clear();
+            self.window.open(now, self.depths.step);
         }
     }
 
@@ -271,11 +325,11 @@ impl WriteBackThrottle {
         *in_flight = in_flight.saturating_sub(1);
         let in_flight = *in_flight;
         let limit = match class {
-            Class::Discard => self.background,
+            Class::Discard => self.depths.background,
             _ if self.caches_writes && !self.is_memory_short(now) => 0,
-            _ => self.normal,
+            _ => self.depths.normal,
         };
-        if in_flight == 0 || (in_flight < limit && limit - in_flight >= self.background / 2) {
+        if in_flight == 0 || (in_flight < limit && limit - in_flight >= self.depths.background / 2) {
             self.asleep.get_mut()[class as usize] = false;
         }
     }
@@ -296,11 +350,10 @@ impl WriteBackThrottle {
     pub fn completed(&mut self, now: Nanos, id: RequestId, op: Op, service: Nanos) {
         self.catch_up(now);
         if op != Op::Read {
-            self.writes += 1;
+            self.window.writes += 1;
             return;
         }
-        self.shortest_read = if self.reads == 0 { service } else { self.shortest_read.min(service) };
-        self.reads += 1;
+        self.window.add_read(service);
         self.last_read = Some(now);
         self.watched = self.watched.filter(|&(watched, _)| watched != id);
     }
@@ -338,21 +391,21 @@ mod tests {
 
     #[test]
     fn each_step_halves_or_doubles_the_depth() {
-        let mut depths = throttle(32, false);
+        let mut depths = Depths::new(32);
         let mut at_step = |step| {
             depths.step = step;
-            let deepest = depths.set_depth();
-            (depths.depth, depths.normal, depths.background, deepest)
+            let deepest = depths.compute();
+            (depths.max, depths.normal, depths.background, deepest)
         };
         assert_eq!(at_step(0), (16, 8, 4, false));
         assert_eq!(at_step(1), (8, 4, 2, false));
         assert_eq!(at_step(3), (2, 2, 1, false));
         assert_eq!(at_step(9), (1, 1, 1, false));
         assert_eq!(at_step(-1), (24, 12, 6, true));
-        let mut single = throttle(1, false);
-        assert_eq!((single.depth, single.normal, single.background), (2, 2, 1));
+        let mut single = Depths::new(1);
+        assert_eq!((single.max, single.normal, single.background), (2, 2, 1));
         assert!(single.step_down(true));
-        assert_eq!(single.depth, 1);
+        assert_eq!(single.max, 1);
         assert!(!single.step_down(true), "there is nothing less");
     }
 
@@ -397,13 +450,13 @@ mod tests {
         let mut now = Nanos::ZERO;
         let mut window = |throttle: &mut WriteBackThrottle, read_ms| {
             fill(throttle, now, Class::Background, STREAM);
-            now = throttle.ends.unwrap();
+            now = throttle.window.ends.unwrap();
             for _ in 0..MIN_WRITE_SAMPLES {
                 throttle.completed(now - Nanos(1), 1, Op::Write, ms(1));
             }
             throttle.completed(now - Nanos(1), 2, Op::Read, ms(read_ms));
             throttle.catch_up(now);
-            (throttle.depth, throttle.window.0 / 1_000_000)
+            (throttle.depths.max, throttle.window.length.0 / 1_000_000)
         };
         assert_eq!(window(&mut throttle, 76), (8, 72));
         assert_eq!(window(&mut throttle, 200), (4, 59));
@@ -419,7 +472,7 @@ mod tests {
         fill(&mut throttle, ms(0), Class::Background, STREAM);
         throttle.read_dispatched(ms(20), 3);
         throttle.catch_up(ms(100));
-        assert_eq!(throttle.depth, 8, "80 ms at the device");
+        assert_eq!(throttle.depths.max, 8, "80 ms at the device");
         throttle.completed(ms(101), 3, Op::Read, ms(81));
         assert_eq!(throttle.watched, None);
     }
@@ -429,14 +482,14 @@ mod tests {
         for queue_depth in [1, 2, 3, 32, 1000] {
             for (step, deepest) in [(4, false), (-1, false), (-3, false), (0, false)] {
                 let mut throttle = throttle(queue_depth, false);
-                (throttle.step, throttle.deepest) = (step, deepest);
-                throttle.set_depth();
-                throttle.open_window(ms(0));
+                (throttle.depths.step, throttle.depths.deepest) = (step, deepest);
+                throttle.depths.compute();
+                throttle.window.open(ms(0), step);
                 throttle.catch_up(Nanos::from_millis(1 << 40));
-                let stuck = throttle.depth == 1 && throttle.step < 0;
-                assert!(stuck || throttle.step == 0, "{queue_depth} at {step}: {}", throttle.step);
-                assert!(stuck || throttle.ends.is_none());
-                assert!(throttle.ends.is_none_or(|ends| ends > Nanos::from_millis(1 << 40)));
+                let stuck = throttle.depths.max == 1 && throttle.depths.step < 0;
+                assert!(stuck || throttle.depths.step == 0, "{queue_depth} at {step}: {}", throttle.depths.step);
+                assert!(stuck || throttle.window.ends.is_none());
+                assert!(throttle.window.ends.is_none_or(|ends| ends > Nanos::from_millis(1 << 40)));
             }
         }
     }

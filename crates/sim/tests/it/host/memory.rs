@@ -45,16 +45,16 @@ fn scan(swappiness: u32) -> (Machine, HostTally) {
 #[test]
 fn more_swappiness_keeps_more_file_pages_and_costs_more_swapping() {
     let [(_, none), (_, some), (machine, most)] = [0, 60, 200].map(scan);
-    assert_eq!((none.swapped_out, none.swapped_in), (0, 0), "at 0 nothing is swapped while there are file pages");
-    assert!(some.swapped_out < most.swapped_out, "{some:?} {most:?}");
-    assert!(some.swapped_in < most.swapped_in && most.swap_faults > 0, "{some:?} {most:?}");
+    assert_eq!((none.swap.pages_out, none.swap.pages_in), (0, 0), "at 0 nothing is swapped while there are file pages");
+    assert!(some.swap.pages_out < most.swap.pages_out, "{some:?} {most:?}");
+    assert!(some.swap.pages_in < most.swap.pages_in && most.swap.faults > 0, "{some:?} {most:?}");
     let ratios = [none, some, most].map(|tally| tally.hit_ratio().unwrap());
     assert!(most.misses < none.misses, "{ratios:?} {none:?} {most:?}");
     let seen = machine.seen();
     let area = SECTORS - 128 * MIB / 512;
     let swap: Vec<_> = seen.iter().filter(|seen| seen.lba >= area).collect();
     assert!(swap.iter().any(|seen| seen.op == Op::Write && seen.stream == streams::KSWAPD && seen.sectors > 8), "in clusters");
-    assert!(swap.iter().any(|seen| seen.op == Op::Read && seen.stream <= streams::BACKGROUND), "by who touches");
+    assert!(swap.iter().any(|seen| seen.op == Op::Read && seen.stream <= streams::BACKGROUND), "by the process that touches");
     assert!(swap.len() < seen.len() && swap.iter().all(|seen| seen.stream > 1000));
 }
 
@@ -77,7 +77,7 @@ fn anonymous_memory_larger_than_memory_works_from_the_swap_area_forever() {
     let mut machine = Machine::new(files(&[64 * MIB]), "memory_mib=16,anonymous_mib=40,swap_mib=64,anonymous_touches=20000");
     machine.race(vec![in_order(read, 0, 32 * MIB, 64 * KIB), in_order(write, 0, 32 * MIB, 64 * KIB)]);
     let tally = machine.host.tally();
-    assert!(tally.swapped_in > 100 && tally.swapped_out > 100 && tally.memory_peak <= 4096, "{tally:?}");
+    assert!(tally.swap.pages_in > 100 && tally.swap.pages_out > 100 && tally.memory_peak <= 4096, "{tally:?}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn throttling_a_buffered_writer_shortens_read_latency() {
             );
             assert!(on.wait_ms * least < off.wait_ms, "{disk} {scheduler}: {:.1} ms, {:.1} without", on.wait_ms, off.wait_ms);
             assert!(on.mb_s > 0.85 * off.mb_s, "{disk} {scheduler}: {:.1} MB/s, {:.1} without", on.mb_s, off.mb_s);
-            assert_eq!(on, outcome(",wbt_lat_usec=75000"), "{disk} {scheduler}: what disks that turn have");
+            assert_eq!(on, outcome(",wbt_lat_usec=75000"), "{disk} {scheduler}: the default of rotational disks");
             assert_eq!(on, outcome(",wbt_lat_usec=-1"), "{disk} {scheduler}: the same again");
         }
     }
@@ -112,8 +112,8 @@ fn flash_has_a_target_of_its_own() {
     assert_ne!(on, outcome(",wbt_lat_usec=75000"));
 }
 
-/// Calls of fsync after 8 KiB each in the second half of a minute, beside a writer through the page cache whose write-back is limited.
-fn syncs_beside_a_limited_writer(are_cgroups: bool) -> usize {
+/// Calls of fsync after 8 KiB each in the second half of a minute, next to a writer through the page cache whose write-back is limited.
+fn syncs_next_to_a_limited_writer(are_cgroups: bool) -> usize {
     let mut machine = Machine::with_limited_tenant(files(&[64 * MIB, 1024 * MIB]), are_cgroups, "memory_mib=256");
     let mut writes = (0..).map(|n| write(1, n * MIB % (1024 * MIB), MIB));
     let log = |n: u64| if n.is_multiple_of(2) { write(0, n / 2 * 8192 % (64 * MIB), 8192) } else { fsync(0) };
@@ -136,7 +136,7 @@ fn syncs_beside_a_limited_writer(are_cgroups: bool) -> usize {
 
 #[test]
 fn a_limited_cgroup_does_not_slow_another_that_has_few_dirty_pages() {
-    let (apart, together) = (syncs_beside_a_limited_writer(true), syncs_beside_a_limited_writer(false));
+    let (apart, together) = (syncs_next_to_a_limited_writer(true), syncs_next_to_a_limited_writer(false));
     println!("{apart} calls of fsync in 30 s, {together} where all dirty pages count together");
     // Once dirty pages are at the limit, each write sleeps for at least a tick.
     assert!(apart > 3_000, "{apart}");

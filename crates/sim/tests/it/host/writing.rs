@@ -73,7 +73,7 @@ fn a_fast_writer_is_slowed_to_the_devices_speed_and_dirty_pages_stay_within_thei
 }
 
 #[test]
-fn a_limit_in_bytes_holds_whatever_the_memory_and_a_ratio_that_is_set_ends_it() {
+fn a_limit_in_bytes_holds_for_any_memory_and_a_ratio_that_is_set_ends_it() {
     for memory in ["memory_mib=256", "memory_mib=1024"] {
         let settings = format!("{memory},dirty_bytes={},dirty_background_bytes={}", 8 * MIB, 4 * MIB);
         let mut machine = Machine::new(files(&[512 * MIB]), &settings);
@@ -219,7 +219,7 @@ fn a_page_of_a_new_file_is_not_read_before_it_is_written_in_part_unless_it_was_w
     assert!(machine.seen().iter().all(|seen| seen.op == Op::Write), "{:?}", machine.seen());
     assert!(machine.seen().len() >= 100);
     machine.forget();
-    // Elsewhere, before the end of what was written and behind it.
+    // Elsewhere, before the end of the written part and behind it.
     machine.call(1, write(0, 32 * MIB + 100, 200));
     machine.call(1, write(0, 16 * MIB + 100, 200));
     assert!(machine.seen().is_empty());

@@ -17,7 +17,7 @@ use crate::promises::loops::{Answer, Habit, ask};
 pub struct Kept {
     /// Requests answered.
     throughput: f64,
-    /// Share of windows of one second in which it was served less than 95% of what the reference disk does in a second of the same requests.
+    /// Share of windows of one second in which it was served less than 95% of the reference disk's rate for the same requests.
     missed: f64,
     p99: f64,
 }
@@ -51,7 +51,7 @@ pub fn share(host: &str, reference: &str, scheduler: &str, habits: &[Habit], see
     let roster = Roster::new(tenants.collect(), owned, &[], profile.disks() as u32).unwrap();
 
     let (spec, values) = parse(scheduler).unwrap();
-    // An array has no limit of its own: what its disks cannot take yet waits in it.
+    // An array has no limit of its own: requests that its disks cannot take yet wait in it.
     let device = profile.build(DeviceOptions { queue_depth: Some(64), queue_policy: None });
     let settings = QueueSettings::default();
     let mut queue = Queue::new((spec.build)(&settings.limits(), &values), device, settings);

@@ -34,7 +34,7 @@ fn done(outcome: &Outcome) -> Vec<u64> {
 }
 
 #[test]
-fn mclock_keeps_a_reservation_beside_floods_in_every_second() {
+fn mclock_keeps_a_reservation_next_to_floods_in_every_second() {
     for (disk, iops, depth, floods) in
         [("sata7200", 40, 4, vec![1]), ("sata7200", 30, 1, vec![1]), ("atlas10k", 60, 4, vec![50; 3])]
     {
@@ -52,12 +52,12 @@ fn mclock_starves_no_tenant_for_a_reservation_that_the_disk_cannot_serve() {
         let (first, others) = (done(&outcome), outcome.tenants[1].done_per_second(END, units));
         // Alone, it gets 68, 124 or 259 a second.
         assert!(first.iter().all(|&count| count >= 40), "{iops} a second reserved at depth {depth}: {first:?}");
-        assert!(others.iter().all(|&count| count >= 25), "beside {iops} a second reserved at depth {depth}: {others:?}");
+        assert!(others.iter().all(|&count| count >= 25), "next to {iops} a second reserved at depth {depth}: {others:?}");
     }
 }
 
 #[test]
-fn mclock_keeps_a_reservation_beside_one_that_the_disk_cannot_serve() {
+fn mclock_keeps_a_reservation_next_to_one_that_the_disk_cannot_serve() {
     let outcome = run("sata7200", "mclock", &[reserved(20, 2), reserved(2_000, 16), flood(1)], 1, END);
     let seconds = done(&outcome);
     // The disk needs some seconds to tell them apart.
@@ -66,12 +66,12 @@ fn mclock_keeps_a_reservation_beside_one_that_the_disk_cannot_serve() {
     assert!(outcome.tenants[2].done.len() >= 300, "{}", outcome.tenants[2].done.len());
 }
 
-/// Whether each second brought what a limit allows: within 5%, and one request more or less at either end.
+/// Whether each second has the rate of a limit: within 5%, and one request more or less at either end.
 fn is_at(seconds: &[u64], limit: u64, request: u64) -> bool {
     seconds.iter().all(|&count| 100 * count <= 105 * limit + 100 * request && 100 * (count + request) >= 95 * limit)
 }
 
-/// A limit is on what reaches the device. Completions vary by the time that requests spend there.
+/// A limit is on requests that reach the device. Completions vary by the time that requests spend there.
 #[test]
 fn limits_hold_in_every_second_and_a_large_request_counts_as_four() {
     for scheduler in ["mclock", "fairio", "io-cost"] {
@@ -105,6 +105,6 @@ fn under_fairio_a_tenant_at_its_limit_leaves_the_disk_to_others() {
     let seconds = outcome.tenants[0].dispatched_per_second(END, units);
     assert!(is_at(&seconds, 10, 1), "{seconds:?}");
     let alone = run("sata7200", "fairio", &[flood(1)], 1, END).tenants[0].done.len();
-    let beside = outcome.tenants[1].done.len();
-    assert!(10 * beside >= 8 * alone, "{beside} requests beside it, {alone} alone");
+    let shared = outcome.tenants[1].done.len();
+    assert!(10 * shared >= 8 * alone, "{shared} requests next to it, {alone} alone");
 }

@@ -149,7 +149,7 @@ fn the_chosen_cycle_is_as_good_as_the_best_fixed_one() {
 #[test]
 fn sharing_costs_at_most_two_percent_of_throughput() {
     let reader = Asker::reader;
-    // Both ask alike, so that who is served does not change what the device can do; and for longer than is looked at.
+    // Both ask alike, so that the choice of a tenant does not change the device's capacity; and for longer than the sample.
     let loads = [
         (ARRAY, [reader(1, anywhere(128), every_ms(2, 10_000)), reader(2, anywhere(128), every_ms(2, 10_000))]),
         ("cheetah9LP", [reader(1, anywhere(64), every_ms(5, 8_000)), reader(4, anywhere(64), every_ms(5, 8_000))]),

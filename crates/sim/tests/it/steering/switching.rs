@@ -164,7 +164,7 @@ fn done_at(log: &[Entry]) -> Result<BTreeMap<u64, Nanos>, TestCaseError> {
     Ok(done)
 }
 
-/// Nothing goes to the device until the time has passed and what was there is done, once there was a request.
+/// Nothing goes to the device until the time has passed and the device's requests are done, once there was a request.
 fn check_freezes(log: &[Entry]) -> Result<(), TestCaseError> {
     let (mut there, mut before, mut until) = (BTreeSet::new(), BTreeSet::new(), Nanos::ZERO);
     let mut ever = false;
@@ -243,7 +243,7 @@ fn a_switch_delays_waiting_requests_for_its_whole_time() {
     player.run_until(Nanos::from_micros(300));
     player.switch(3);
     player.queue.dispatch(player.now);
-    // What is at the device is done in time; the other waits for 0.3 + 10 ms, and then takes its 0.7.
+    // The request at the device is done in time; the other waits for 0.3 + 10 ms, and then takes its 0.7.
     assert_eq!(ends(&player.end()), [700, 11_000]);
 }
 

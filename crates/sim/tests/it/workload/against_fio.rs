@@ -1,11 +1,11 @@
-//! The real fio, where it is installed, is asked what it would issue: its null engine and `--write_iolog` tell.
+//! Compares with the I/O of the real fio, where it is installed: by its null engine and `--write_iolog`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use super::{Short, placed, short};
 
-/// What fio issues for a job `j` with these options; `None` if there is no fio.
+/// The I/O of fio for a job `j` with these options; `None` if there is no fio.
 fn fio(options: &str) -> Option<Vec<Short>> {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new("fio");
@@ -31,7 +31,7 @@ fn fio(options: &str) -> Option<Vec<Short>> {
     Some(issued)
 }
 
-/// What we issue; fio does not log that it drops files from the page cache.
+/// Our own I/O; fio does not log that it drops files from the page cache.
 fn stream(options: &str) -> Vec<Short> {
     super::stream(options).into_iter().filter(|action| action.0 != 'I').collect()
 }
@@ -168,7 +168,7 @@ fn random_writes_are_read_back_in_the_order_that_fio_reads_them() {
                 assert_eq!(read, written.iter().map(place).collect::<Vec<_>>(), "{options}");
                 continue;
             }
-            // Sorted, without what was overwritten.
+            // Sorted, without overwritten pieces.
             let mut last: BTreeMap<(u32, u64), u32> = BTreeMap::new();
             for &(_, file, offset, bytes) in &written {
                 last.retain(|&(other, at), length| {
@@ -288,7 +288,7 @@ fn with_a_depth_a_job_thinks_as_often_as_fios() {
 }
 
 #[test]
-fn a_command_line_is_to_us_what_it_is_to_fio() {
+fn a_command_line_has_the_same_meaning_as_for_fio() {
     let folder = tempfile::tempdir().unwrap();
     let line =
         "fio --ioengine=null --rw=write --bs 8k --output=out --minimal --name=a --size=64k --name=b -bs=16k --size 96k --rw=read";

@@ -57,7 +57,7 @@ fn a_command_line_from_a_forum_is_read() {
     let Ok(text) = std::fs::read_to_string(path) else { return println!("skipped: {path} is not at hand") };
     let jobs = options(&text);
     assert_eq!(jobs.len(), 4);
-    assert!(jobs.iter().all(|(name, options)| name.starts_with("iops.") && options.direct && options.time_based));
+    assert!(jobs.iter().all(|(name, options)| name.starts_with("iops.") && options.queue.direct && options.length.time_based));
 }
 
 proptest! {

@@ -43,7 +43,7 @@ fn short(action: Action) -> Short {
     }
 }
 
-/// What the only job of `[j]` with these options issues.
+/// The actions of the only job of `[j]` with these options.
 fn stream(options: &str) -> Vec<Short> {
     let placed = placed(&format!("[j]\n{}\n", options.replace(' ', "\n")));
     placed.requests(0).take(1_000_000).map(short).collect()

@@ -2,7 +2,7 @@
 
 use super::invalidating::on_a_host;
 
-/// What etcd's write-ahead log does, as fio's users measure it.
+/// The writes of etcd's write-ahead log, as fio's users measure them.
 fn log(options: &str) -> String {
     format!("[log]\nrw=write\nioengine=sync\nfdatasync=1\nsize=1m\nbs=2300\n{options}")
 }

@@ -13,52 +13,53 @@ fn global_sections_are_defaults_of_the_jobs_below_them() {
     // A number behind a blank is refused, with its line.
     assert_eq!(workload.unwrap_err(), "t.fio:8: bs: fio loses the unit of a number after a blank; write bs=4096,64k");
     let workload = parse("[global]\nbs=8k\nrw=randread ; behind a value\n[a]\n[b]\nbs=4k,64k\n[global]\nioengine=libaio\niodepth=16\ndirect=1\n[c]\nnumjobs=2\nstonewall\n").unwrap();
-    let jobs: Vec<_> = workload.jobs().iter().map(|job| (job.name(), job.stream(), job.phase(), job.options().depth)).collect();
+    let jobs: Vec<_> =
+        workload.jobs().iter().map(|job| (job.name(), job.stream(), job.phase(), job.options().queue.depth)).collect();
     assert_eq!(jobs, [("a", 0, 0, 1), ("b", 1, 0, 1), ("c.0", 2, 1, 16), ("c.1", 3, 1, 16)]);
     let options = |job: usize| workload.jobs()[job].options().clone();
-    assert_eq!(options(0).block_sizes[1], BlockSizes::Range(8192, 8192));
+    assert_eq!(options(0).blocks.sizes[1], BlockSizes::Range(8192, 8192));
     assert_eq!(
-        options(1).block_sizes,
+        options(1).blocks.sizes,
         [BlockSizes::Range(4096, 4096), BlockSizes::Range(65536, 65536), BlockSizes::Range(65536, 65536)]
     );
-    assert_eq!((options(1).engine, options(2).engine), (Engine::Sync, Engine::Libaio));
-    assert!(options(3).direct && options(3).pattern.random && options(3).pattern.kind == Kind::Read);
+    assert_eq!((options(1).queue.engine, options(2).queue.engine), (Engine::Sync, Engine::Libaio));
+    assert!(options(3).queue.direct && options(3).order.pattern.random && options(3).order.pattern.kind == Kind::Read);
 }
 
 #[test]
 fn well_formed_job_files_are_read() {
     for (line, check) in [
-        ("rw=randrw:8", (|o| o.pattern.every == 8) as fn(&sim::workload::Options) -> bool),
-        ("rw=read:-8k", |o| o.pattern.skip == -8192),
-        ("rwmixwrite=30", |o| o.mix_read == 70),
-        ("bsrange=16k-4k", |o| o.block_sizes[2] == BlockSizes::Range(4096, 16384)),
-        ("bssplit=4k/50:64k/,8k/100", |o| o.block_sizes[0] == BlockSizes::Split(vec![(4096, 50), (65536, 50)])),
-        ("random_distribution=zipf:1.2", |o| o.distribution[0] == Distribution::Zipf(1.2, None)),
-        ("random_distribution=zoned:60/10:40/90", |o| o.distribution[2] == Distribution::Zoned(vec![(60, 10), (40, 90)])),
-        ("time_based=0", |o| !o.time_based),
-        ("norandommap", |o| o.no_random_map),
-        ("runtime=2m", |o| o.runtime.is_some_and(|runtime| runtime.as_secs_f64() == 120.0)),
-        ("thinktime=5", |o| o.think.0 == 5000),
-        ("startdelay=1-3", |o| o.start_delay.1.as_secs_f64() == 3.0),
-        ("filename=a\\:b:c", |o| o.file_names[..] == ["a:b", "c"]),
-        ("rate=1m,", |o| o.rate == [1 << 20, 0, 0]),
-        ("kb_base=1000\nsize=1k", |o| o.size == Some(sim::workload::Amount::Bytes(1000))),
-        ("size=1ki\nkb_base=1000", |o| o.size == Some(sim::workload::Amount::Bytes(1024))),
+        ("rw=randrw:8", (|o| o.order.pattern.every == 8) as fn(&sim::workload::Options) -> bool),
+        ("rw=read:-8k", |o| o.order.pattern.skip == -8192),
+        ("rwmixwrite=30", |o| o.order.mix_read == 70),
+        ("bsrange=16k-4k", |o| o.blocks.sizes[2] == BlockSizes::Range(4096, 16384)),
+        ("bssplit=4k/50:64k/,8k/100", |o| o.blocks.sizes[0] == BlockSizes::Split(vec![(4096, 50), (65536, 50)])),
+        ("random_distribution=zipf:1.2", |o| o.order.distribution[0] == Distribution::Zipf(1.2, None)),
+        ("random_distribution=zoned:60/10:40/90", |o| o.order.distribution[2] == Distribution::Zoned(vec![(60, 10), (40, 90)])),
+        ("time_based=0", |o| !o.length.time_based),
+        ("norandommap", |o| o.order.no_random_map),
+        ("runtime=2m", |o| o.length.runtime.is_some_and(|runtime| runtime.as_secs_f64() == 120.0)),
+        ("thinktime=5", |o| o.think.span.0 == 5000),
+        ("startdelay=1-3", |o| o.together.start_delay.1.as_secs_f64() == 3.0),
+        ("filename=a\\:b:c", |o| o.files.names[..] == ["a:b", "c"]),
+        ("rate=1m,", |o| o.rate.bytes == [1 << 20, 0, 0]),
+        ("kb_base=1000\nsize=1k", |o| o.files.size == Some(sim::workload::Amount::Bytes(1000))),
+        ("size=1ki\nkb_base=1000", |o| o.files.size == Some(sim::workload::Amount::Bytes(1024))),
         ("random_distribution=zoned:50/5:30/15:20/", |o| {
-            o.distribution[0] == Distribution::Zoned(vec![(50, 5), (30, 15), (20, 80)])
+            o.order.distribution[0] == Distribution::Zoned(vec![(50, 5), (30, 15), (20, 80)])
         }),
-        ("ratemin=10k\nrate_iops_min=5,6", |o| o.rate_min == [10240; 3] && o.rate_iops_min == [5, 6, 6]),
+        ("ratemin=10k\nrate_iops_min=5,6", |o| o.rate.min_bytes == [10240; 3] && o.rate.min_ios == [5, 6, 6]),
         ("ss=bw_slope:0.3%\nss_dur=1m\nss_ramp=5", |o| {
-            o.steady.is_some_and(|s| s.bandwidth && s.slope && s.percent) && o.steady_seconds == 60
+            o.steady.rule.is_some_and(|s| s.bandwidth && s.slope && s.percent) && o.steady.seconds == 60
         }),
         ("verify=meta\nverify_pattern=0xff\nverify_backlog=8\ndo_verify=0", |o| {
             o.verify.on && !o.verify.reads && o.verify.backlog == 8
         }),
-        ("exitall=1\nexit_what=all", |o| o.exit_all && o.exit_what == sim::workload::ExitWhat::All),
-        ("bs=2*$pagesize", |o| o.block_sizes[0] == BlockSizes::Range(8192, 8192)),
-        ("threads=1\nioengine=null\nfileoffset=4k\nfill_fs=1", |o| o.engine == Engine::Null && o.fill_device),
-        ("write_bw_log=x\nthread\nnice=3\nbuffer_compress_percentage=50", |o| o.depth == 1),
-        ("prioclass=1\nprio=3", |o| o.priority == Some(3)),
+        ("exitall=1\nexit_what=all", |o| o.together.exit_all && o.together.exit_what == sim::workload::ExitWhat::All),
+        ("bs=2*$pagesize", |o| o.blocks.sizes[0] == BlockSizes::Range(8192, 8192)),
+        ("threads=1\nioengine=null\nfileoffset=4k\nfill_fs=1", |o| o.queue.engine == Engine::Null && o.files.fill_device),
+        ("write_bw_log=x\nthread\nnice=3\nbuffer_compress_percentage=50", |o| o.queue.depth == 1),
+        ("prioclass=1\nprio=3", |o| o.priority.level == Some(3)),
     ] {
         let workload = parse(&format!("[j]\n{line}\n")).unwrap_or_else(|error| panic!("{line}: {error}"));
         assert!(check(workload.jobs()[0].options()), "{line}");
@@ -145,55 +146,58 @@ fn errors_name_line_option_value_and_remedy() {
     }
 }
 
+/// Options of all kinds: simulated, without effect, refused, unknown.
+const KEYS: &[&str] = &[
+    "rw",
+    "bs",
+    "bsrange",
+    "bssplit",
+    "ba",
+    "size",
+    "io_size",
+    "offset",
+    "offset_increment",
+    "filesize",
+    "nrfiles",
+    "filename",
+    "numjobs",
+    "iodepth",
+    "rate",
+    "rate_iops",
+    "runtime",
+    "time_based",
+    "loops",
+    "number_ios",
+    "random_distribution",
+    "zonemode",
+    "zonesize",
+    "zonerange",
+    "zoneskip",
+    "kb_base",
+    "percentage_random",
+    "startdelay",
+    "file_service_type",
+    "direct",
+    "rwmixread",
+    "fsync",
+    "directory",
+    "thinktime",
+    "norandommap",
+    "description",
+    "offset_align",
+    "verify",
+    "verify_backlog",
+    "verify_only",
+    "flow",
+    "fill_device",
+    "ioengine",
+    "cmdprio_bssplit",
+    "steadystate",
+    "nonsense",
+];
+
 fn line() -> impl Strategy<Value = String> {
-    let key = prop::sample::select(vec![
-        "rw",
-        "bs",
-        "bsrange",
-        "bssplit",
-        "ba",
-        "size",
-        "io_size",
-        "offset",
-        "offset_increment",
-        "filesize",
-        "nrfiles",
-        "filename",
-        "numjobs",
-        "iodepth",
-        "rate",
-        "rate_iops",
-        "runtime",
-        "time_based",
-        "loops",
-        "number_ios",
-        "random_distribution",
-        "zonemode",
-        "zonesize",
-        "zonerange",
-        "zoneskip",
-        "kb_base",
-        "percentage_random",
-        "startdelay",
-        "file_service_type",
-        "direct",
-        "rwmixread",
-        "fsync",
-        "directory",
-        "thinktime",
-        "norandommap",
-        "description",
-        "offset_align",
-        "verify",
-        "verify_backlog",
-        "verify_only",
-        "flow",
-        "fill_device",
-        "ioengine",
-        "cmdprio_bssplit",
-        "steadystate",
-        "nonsense",
-    ]);
+    let key = prop::sample::select(KEYS);
     let value = prop_oneof![
         "[0-9]{1,20}[kKmMgGtTpPi%]{0,2}",
         "[0-9]{1,3}[km]?[-:/,][0-9]{1,3}[km]?[-:/,][0-9]{0,3}",

@@ -47,6 +47,19 @@ fn jobs_can_be_drawn_again_in_spite_of_randrepeat() {
 }
 
 #[test]
+fn each_seed_draws_other_random_numbers_in_spite_of_randrepeat_and_the_first_those_of_fio() {
+    for options in ["randrepeat=1", "randseed=7", "randrepeat=0\nrandseed=7"] {
+        let placed = placed(&format!("[j]\nrw=randread\nsize=1m\n{options}\n"));
+        let drawn = |seed| placed.clone().drawn_by(seed).requests(0).map(short).collect::<Vec<_>>();
+        assert_eq!(drawn(1), placed.requests(0).map(short).collect::<Vec<_>>(), "{options}");
+        assert!(drawn(0) != drawn(1) && drawn(2) != drawn(1) && drawn(3) != drawn(2), "{options}");
+    }
+    // The seed decides already.
+    let placed = placed("[j]\nrw=randread\nsize=1m\nrandrepeat=0\n");
+    assert!(placed.clone().drawn_by(2).requests(0).map(short).eq(placed.requests(0).map(short)));
+}
+
+#[test]
 fn without_randrepeat_the_run_decides_the_random_numbers() {
     let workload = |options: &str, seed| {
         let workload = sim::workload::Workload::parse(&format!("[j]\nsize=1m\nrw=randread\n{options}\n"), "t").unwrap();

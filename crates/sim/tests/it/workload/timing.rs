@@ -163,7 +163,7 @@ fn a_poisson_process_has_its_mean_and_its_spread() {
 
 #[test]
 fn submission_by_other_threads_keeps_the_rate_with_any_number_in_flight() {
-    // Each call takes 35 ms, one is due every 10 ms: a job that submits by itself waits for what is in flight before it sleeps.
+    // Each call takes 35 ms, one is due every 10 ms: a job that submits by itself waits for its I/O in flight before it sleeps.
     let text = |mode: &str| {
         format!("[j]\nrw=read\nsize=40k\nrate_iops=100\niodepth=8\nioengine=libaio\ndirect=1\nio_submit_mode={mode}\n")
     };
@@ -182,7 +182,7 @@ fn think_time_follows_every_n_ios() {
     assert_eq!(times(&server, 0), [0.0, 1.0, 2.0, 7.0, 8.0, 9.0]);
     let (server, _) = run_against("[j]\nrw=read\nsize=24k\nthinktime=10ms\nthinktime_iotime=2ms\n", 1000, None);
     assert_eq!(times(&server, 0), [0.0, 1.0, 12.0, 13.0, 24.0, 25.0]);
-    // With a depth it first waits for what is in flight.
+    // With a depth it first waits for its I/O in flight.
     let (server, _) = run_against(
         "[j]\nrw=read\nsize=32k\nioengine=libaio\ndirect=1\niodepth=4\nthinktime=4ms\nthinktime_blocks=2\nthinktime_blocks_type=issue\n",
         1000,

@@ -1,4 +1,4 @@
-//! `verify`: what was written is read back.
+//! `verify`: written data are read back.
 
 use sim::workload::Ending;
 

@@ -89,7 +89,7 @@ pub fn bzip2(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What packs a file.
+/// The compressor of a file.
 pub type Pack = fn(&[u8]) -> Vec<u8>;
 
 /// Each by its name.

@@ -4,7 +4,7 @@ use block::{Op, Priority, Request};
 use control::ab_test::Estimate;
 use control::fleet::{DeviceType, FleetOutcome};
 use control::target::{Bounds, Identity};
-use control::{ControlLoop, DecisionRecord, TargetError};
+use control::{ControlLoop, DecisionRecord, Ruling, TargetError};
 
 use super::*;
 
@@ -152,8 +152,20 @@ fn a_trial_is_recorded_with_what_was_expected_and_what_was_measured() {
     let (first, second) = (trials[0], trials[1]);
     assert!(first.expected_gain.unwrap() < 0.05 && second.expected_gain.unwrap() > 0.15, "what the first showed is expected");
     // Four thirds of the throughput, and three quarters of the response time, which has five sixths of the weight.
-    assert!(trials.iter().all(|one| (one.measured_gain.unwrap() - 0.24).abs() < 0.05), "{first:?} {second:?}");
-    assert!(decisions.iter().filter(|one| !one.is_change()).all(|one| one.measured_gain.is_none()));
+    let gain = |one: &DecisionRecord| one.measured_gain().unwrap();
+    assert!((gain(second).mean - 0.24).abs() < 0.05 && gain(second).error < gain(first).error, "{first:?} {second:?}");
+    let verdicts: Vec<&DecisionRecord> =
+        decisions.iter().filter(|one| one.verdict.is_some() && one.to.to_string() != "kyber" || !one.is_change()).collect();
+    let [not_sure, stays] = verdicts.iter().filter(|one| one.verdict.is_some()).copied().collect::<Vec<_>>()[..] else {
+        panic!("{decisions:?}")
+    };
+    assert!(not_sure.why.contains("which has to be seen twice") || not_sure.why.contains("which is not sure"), "{not_sure:?}");
+    assert_eq!((not_sure.measured_gain(), &not_sure.verdict), (None, &first.verdict), "a return has the verdict on the trial");
+    assert_eq!((stays.measured_gain(), &stays.verdict), (second.measured_gain(), &second.verdict));
+    let rulings = [first, second].map(|one| one.verdict.as_ref().unwrap()).map(|verdict| (verdict.ruling, verdict.is_outcome()));
+    assert_eq!(rulings, [(Ruling::NotAdopted, false), (Ruling::Kept, true)], "a trial is no outcome");
+    let samples = second.verdict.as_ref().unwrap().samples;
+    assert!(samples[0] == 2 && samples[1] >= 2, "{samples:?}");
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Converts an estimate to a profile.
 
-use sim::device::hdd::mechanics::MAX_CYLINDERS;
 use sim::device::hdd::spec::{
-    Bus, CacheSpecification, Geometry, HddQueue, HddSpecification, Mapping, MechanicsSpecification, Overheads, Preseek, ReadAhead,
-    ReadAheadTrigger, Seek, Sparing, WriteCache, ZoneSpecification,
+    Bus, CacheSpecification, Geometry, HddQueue, HddSpecification, MAX_CYLINDERS, Mapping, MechanicsSpecification, Overheads,
+    Preseek, ReadAhead, ReadAheadTrigger, Seek, Sparing, WriteCache, ZoneSpecification,
 };
 
 use super::Estimate;

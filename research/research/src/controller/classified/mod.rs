@@ -97,7 +97,7 @@ pub struct Classified {
 }
 
 impl Classified {
-    /// Chooses among `candidates`; the values are those of [`Tunables`].
+    /// Chooses among `candidates`; the values are those of `Tunables`.
     pub fn new(name: &'static str, candidates: Vec<Setting>, brief: &ControllerInput, values: &[i64]) -> Classified {
         Classified {
             name,

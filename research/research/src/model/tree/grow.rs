@@ -1,4 +1,8 @@
-//! Grows a tree: chooses the next split.
+//! Grows a tree: the criterion of its splits.
+
+use std::ops::ControlFlow;
+
+use device_model::grow::{self, Boundary, Criterion, Draft};
 
 use super::super::Examples;
 use super::leaf_error::entropy;
@@ -14,114 +18,68 @@ const DISTINCT: f64 = 1e-9;
 const MARGIN: f64 = 1e-3;
 
 /// Grows a tree without pruning it.
-pub struct Grower<'a> {
+pub fn grow(examples: &Examples, min_rows: f64, rows: &[(usize, f64)]) -> Node {
+    let draft = grow::grow(&mut GainRatio::new(examples, min_rows), rows, 0);
+    lay_out(examples, &draft, rows)
+}
+
+/// The node of a draft, with the weights of the rows that reach it.
+fn lay_out(examples: &Examples, draft: &Draft, rows: &[(usize, f64)]) -> Node {
+    let counts = counts(examples, rows);
+    let Draft::Split(asked, branches) = draft else { return Node::leaf(counts) };
+    let question = question(examples, rows, *asked);
+    let [first, second] = split(examples, rows, &question);
+    let branches = [lay_out(examples, &branches[0], &first), lay_out(examples, &branches[1], &second)];
+    Node { counts, question: Some(Box::new(Split { branches, ..question })) }
+}
+
+/// A split of these rows, without its subtrees.
+fn question(examples: &Examples, rows: &[(usize, f64)], grow::Split { feature, threshold }: grow::Split) -> Split {
+    let share = share(examples, rows, feature, threshold);
+    Split { feature, threshold, share, branches: [Node::leaf(Vec::new()), Node::leaf(Vec::new())] }
+}
+
+/// Quinlan's gain ratio.
+struct GainRatio<'a> {
     examples: &'a Examples,
     min_rows: f64,
     /// Every known value of each feature, ascending.
     sorted: Vec<Vec<f64>>,
 }
 
+/// Weights of the rows with a value on both sides of a threshold, by class.
+#[derive(Clone)]
+struct Sides {
+    left: Vec<f64>,
+    right: Vec<f64>,
+    left_weight: f64,
+    known_weight: f64,
+    /// Minimum weight on either side.
+    least: f64,
+    /// Entropy of all of them.
+    before: f64,
+    /// Number of thresholds judged.
+    tried: u32,
+}
+
 struct Candidate {
     feature: usize,
-    threshold: f64,
-    /// Information gain in bits per row, after the penalty.
+    /// The values around the threshold.
+    around: (f64, f64),
+    left_weight: f64,
+    /// Information gain in bits per row; after [`complete`](Criterion::complete) less the penalty.
     gain: f64,
     ratio: f64,
 }
 
-impl<'a> Grower<'a> {
-    pub fn new(examples: &'a Examples, min_rows: f64) -> Grower<'a> {
+impl<'a> GainRatio<'a> {
+    fn new(examples: &'a Examples, min_rows: f64) -> GainRatio<'a> {
         let sorted = (0..examples.features()).map(|feature| {
             let mut values: Vec<f64> = examples.rows.iter().map(|row| row[feature]).filter(|value| !value.is_nan()).collect();
             values.sort_by(f64::total_cmp);
             values
         });
-        Grower { examples, min_rows, sorted: sorted.collect() }
-    }
-
-    pub fn grow(&self, rows: &[(usize, f64)], depth: usize) -> Node {
-        let counts = counts(self.examples, rows);
-        match if depth < MAX_DEPTH { self.best_question(rows, &counts) } else { None } {
-            None => Node::leaf(counts),
-            Some(candidate) => {
-                let mut question = Split {
-                    feature: candidate.feature,
-                    threshold: candidate.threshold,
-                    share: share(self.examples, rows, candidate.feature, candidate.threshold),
-                    branches: [Node::leaf(Vec::new()), Node::leaf(Vec::new())],
-                };
-                let [first, second] = split(self.examples, rows, &question);
-                question.branches = [self.grow(&first, depth + 1), self.grow(&second, depth + 1)];
-                Node { counts, question: Some(Box::new(question)) }
-            }
-        }
-    }
-
-    /// The split with the best gain ratio among those of at least average gain, as the ratio alone would favour unbalanced splits.
-    fn best_question(&self, rows: &[(usize, f64)], counts: &[f64]) -> Option<Candidate> {
-        let total: f64 = counts.iter().sum();
-        let purest = counts.iter().copied().fold(0.0, f64::max);
-        if total < 2.0 * self.min_rows || total - purest <= 1e-9 {
-            return None;
-        }
-        let candidates: Vec<Candidate> =
-            (0..self.examples.features()).filter_map(|feature| self.best_threshold(rows, total, feature)).collect();
-        let average = candidates.iter().map(|candidate| candidate.gain).sum::<f64>() / candidates.len() as f64;
-        let mut best: Option<Candidate> = None;
-        for candidate in candidates {
-            let is_better = candidate.ratio > best.as_ref().map_or(0.0, |best| best.ratio);
-            if candidate.gain >= average - MARGIN && is_better {
-                best = Some(candidate);
-            }
-        }
-        best
-    }
-
-    /// The threshold of a feature with the largest gain. The gain is reduced by log2(thresholds tried)/rows, as more of them find more by
-    /// chance (release 8's minimum description length).
-    fn best_threshold(&self, rows: &[(usize, f64)], total: f64, feature: usize) -> Option<Candidate> {
-        let mut known: Vec<(f64, usize, f64)> = rows
-            .iter()
-            .map(|&(row, weight)| (self.examples.rows[row][feature], self.examples.labels[row], weight))
-            .filter(|(value, ..)| !value.is_nan())
-            .collect();
-        known.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let known_weight: f64 = known.iter().map(|(.., weight)| weight).sum();
-        let least = (0.1 * known_weight / self.examples.classes as f64).min(25.0).max(self.min_rows);
-        if known_weight < 2.0 * least {
-            return None;
-        }
-        let mut left = vec![0.0; self.examples.classes];
-        let mut right = vec![0.0; self.examples.classes];
-        known.iter().for_each(|&(_, label, weight)| right[label] += weight);
-        let before = entropy(&right);
-        let (mut left_weight, mut tried, mut best) = (0.0, 0u32, None::<(f64, usize, f64)>);
-        for next in 1..known.len() {
-            let (value, label, weight) = known[next - 1];
-            left[label] += weight;
-            right[label] -= weight;
-            left_weight += weight;
-            if known[next].0 - value <= DISTINCT * value.abs() || left_weight < least - 1e-9 {
-                continue;
-            }
-            if known_weight - left_weight < least - 1e-9 {
-                break;
-            }
-            tried += 1;
-            // Rows without a value gain nothing: (1 - unknown) (before - after) / known = (before - after) / total.
-            let gain = (before - entropy(&left) - entropy(&right)) / total;
-            if best.is_none_or(|(most, ..)| gain > most + 1e-6) {
-                best = Some((gain, next, left_weight));
-            }
-        }
-        let (gain, next, left_weight) = best?;
-        let gain = gain - f64::from(tried).log2() / total;
-        if gain <= 0.0 {
-            return None;
-        }
-        let information = entropy(&[left_weight, known_weight - left_weight, total - known_weight]) / total;
-        let threshold = self.value_at_most(feature, known[next - 1].0, known[next].0);
-        Some(Candidate { feature, threshold, gain, ratio: if information > 0.0 { gain / information } else { 0.0 } })
+        GainRatio { examples, min_rows, sorted: sorted.collect() }
     }
 
     /// The largest training value not above the middle of two: an actual value is more readable as a threshold.
@@ -131,6 +89,105 @@ impl<'a> Grower<'a> {
         let values = &self.sorted[feature];
         let found = values.partition_point(|value| *value <= middle);
         found.checked_sub(1).map_or(below, |index| values[index].max(below))
+    }
+}
+
+impl Criterion for GainRatio<'_> {
+    /// A row, and the fraction of it that reaches the node.
+    type Row = (usize, f64);
+    /// Weight of the rows.
+    type Node = f64;
+    type Sums = Sides;
+    type Candidate = Candidate;
+
+    const MISSING_IS_LARGEST: bool = false;
+
+    fn node(&mut self, rows: &[(usize, f64)], depth: usize) -> Option<f64> {
+        if depth >= MAX_DEPTH {
+            return None;
+        }
+        let counts = counts(self.examples, rows);
+        let total: f64 = counts.iter().sum();
+        let purest = counts.iter().copied().fold(0.0, f64::max);
+        (total >= 2.0 * self.min_rows && total - purest > 1e-9).then_some(total)
+    }
+
+    fn features(&mut self) -> Vec<usize> {
+        (0..self.examples.features()).collect()
+    }
+
+    fn value(&self, (row, _): (usize, f64), feature: usize) -> f64 {
+        self.examples.rows[row][feature]
+    }
+
+    fn begin(&self, _total: &f64, sorted: &[(f64, (usize, f64))]) -> Option<Sides> {
+        let known_weight: f64 = sorted.iter().map(|(_, (_, weight))| weight).sum();
+        let least = (0.1 * known_weight / self.examples.classes as f64).min(25.0).max(self.min_rows);
+        if known_weight < 2.0 * least {
+            return None;
+        }
+        let left = vec![0.0; self.examples.classes];
+        let mut right = left.clone();
+        sorted.iter().for_each(|&(_, (row, weight))| right[self.examples.labels[row]] += weight);
+        let before = entropy(&right);
+        Some(Sides { left, right, left_weight: 0.0, known_weight, least, before, tried: 0 })
+    }
+
+    fn add(&self, sides: &mut Sides, (row, weight): (usize, f64)) {
+        let label = self.examples.labels[row];
+        sides.left[label] += weight;
+        sides.right[label] -= weight;
+        sides.left_weight += weight;
+    }
+
+    fn differ(&self, below: f64, above: f64) -> bool {
+        above - below > DISTINCT * below.abs()
+    }
+
+    fn judge(&self, total: &f64, at: Boundary, sides: &mut Sides, best: &mut Option<Candidate>) -> ControlFlow<()> {
+        if sides.left_weight < sides.least - 1e-9 {
+            return ControlFlow::Continue(());
+        }
+        if sides.known_weight - sides.left_weight < sides.least - 1e-9 {
+            return ControlFlow::Break(());
+        }
+        sides.tried += 1;
+        // Rows without a value gain nothing: (1 - unknown) (before - after) / known = (before - after) / total.
+        let gain = (sides.before - entropy(&sides.left) - entropy(&sides.right)) / total;
+        if best.as_ref().is_none_or(|best| gain > best.gain + 1e-6) {
+            let around = (at.below, at.above.unwrap_or(at.below));
+            *best = Some(Candidate { feature: at.feature, around, left_weight: sides.left_weight, gain, ratio: 0.0 });
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Reduces the gain by log2(thresholds tried)/rows, as more of them find more by chance (release 8's minimum description length).
+    fn complete(&self, total: &f64, sides: &Sides, found: Candidate) -> Option<Candidate> {
+        let gain = found.gain - f64::from(sides.tried).log2() / total;
+        if gain <= 0.0 {
+            return None;
+        }
+        let (left, known) = (found.left_weight, sides.known_weight);
+        let information = entropy(&[left, known - left, total - known]) / total;
+        Some(Candidate { gain, ratio: if information > 0.0 { gain / information } else { 0.0 }, ..found })
+    }
+
+    /// The split with the best gain ratio among those of at least average gain, as the ratio alone would favour unbalanced splits.
+    fn choose(&mut self, _total: &f64, candidates: Vec<Candidate>) -> Option<grow::Split> {
+        let average = candidates.iter().map(|candidate| candidate.gain).sum::<f64>() / candidates.len() as f64;
+        let mut best: Option<Candidate> = None;
+        for candidate in candidates {
+            let is_better = candidate.ratio > best.as_ref().map_or(0.0, |best| best.ratio);
+            if candidate.gain >= average - MARGIN && is_better {
+                best = Some(candidate);
+            }
+        }
+        let Candidate { feature, around: (below, above), .. } = best?;
+        Some(grow::Split { feature, threshold: self.value_at_most(feature, below, above) })
+    }
+
+    fn divide(&self, rows: &[(usize, f64)], asked: grow::Split) -> [Weighted; 2] {
+        split(self.examples, rows, &question(self.examples, rows, asked))
     }
 }
 

@@ -69,7 +69,7 @@ impl Learner for C45 {
             return Err(ModelError::Fit { learner: self.name(), message: "expected two hyper-parameters".to_owned() });
         };
         let rows: grow::Weighted = examples.weights.iter().enumerate().map(|(row, &weight)| (row, weight)).collect();
-        let mut root = grow::Grower::new(examples, min_rows).grow(&rows, 0);
+        let mut root = grow::grow(examples, min_rows, &rows);
         prune::Pruner { examples, confidence }.prune_all(&mut root, &rows);
         Ok(Box::new(Tree { root }))
     }

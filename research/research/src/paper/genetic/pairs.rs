@@ -279,7 +279,7 @@ mod tests {
             let bench = Bench::new(&text, "pair", Device::parse(DISK).unwrap().world().unwrap(), 1).unwrap();
             let phases: Vec<u32> = bench.placed().jobs().iter().map(|job| job.phase()).collect();
             assert!(phases.is_sorted() && phases.contains(&0) && phases.contains(&1) && !phases.contains(&2), "{text}");
-            assert!(bench.placed().jobs().iter().all(|job| job.options().runtime == Some(Nanos::from_millis(7_000))));
+            assert!(bench.placed().jobs().iter().all(|job| job.options().length.runtime == Some(Nanos::from_millis(7_000))));
         }
     }
 }

@@ -315,14 +315,14 @@ mod tests {
             for load in named.chain(long).chain((0..10).map(Load::Batch)).chain([Load::Changing]) {
                 let (name, text) = plan.job_file(&load).unwrap();
                 let jobs = Workload::parse(&text, &name).unwrap();
-                let longest = jobs.jobs().iter().filter_map(|job| job.options().runtime).max().unwrap().as_secs_f64();
+                let longest = jobs.jobs().iter().filter_map(|job| job.options().length.runtime).max().unwrap().as_secs_f64();
                 let most = 60.0 * if matches!(load, Load::Long(_)) { plan.long_factor } else { plan.factor };
                 if load == Load::Changing {
                     let all: f64 = phases(&jobs).values().sum();
                     assert!((all - 60.0 * plan.long_factor).abs() < 0.033 * 60.0 * plan.long_factor, "{all} s");
                     continue;
                 }
-                assert!(jobs.jobs().iter().all(|job| !job.options().repeatable), "{name}: another seed changes nothing");
+                assert!(jobs.jobs().iter().all(|job| !job.options().order.repeatable), "{name}: another seed changes nothing");
                 assert!(longest <= most + 0.001 && longest >= most / 2.0 - 0.001, "{name}: {longest} s");
             }
         }
@@ -330,7 +330,7 @@ mod tests {
 
     /// The duration of each phase in seconds.
     fn phases(jobs: &Workload) -> std::collections::BTreeMap<u32, f64> {
-        let length = |job: &sim::workload::Job| (job.phase(), job.options().runtime.unwrap().as_secs_f64());
+        let length = |job: &sim::workload::Job| (job.phase(), job.options().length.runtime.unwrap().as_secs_f64());
         jobs.jobs().iter().map(length).collect()
     }
 

@@ -1,6 +1,7 @@
 //! Zhang, Xu and Jiang, `YouChoose`: volumes that perform like the reference disk their owner chose.
 
 mod bars;
+mod hybrid;
 mod model;
 mod placing;
 mod printed;

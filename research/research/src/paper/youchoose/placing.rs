@@ -3,13 +3,13 @@
 use crate::report::paper::{Bar, Cell, Row, Table};
 use block::Nanos;
 
+use super::hybrid::{FACTORS, Flash, Hybrid, Matrix, Row as Holding};
 use super::printed::cart::Features;
 use super::printed::hybrid::{self as printed, Held, Trial, Watched};
 use super::printed::migration::{Manager, Matrix as PrintedMatrix, Move, Policy, fill};
 use super::sharing::table;
 use crate::paper::aims::at_least;
 use crate::paper::stated::{Measures, Stated};
-use experiment::placement::hybrid::{FACTORS, Flash, Hybrid, Matrix, Row as Holding};
 use experiment::pool::{Unseen, Workers};
 use experiment::synthetic::Pattern;
 

@@ -41,7 +41,7 @@ fn a_stream_with_short_think_times_is_waited_for_about_as_long_as_it_thinks() {
     }
     let wait = |other_ns: f64| served.streams.wait_ns(1, other_ns);
     assert!((200e3..=600e3).contains(&wait(8e6)), "{}", wait(8e6));
-    assert_eq!(wait(0.9e6), 0.0, "what waits is done sooner");
+    assert_eq!(wait(0.9e6), 0.0, "the waiting request is done sooner");
     assert!(served.streams.is_local(1));
 }
 

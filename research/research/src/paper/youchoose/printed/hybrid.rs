@@ -3,11 +3,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use crate::paper::youchoose::hybrid::{DISKS, Flash, REFERENCE};
 use anyhow::Context as _;
 use block::{Merges, Nanos, Priority, Request, Roster, StreamId, Tenant};
 use control::Setting;
 use experiment::chance::source;
-use experiment::placement::hybrid::{DISKS, Flash, REFERENCE};
 use experiment::placement::{Asker, Askers, Asks, FOR_EVER};
 use experiment::pool::Workers;
 use experiment::synthetic::asks::Draw;

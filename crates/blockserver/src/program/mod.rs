@@ -1,0 +1,96 @@
+//! The program's commands.
+
+pub mod plan;
+pub mod reload;
+pub mod volume;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::access::Access;
+use crate::configuration::{self, Configuration, UseTls};
+use crate::control::Ruled;
+use crate::door::{Doors, Gate};
+use crate::metrics::Metrics;
+use crate::nbd::tls::{Files, Tls};
+use crate::server::Server;
+use crate::stalls;
+use crate::tuner;
+use crate::watch::Watch;
+use anyhow::Context as _;
+
+/// Interval at which the program checks for a signal to stop.
+const LOOKS: Duration = Duration::from_millis(100);
+
+/// Serves until a signal asks it to stop.
+///
+/// # Errors
+/// The configuration is invalid, or a store, the catalog or a listener cannot be opened.
+pub fn run(path: &Path) -> anyhow::Result<()> {
+    let configuration = Configuration::read(path)?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).without_time().with_target(false).init();
+    let server = Server::start(&configuration)?;
+    stalls::start(Arc::downgrade(&server))?;
+    tuner::start(server.stores())?;
+    let watch = Arc::new(Watch::start(&server)?);
+    if let Some(limits) = configuration.moves.as_ref().filter(|moves| moves.auto) {
+        server.plan_automatically(limits)?;
+    }
+    let mut doors = Doors::new();
+    let opened = open(&mut doors, path, &configuration, &server, &watch);
+    if opened.is_ok() {
+        tracing::info!(stores = server.stores().len(), volumes = server.volumes().len(), "ready");
+        while !terminal::interrupted().load(Ordering::Relaxed) {
+            std::thread::sleep(LOOKS);
+        }
+        tracing::info!("stops");
+    }
+    server.stop();
+    doors.close();
+    opened
+}
+
+fn open(
+    doors: &mut Doors,
+    path: &Path,
+    configuration: &Configuration,
+    server: &Arc<Server>,
+    watch: &Arc<Watch>,
+) -> anyhow::Result<()> {
+    let access = Arc::new(Access::new(&configuration.allow)?);
+    let ruled = Ruled { server: server.clone(), watch: watch.clone(), access: access.clone(), configuration: path.to_owned() };
+    doors.control(&configuration.control, ruled)?;
+    if let Some(listen) = configuration.metrics()? {
+        let metrics = Metrics::new(server, watch);
+        endpoint::metrics::serve(&listen, "seekwise-serve", move || metrics.text())
+            .with_context(|| format!("metrics = {listen:?}"))?;
+    }
+    let tls = match configuration.tls.clone() {
+        None => None,
+        Some(configuration::Tls { certificate, key, client_ca, client_crl }) => {
+            let files = Files { certificate, key, client_ca, revoked: client_crl };
+            Some(Arc::new(Tls::open(files).map_err(|error| anyhow::anyhow!("tls: {error}"))?))
+        }
+    };
+    for listen in &configuration.listen {
+        let gate = Gate {
+            server: server.clone(),
+            access: access.clone(),
+            tls: tls.clone().filter(|_| listen.tls != UseTls::Off),
+            requires_tls: listen.tls == UseTls::Require,
+        };
+        #[cfg(feature = "vhost-user")]
+        if let (Some(path), Some(volume)) = (&listen.vhost_user, &listen.volume) {
+            doors.vhost_user(path, volume, server)?;
+        }
+        if let Some(path) = &listen.unix {
+            doors.unix(path, gate.clone())?;
+        }
+        if let Some(address) = listen.tcp {
+            doors.tcp(address, gate)?;
+        }
+    }
+    Ok(())
+}
