@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, ensure};
+use applier::attribute::MACHINE;
 use applier::journal::Journal;
 use applier::sysfs::{RealFiles, Sysfs};
-use applier::{Moment, Outcome, Restored, Rules, SetRequest, Writer, restore_alone};
+use applier::{Moment, Outcome, Restored, Rules, Scope, SetRequest, Writer, restore_alone};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use terminal::eprint_line;
@@ -59,8 +60,9 @@ impl Settings {
         let rules = Rules { machine: true, ..Rules::default() };
         let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let at = Moment { now: linux::clock::now().at, unix_seconds };
+        let scope = if device == MACHINE { Scope::Machine } else { Scope::Device(device.to_owned()) };
         let why = "measured by seekwise-lab".to_owned();
-        let wanted = SetRequest { scope: if device == MACHINE { Scope::Machine } else { Scope::Device(device.to_owned()) }, values: values.to_vec(), expected: Vec::new(), why };
+        let wanted = SetRequest { scope, values: values.to_vec(), expected: Vec::new(), why };
         Writer::new(Sysfs::real(), Box::new(files), journal, rules).set(at, &wanted)?;
         Ok(())
     }

@@ -155,7 +155,7 @@ impl VerdictStatus {
             stays: verdict.ruling == Ruling::Kept,
             gain_percent,
             error_percent,
-            interval_percent: verdict.interval().map(|end| 100.0 * end.exp_m1()),
+            interval_percent: verdict.interval().map(statistics::percent),
             samples: verdict.samples,
             test: verdict.by.name().to_owned(),
         })

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use ::report::promises::{signed, with_error};
 use ::report::text::{paragraph, printable};
+use control::ab_test::CRITICAL_VALUE;
 use statistics::percent;
 
 /// The version of the JSON's layout.
@@ -70,7 +71,7 @@ pub struct Promised {
 
 impl Promised {
     fn is_within(&self, gained: f64) -> bool {
-        (gained - self.gain).abs() <= 2.0 * self.error
+        (gained - self.gain).abs() <= CRITICAL_VALUE * self.error
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Phase, Tuner};
-use crate::ab_test::{CRITICAL_VALUE, Challenger, Estimate, percent};
+use crate::ab_test::{Challenger, Estimate, percent};
 use crate::experience::GenePool;
 use crate::search::fingerprint::Fingerprint;
 use crate::setting::Setting;
@@ -70,7 +70,7 @@ impl Tuner {
         keeping.needed *= 2;
         let gain = now.over(&baseline.score);
         match &self.load.chosen {
-            Some((setting, expected)) if gain.mean < -CRITICAL_VALUE * gain.error && *setting != self.original => {
+            Some((setting, expected)) if gain.is_significant_loss(0.0) && *setting != self.original => {
                 self.load.challengers = VecDeque::from([Challenger { setting: setting.clone(), expected: *expected }]);
                 self.next_challenger(format!("{} than the original setting", percent(gain.mean)), target)
             }
