@@ -204,7 +204,7 @@ enum Kind {
 }
 
 /// A connection to a server.
-pub(crate) trait Remote {
+pub(crate) trait Remote: Send {
     /// Runs a query in SQLite's dialect and returns all rows.
     fn query(&mut self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Problem>;
 

@@ -338,6 +338,7 @@ fn a_promise_is_on_trial_until_the_unit_is_seen_alone_and_refused_with_the_figur
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "waits for the forecast of another thread, up to a deadline")]
 fn what_a_unit_that_is_never_alone_would_get_is_forecast() {
     let machine = Machine::new(&[MINE, BACKUP]);
     [(7, MINE), (8, BACKUP)].iter().for_each(|(process, cgroup)| machine.process(*process, cgroup));
