@@ -1,4 +1,4 @@
-//! A scheduler written in C beside those of the kernel: `examples/elevator.c`, or the library that is named.
+//! A scheduler written in C compared with those of the kernel: `examples/elevator.c`, or the library that is named.
 //!
 //! ```text
 //! cargo run --release -p seekwise-foreign --example from_c

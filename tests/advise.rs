@@ -348,7 +348,7 @@ fn database(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn an_aim_decides_and_the_answer_names_who_gains_and_loses() {
+fn an_aim_decides_and_the_answer_names_the_streams_that_gain_and_lose() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = database(folder.path());
     let jobs = jobs.to_str().unwrap();

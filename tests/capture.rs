@@ -196,7 +196,7 @@ fn what_a_partition_is_asked_has_the_sectors_of_its_disk() {
 }
 
 #[test]
-fn an_interrupted_capture_keeps_what_it_has_and_leaves_nothing_behind() {
+fn an_interrupted_capture_keeps_its_requests_and_leaves_nothing_behind() {
     if !can_run() {
         return;
     }

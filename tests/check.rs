@@ -104,7 +104,7 @@ fn the_guide_shows_what_is_printed_of_the_example() {
 }
 
 #[test]
-fn a_rule_that_the_kernel_follows_is_in_force() {
+fn a_rule_that_the_kernel_follows_is_active() {
     let system = System::new();
     system.rules(
         "ACTION==\"add|change\", KERNEL==\"sd*\", ATTR{queue/rotational}==\"1\", \\\n  ATTR{queue/scheduler}=\"mq-deadline\"\n",
@@ -116,7 +116,7 @@ fn a_rule_that_the_kernel_follows_is_in_force() {
 }
 
 #[test]
-fn a_value_that_changed_since_is_not_in_force() {
+fn a_value_that_changed_since_is_not_active() {
     let system = System::new();
     system.rules("KERNEL==\"sda\", ATTR{queue/scheduler}=\"bfq\", ATTR{queue/read_ahead_kb}=\"1024\"\n");
     system.expect("sda scheduler=bfq: not in force: mq-deadline is");
@@ -289,7 +289,7 @@ fn tuned_fights_with_udev_and_wins() {
 }
 
 #[test]
-fn a_loser_that_is_in_force_all_the_same_is_named() {
+fn an_active_loser_is_named() {
     let system = System::new();
     system.rules("KERNEL==\"sda\", ATTR{queue/scheduler}=\"mq-deadline\"\n");
     system.write("etc/tuned/active_profile", "mine\n");
@@ -311,7 +311,7 @@ fn profiles_that_include_each_other_or_are_not_there_end() {
 }
 
 #[test]
-fn sysctls_are_read_in_the_order_of_their_names_and_those_that_exclude_each_other_are_told() {
+fn sysctls_are_read_in_the_order_of_their_names_and_those_that_exclude_each_other_are_reported() {
     let system = System::new();
     system.write("proc/sys/vm/swappiness", "60\n");
     system.write("proc/sys/vm/dirty_ratio", "0\n");
@@ -427,7 +427,7 @@ fn wrong_arguments_are_refused_and_one_device_can_be_asked_for() {
 }
 
 #[test]
-fn with_a_load_each_setting_in_force_has_its_worth() {
+fn with_a_load_each_active_setting_has_its_worth() {
     let system = System::new();
     system.write("sys/block/sda/queue/scheduler", "[none] mq-deadline kyber bfq\n");
     system.write("sys/block/sda/queue/nr_requests", "64\n");

@@ -379,12 +379,12 @@ fn help_names_every_command_and_fits_a_narrow_terminal() {
     }
 }
 
-/// A writer that calls fsync beside a reader.
+/// A writer that calls fsync next to a reader.
 const DATABASE: &str = "[global]\nsize=64m\nruntime=3\ntime_based\n[wal]\nrw=write\nbs=4k\nioengine=sync\nfdatasync=1\n\
     [scan]\nrw=read\nbs=128k\nioengine=psync\n";
 
 #[test]
-fn every_combination_of_varied_tunables_of_the_host_is_a_row_and_changes_what_it_should() {
+fn every_combination_of_varied_tunables_of_the_host_is_a_row_with_its_own_result() {
     let folder = tempfile::tempdir().unwrap();
     let job = folder.path().join("database.fio");
     std::fs::write(&job, DATABASE).unwrap();

@@ -46,7 +46,7 @@ fn calibration_prints_before_and_after_and_writes_a_profile_that_loads() {
 }
 
 #[test]
-fn calibration_refuses_what_it_cannot_fit_and_keeps_what_it_reads() {
+fn calibration_refuses_keys_that_it_cannot_fit_and_keeps_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let measured = recording(folder.path(), 1200);
     let error = refused(&["disk", "calibrate", "cheetah9LP", &measured, "-o", &measured]);

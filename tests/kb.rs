@@ -231,7 +231,7 @@ fn a_missing_file_is_reported_and_not_created() {
 }
 
 #[test]
-fn a_file_that_is_no_knowledge_base_is_reported_as_what_it_is() {
+fn a_file_that_is_no_knowledge_base_is_reported_with_its_kind() {
     let folder = folder();
     let job = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
     fs::write(folder.path().join("job.fio"), &job).unwrap();

@@ -135,7 +135,7 @@ load = { locality = 1.0, size_kib = 64 }
 }
 
 #[test]
-fn a_host_that_is_too_small_cannot_guarantee_and_says_what_it_needs_and_has() {
+fn a_host_that_is_too_small_cannot_guarantee_and_names_its_need_and_capacity() {
     let folder = tempfile::tempdir().unwrap();
     let contract = file(folder.path(), "tenants.toml", TENANTS);
     let contract = contract.to_str().unwrap();

@@ -78,7 +78,7 @@ impl Drop for Groups {
 }
 
 /// Rate of a reader next to the flood in requests per second, measured some seconds after the start of both.
-fn reads_beside_a_flood(groups: &Groups, device: &str) -> f64 {
+fn reads_next_to_a_flood(groups: &Groups, device: &str) -> f64 {
     let times = "--time_based --runtime=8 --ramp_time=4";
     let flood = groups.fio("backup", &format!("--filename={device} --rw=write --bs=1M --ioengine=libaio --iodepth=16 {times}"));
     let reader = groups.fio("database", &format!("--filename={device} --rw=randread --bs=8k --ioengine=psync {times}"));
@@ -127,7 +127,7 @@ impl Agent {
 }
 
 #[test]
-fn a_promise_is_kept_beside_a_flood_and_every_limit_comes_back() {
+fn a_promise_is_kept_during_a_flood_and_every_limit_comes_back() {
     let has_fio = Command::new("fio").arg("--version").output().is_ok();
     if !can_run(&[(!has_fio, "fio")]) {
         return;
@@ -137,9 +137,9 @@ fn a_promise_is_kept_beside_a_flood_and_every_limit_comes_back() {
     let (mut emulator, device) = emulate(&["--size", "1G", "--disk", "sata7200"], folder.path());
     let place = Place::new("");
     let before = groups.limits("backup");
-    let alone = reads_beside_a_flood(&groups, &device);
+    let alone = reads_next_to_a_flood(&groups, &device);
     let mut agent = Agent::new(&place, &groups, &device);
-    let protected = reads_beside_a_flood(&groups, &device);
+    let protected = reads_next_to_a_flood(&groups, &device);
     let said = agent.said();
     println!("{alone:.1} reads/s unprotected, {protected:.1} protected\n{said}");
     assert!(said.contains(&format!("{} is limited to", groups.path("backup"))), "{said}");
@@ -153,7 +153,7 @@ fn a_promise_is_kept_beside_a_flood_and_every_limit_comes_back() {
         let (folder, name, device) = (groups.folder.clone(), groups.name.clone(), device.clone());
         move || {
             let groups = std::mem::ManuallyDrop::new(Groups { folder, name });
-            reads_beside_a_flood(&groups, &device)
+            reads_next_to_a_flood(&groups, &device)
         }
     });
     until("the flood is limited", || groups.limits("backup") != before);

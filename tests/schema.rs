@@ -71,7 +71,7 @@ fn recording(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn whatever_is_printed_has_the_keys_of_the_schema_and_no_others() {
+fn printed_json_has_the_keys_of_the_schema_and_no_others() {
     let (schemas, folder) = (Schemas::new(), tempfile::tempdir().unwrap());
     let (jobs, trace) = (jobs(folder.path()), recording(folder.path()));
     let (jobs, trace) = (jobs.to_str().unwrap(), trace.to_str().unwrap());
@@ -139,7 +139,7 @@ fn keys(schema: &Value, see: &mut dyn FnMut(&str, &Value)) {
 }
 
 #[test]
-fn every_key_says_what_it_means_and_parts_are_shared() {
+fn every_key_is_documented_and_parts_are_shared() {
     let all = schema(&[]);
     let mut count = 0;
     keys(&all, &mut |key, value| {

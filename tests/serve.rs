@@ -380,7 +380,7 @@ fn of_two_volumes_that_read_at_random_the_one_with_nine_times_the_weight_is_done
 }
 
 #[test]
-fn a_promise_that_is_broken_is_told_with_the_volume_that_is_the_cause() {
+fn a_broken_promise_is_reported_with_the_volume_that_is_the_cause() {
     if !has("qemu-io") {
         return;
     }

@@ -117,7 +117,7 @@ fn row<'a>(rows: &'a [Value], unit: &str) -> &'a Value {
 }
 
 #[test]
-fn top_says_who_is_slow_and_because_of_whom() {
+fn top_shows_slow_units_and_their_causes() {
     let mount = hierarchy();
     let has_fio = Command::new("fio").arg("--version").output().is_ok_and(|output| output.status.success());
     let has_ext4 = Command::new("mkfs.ext4").arg("-V").output().is_ok();

@@ -105,7 +105,7 @@ fn every_job_file_of_the_folder_comes_with_the_program() {
 }
 
 #[test]
-fn every_job_file_says_what_it_does_and_where_it_is_from() {
+fn every_job_file_states_its_purpose_and_source() {
     for name in names() {
         let text = text(&name);
         let head: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();

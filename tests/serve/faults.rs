@@ -25,14 +25,14 @@ impl OnDisk {
         let at = |name: &str| folder.path().join(name).display().to_string();
         std::fs::create_dir(at("disk")).unwrap();
         let disk = Disk::mount(&folder.path().join("disk"))?;
-        for store in ["disk/one", "disk/two", "beside"] {
+        for store in ["disk/one", "disk/two", "third"] {
             let file = std::fs::File::create(at(store)).unwrap();
             file.set_len(STORE).unwrap();
             file.sync_all().unwrap();
         }
         let store =
             |name: &str, file: &str| format!("[[store]]\nname = '{name}'\npath = '{}'\nscheduler = '{scheduler}'\n", at(file));
-        let stores = [("one", "disk/one"), ("two", "disk/two"), ("beside", "beside")].map(|(name, file)| store(name, file));
+        let stores = [("one", "disk/one"), ("two", "disk/two"), ("third", "third")].map(|(name, file)| store(name, file));
         let text = format!(
             "catalog = '{}'\ncontrol = '{}'\n[[listen]]\nunix = '{}'\n{}",
             at(catalog),
@@ -156,7 +156,7 @@ fn reads(client: &mut Client, offset: u64) -> u32 {
 fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
     let Some(on) = OnDisk::new("mq-deadline", "serve.db") else { return };
     on.creates("bad", "one");
-    on.creates("good", "beside");
+    on.creates("good", "third");
     let open = |name: &str| Client::open(&on.served.path("nbd"), name).unwrap();
     let (mut bad, mut good) = (open("bad"), open("good"));
     let data = vec![7; BLOCK as usize];
@@ -172,7 +172,7 @@ fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
     assert!(status["last_error"].as_str().unwrap().contains("Input/output error"), "{status}");
     assert_eq!(on.served.volume_status("good")["failed_requests"], 0);
     // Moving the volume away fails with a reason; so does moving another volume to this store.
-    assert_eq!(on.served.moves("bad", "beside", 1 << 30), "done");
+    assert_eq!(on.served.moves("bad", "third", 1 << 30), "done");
     let failed = on.served.wait_until_moved("bad");
     let why = failed["move_failed"].as_str().unwrap_or_default();
     assert!(failed["store"] == "one" && why.contains("reading") && why.contains("store one"), "{failed}");
@@ -182,7 +182,7 @@ fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
     assert_eq!((reads(&mut bad, 0), good.write(100 << 20, &data, true).unwrap()), (0, 0));
     assert_eq!(on.served.moves("good", "one", 1 << 30), "done");
     let failed = on.served.wait_until_moved("good");
-    assert!(failed["store"] == "beside" && failed["move_failed"].as_str().unwrap().contains("writing"), "{failed}");
+    assert!(failed["store"] == "third" && failed["move_failed"].as_str().unwrap().contains("writing"), "{failed}");
     assert_eq!(on.served.store_status("one")["free_bytes"].as_u64(), Some(STORE - (64 << 20)), "nothing is left of it");
     // The fault is cleared.
     on.disk.set("one", Fault::default());
@@ -198,8 +198,8 @@ fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
 fn stalls(seconds: f64) {
     let Some(on) = OnDisk::new("youchoose", "serve.db") else { return };
     on.creates("slow", "one");
-    on.creates("other", "beside");
-    on.creates("moves", "beside");
+    on.creates("other", "third");
+    on.creates("moves", "third");
     let open = |name: &str| {
         let client = Client::open(&on.served.path("nbd"), name).unwrap();
         client.timeout(Duration::from_secs(20).max(Duration::from_secs_f64(2.0 * seconds)));
@@ -229,7 +229,7 @@ fn stalls(seconds: f64) {
         assert_eq!(reads(&mut moves, 0), 0);
         let status = on.served.volume_status("slow");
         is_told |= status["stalled_seconds"].as_u64().is_some_and(|seconds| seconds >= 3);
-        on.creates(&format!("new-{rounds}"), "beside");
+        on.creates(&format!("new-{rounds}"), "third");
         assert_eq!(on.served.asks(&json!({"do": "delete", "name": format!("new-{rounds}")})), "done");
         longest = longest.max(at.elapsed());
         rounds += 1;

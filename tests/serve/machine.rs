@@ -98,7 +98,7 @@ fn what_a_virtual_machine_wrote_is_there_after_the_server_was_killed() {
 
 #[test]
 #[ignore = "boots a virtual machine"]
-fn fio_in_a_virtual_machine_verifies_what_it_wrote() {
+fn fio_in_a_virtual_machine_verifies_its_writes() {
     if !has("qemu-system-x86_64") || !has("fio") {
         return;
     }

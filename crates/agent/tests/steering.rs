@@ -183,7 +183,7 @@ fn a_rival_at_any_operation_of_a_switch_wins_and_is_noticed() {
 }
 
 #[test]
-fn originals_of_a_device_that_is_gone_are_not_those_of_the_next() {
+fn originals_of_a_removed_device_are_not_those_of_the_next() {
     let machine = Machine::new();
     let applier = Applier::of(&machine);
     let mut target = applier.plant(&machine, |_| true);

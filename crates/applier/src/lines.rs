@@ -239,7 +239,7 @@ impl Writer {
         if path != ROOT && own.and_then(|own| own.strip_prefix(path)).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
             return Err(not_allowed(
                 path,
-                "the applier itself runs in it, and would be limited with it; name cgroups below or beside it",
+                "the applier itself runs in it, and would be limited with it; name its children or siblings",
             ));
         }
         Ok(hierarchy)

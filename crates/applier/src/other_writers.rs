@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_whose_opening_was_merged_with_that_of_a_reader_is_waited_for() {
+    fn a_writer_with_an_opening_merged_with_that_of_a_reader_is_waited_for() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut others = OtherWriters::of(file.path()).unwrap();
         others.wait();

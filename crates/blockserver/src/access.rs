@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_opens_what_a_table_allows_whose_conditions_it_meets() {
+    fn a_client_opens_the_volumes_of_each_table_that_matches_it() {
         let access = access(
             "[[allow]]\nvolumes = ['web', 'db-*']\ncertificates = ['*.example.org']\naddresses = ['10.1.0.0/16', '2001:db8::/32']\n\
              [[allow]]\nvolumes = ['db-1']\nusers = ['root', 4711]\n[[allow]]\nvolumes = ['public']\n",

@@ -153,7 +153,7 @@ impl Move {
     }
 
     /// Guaranteed rate of the copier on each store, in requests per second of up to a chunk each. Without a guarantee it would starve
-    /// beside volumes that have one. For smaller requests, which copy extents written meanwhile, it gets more if the store has spare
+    /// next to volumes that have one. For smaller requests, which copy extents written meanwhile, it gets more if the store has spare
     /// capacity, up to the rate in bytes/s.
     ///
     /// Limited to the default rate where the performance of the store is unknown: with a higher guarantee than the store can give, the

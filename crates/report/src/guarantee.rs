@@ -217,7 +217,7 @@ impl Guarantee {
                     self.promises(),
                     tenant.volume,
                     scenario.does.get(*number).map_or("", String::as_str),
-                    beside(scenario, *number),
+                    with_neighbours(scenario, *number),
                     tenant.broken.join("; ")
                 )
             }
@@ -239,7 +239,7 @@ impl Guarantee {
 }
 
 /// The other tenants of a scenario with their loads, as the end of a sentence.
-fn beside(scenario: &ScenarioFigures, number: usize) -> String {
+fn with_neighbours(scenario: &ScenarioFigures, number: usize) -> String {
     let others = scenario.tenants.iter().zip(&scenario.does).enumerate().filter(|(other, _)| *other != number);
     let mut others: Vec<String> = others.map(|(_, (tenant, does))| format!("{} ({does})", tenant.volume)).collect();
     let more = others.len().saturating_sub(3);

@@ -1,6 +1,6 @@
 //! JSON Schemas (draft 2020-12) of what `simulate`, `compare` and `advise` print with `--json`, from the types that are printed.
 //!
-//! Every key is listed: a document with another one does not match. Beyond JSON Schema there is `x-unit` beside numbers.
+//! Every key is listed: a document with another one does not match. Beyond JSON Schema numbers have an `x-unit`.
 
 mod page;
 

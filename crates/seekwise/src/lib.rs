@@ -2,7 +2,6 @@
 
 pub mod advise;
 pub mod arguments;
-pub mod beside;
 pub mod check;
 pub mod compare;
 pub mod controller;
@@ -18,6 +17,7 @@ pub mod number;
 pub mod offered;
 pub mod output;
 pub mod place;
+pub mod programs;
 pub mod protect;
 pub mod records;
 pub mod scheduler;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use seekwise::{
-    advise, beside, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, protect, records,
-    scheduler, schema, simulate, sweep, trace, workload,
+    advise, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, programs, protect,
+    records, scheduler, schema, simulate, sweep, trace, workload,
 };
 use terminal::manual;
 
@@ -55,7 +55,7 @@ enum Command {
     /// Share over a PostgreSQL server what many machines measured, and roll out a setting step by step
     ///
     /// Starts the program seekwise-fleet, which has its own --help.
-    Fleet(beside::ProgramArguments),
+    Fleet(programs::ProgramArguments),
     /// Check whether a host can meet guarantees to tenants (admission control)
     ///
     /// Adds up the worst-case demand of each guarantee, then simulates tenants with bad neighbours. The exit code is 0 for either result;
@@ -87,7 +87,7 @@ enum Command {
     /// Serve volumes over NBD; make, change, delete and list volumes of a running block server
     ///
     /// Starts the program seekwise-serve, which has its own --help.
-    Serve(beside::ProgramArguments),
+    Serve(programs::ProgramArguments),
     /// Run a trace or the jobs of an fio job file on one disk under one scheduler
     Simulate(simulate::SimulateArguments),
     /// Run many loads, disks, settings and seeds on all cores or many machines, into one Parquet data set
@@ -134,7 +134,7 @@ fn main() -> ExitCode {
         Command::Controller(command) => controller::run(command, "seekwise", &controller::product()),
         Command::Disk(command) => disk::run(command),
         Command::Emulate(args) => emulate::run(&args),
-        Command::Fleet(arguments) => beside::run("seekwise-fleet", &arguments),
+        Command::Fleet(arguments) => programs::run("seekwise-fleet", &arguments),
         Command::Guarantee(args) => guarantee::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
@@ -147,7 +147,7 @@ fn main() -> ExitCode {
         Command::Report(args) => records::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Schema(args) => schema::run(&args),
-        Command::Serve(arguments) => beside::run("seekwise-serve", &arguments),
+        Command::Serve(arguments) => programs::run("seekwise-serve", &arguments),
         Command::Simulate(args) => simulate::run(&args, &controller::product()),
         Command::Sweep(args) => sweep::run(&args),
         Command::Trace(command) => trace::run(command),

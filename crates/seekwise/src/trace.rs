@@ -33,7 +33,7 @@ pub enum Command {
     Convert(convert::ConvertArguments),
     /// Sort a trace by time
     ///
-    /// Memory is bounded, to about 100 MB: a trace of more than a million requests is sorted in temporary files beside OUT.
+    /// Memory is bounded, to about 100 MB: a trace of more than a million requests is sorted in temporary files next to OUT.
     Sort(rewrite::SortArgs),
     /// Cut a part out of a trace, by time or by number; it begins at time zero
     Slice(rewrite::SliceArgs),

@@ -50,7 +50,7 @@ enum Command {
     Fleet(evaluate::FleetArguments),
     /// Measure whether guarantees to tenants are kept, on drawn hosts with drawn loads
     Guarantees(guarantees::GuaranteesArguments),
-    /// Measure how right `seekwise learn iocost` is, on drawn devices, and beside it the kernel's script
+    /// Measure how right `seekwise learn iocost` is, on drawn devices, and the kernel's script for comparison
     Iocost(iocost::IocostArguments),
     /// Train, test and print models, and gather training data
     #[command(subcommand)]
@@ -60,7 +60,7 @@ enum Command {
     /// Replicate a paper's experiments and compare the results with the paper's
     #[command(subcommand)]
     Paper(paper::Command),
-    /// Measure whether promises to cgroups are kept beside noisy neighbours, on drawn hosts: by limits that a controller sets, and by others
+    /// Measure whether promises to cgroups are kept next to noisy neighbours, on drawn hosts: by limits that a controller sets, and by others
     Protect(protect::ProtectArguments),
     /// Measure the shares of disk time that `fairio` gives drawn tenants on drawn devices, and their cost in throughput
     Shares(evaluate::SharesArguments),

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn units_beyond_those_that_waited_longest_are_one_series_and_what_is_gone_has_none() {
+    fn units_beyond_those_that_waited_longest_are_one_series_and_removed_ones_have_none() {
         let metrics = Metrics::new();
         let row = |number: usize| UnitRow {
             unit: format!("job\u{1b}{number}.service"),

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_io_max_held_back_is_charged_to_those_who_asked_for_it() {
+    fn time_held_back_by_io_max_is_charged_to_the_waiting_units() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
         write(root, "proc/self/mounts", &format!("cgroup2 {}/cg cgroup2 rw 0 0\n", root.display()));

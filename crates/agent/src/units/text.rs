@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_what_a_unit_did_and_whom_it_waited_for() {
+    fn a_row_has_the_requests_of_a_unit_and_the_units_that_it_waited_for() {
         let expected = "\
                      read  write        read ms   write ms  fsync ms
 unit                 MB/s   MB/s  IOPS  p50/p99    p50/p99   p50/p99  wait  behind

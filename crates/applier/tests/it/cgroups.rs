@@ -240,7 +240,7 @@ fn what_a_decision_rests_on_is_checked() {
 }
 
 #[test]
-fn a_cgroup_that_is_gone_is_no_error_and_one_that_comes_back_is_another() {
+fn a_removed_cgroup_is_no_error_and_one_that_comes_back_is_another() {
     let machine = machine();
     let mut writer = writer(&machine);
     set(&mut writer, BACKUP, &[("io.max", "wbps=20000000")]).unwrap();

@@ -297,8 +297,8 @@ mod tests {
     }
 
     #[test]
-    fn a_change_leaves_nothing_of_what_it_touches() {
-        for (when, is_kept) in [("before it is read", false), ("after it was read", false), ("beside it", true)] {
+    fn a_change_forgets_the_windows_that_it_touches() {
+        for (when, is_kept) in [("before it is read", false), ("after it was read", false), ("elsewhere", true)] {
             let mut ahead = ahead();
             let (start, sectors) = begin(&mut ahead).expect("a chunk");
             let mut data = Some(Buffer::new(sectors as usize * 512));

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_whole_second_is_told_and_a_silent_one_is_empty() {
+    fn the_last_whole_second_is_reported_and_a_silent_one_is_empty() {
         let mut recent = Recent::default();
         for number in 0..100_u64 {
             recent.record(Nanos::from_millis(number * 9), 7, Kind::Read, 4096, Nanos::from_millis(1 + number / 90));

@@ -350,7 +350,7 @@ fn what_is_read_ahead_is_never_older_than_an_acknowledged_write() {
 }
 
 #[test]
-fn an_error_of_what_was_read_ahead_is_told_to_the_read_that_it_is_of_only() {
+fn an_error_of_a_read_ahead_reaches_only_the_read_of_that_range() {
     let medium = Arc::new(Gated::default());
     let rig = Rig::new(StoreDevice::real(medium.clone(), 1 << 20, 4, false));
     rig.store.set_read_ahead(2048, 131_072);

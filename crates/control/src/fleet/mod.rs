@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! outcomes of others ─▶ like device, like load ─▶ mean of each machine ─▶ estimate ─▶ × trust ─▶ expected before a trial
-//! own outcomes ───────▶ beside what the others said ──────────────────────────────────▶ trust
+//! own outcomes ───────▶ compared with the others' ─────────────────────────────────────▶ trust
 //! ```
 //! The prior decides which setting is tried, never that it stays: that takes a local trial. Rows come over a network from machines
 //! that may be broken or hostile, so each value is checked where it is read.

@@ -260,7 +260,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Drops parameters that no longer help beside the others.
+    /// Drops parameters that no longer help, given the others.
     fn drop_useless(&mut self) -> anyhow::Result<()> {
         for index in self.taken.clone() {
             let mut without = self.point.clone();

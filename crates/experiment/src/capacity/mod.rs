@@ -24,7 +24,7 @@
 //! The maximum is taken with and without merging in the queue: merged sequential requests become so large at depth that a link is
 //! saturated before dies that a single one keeps at work.
 //!
-//! A load that shares the device is charged the cost of its requests beside a neighbour's ([`serve_beside`]), if that is higher than alone.
+//! A load that shares the device is charged the cost of its requests between a neighbour's ([`serve_with_neighbour`]), if that is higher than alone.
 
 pub mod need;
 mod recorded;
@@ -32,7 +32,7 @@ mod serve;
 
 pub use need::{Need, Needs, Service};
 pub use recorded::{Again, Recorded};
-pub use serve::{Extent, Rates, Wanted, serve, serve_beside};
+pub use serve::{Extent, Rates, Wanted, serve, serve_with_neighbour};
 
 use std::sync::atomic::AtomicBool;
 

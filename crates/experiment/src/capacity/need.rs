@@ -1,7 +1,7 @@
 //! The capacity that guarantees need on a host.
 //!
 //! ```text
-//! work  =  requests per second on the reference disk × work of the host for each, beside others  ÷  most work of the host (saturation)
+//! work  =  requests per second on the reference disk × work of the host for each, with others  ÷  most work of the host (saturation)
 //! time  =  the larger of  p99 alone here ÷ p99 on the reference disk  and  rate there ÷ rate alone here
 //! wait  =  (p99 alone here + one request of a neighbour, at worst)  ÷  p99 on the reference disk
 //! ```

@@ -90,12 +90,12 @@ pub fn serve(queue: Queue, wanted: impl Wanted, depth: usize, extent: Extent, st
     serve_all(queue, wanted, depth, None, extent, stop)
 }
 
-/// Like [`serve`], beside a neighbour with one random read of 4 KiB outstanding among the first `sectors` of the device, which moves an arm
+/// Like [`serve`], with a neighbour with one random read of 4 KiB outstanding among the first `sectors` of the device, which moves an arm
 /// away between requests. Only the requests of `wanted` are measured.
 ///
 /// # Errors
 /// The run was interrupted.
-pub fn serve_beside(
+pub fn serve_with_neighbour(
     queue: Queue,
     wanted: impl Wanted,
     depth: usize,

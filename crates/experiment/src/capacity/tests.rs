@@ -41,7 +41,7 @@ fn one_reader_needs_its_unit_of_many() {
 }
 
 #[test]
-fn a_stream_costs_a_seek_beside_a_neighbour_and_random_reads_cost_what_they_cost_alone() {
+fn a_stream_costs_a_seek_next_to_a_neighbour_and_random_reads_cost_the_same_as_alone() {
     let (disk, stop) = (sim::profile::load("atlas10k").unwrap(), AtomicBool::new(false));
     let queue = || host(&disk, DeviceOptions::default(), QueueSettings::default());
     let costs = |locality: f64| {
@@ -50,8 +50,8 @@ fn a_stream_costs_a_seek_beside_a_neighbour_and_random_reads_cost_what_they_cost
             (Draw::new(0..(4 << 21), chance::source("reads", 1, 0)), pattern)
         };
         let alone = serve(queue(), wanted(), 1, Extent::default(), &stop).unwrap();
-        let beside = serve_beside(queue(), wanted(), 1, disk.capacity_sectors(), Extent::default(), &stop).unwrap();
-        beside.work_each() / alone.work_each()
+        let shared = serve_with_neighbour(queue(), wanted(), 1, disk.capacity_sectors(), Extent::default(), &stop).unwrap();
+        shared.work_each() / alone.work_each()
     };
     let (stream, random) = (costs(1.0), costs(0.0));
     assert!(stream > 3.0, "{stream} times");

@@ -164,7 +164,7 @@ fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Assess
     let figures = kinds.iter().enumerate().map(|(kind, (reference, _, worst))| {
         let waits = Needs::of(&[&all[..], &[worst.need]].concat()).wait;
         let fit = if waits <= 1.0 { (spare / worst.part_beside + 1e-9) as u64 } else { 0 };
-        // The wait of one more such tenant beside all others.
+        // The wait of one more such tenant in addition to all others.
         let own = Needs { wait: waits, ..Needs::of(&[worst.need]) };
         NeedFigures {
             reference: reference.to_string(),

@@ -6,7 +6,7 @@ use block::Merges;
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
 
-use crate::capacity::{self, Extent, Need, Rates, Saturation, saturation, serve, serve_beside};
+use crate::capacity::{self, Extent, Need, Rates, Saturation, saturation, serve, serve_with_neighbour};
 use crate::chance;
 use crate::placement::{Asks, size};
 use crate::pool::Workers;
@@ -24,7 +24,7 @@ const OUTSTANDING: [u32; 2] = [1, 32];
 pub(super) struct Worst {
     /// The need.
     pub need: Need,
-    /// The part of the host that it needs beside other tenants, even if there are none yet.
+    /// The part of the host that it needs next to other tenants, even if there are none yet.
     pub part_beside: f64,
     /// The part that it needs with the easiest pattern.
     pub least: f64,
@@ -57,12 +57,12 @@ impl Limits {
 pub(super) struct OnHost {
     alone: Rates,
     saturation: Saturation,
-    /// The host's work in seconds for a request beside a neighbour's; no less than alone.
-    cost_beside_s: f64,
+    /// The host's work in seconds for a request between a neighbour's; no less than alone.
+    shared_cost_s: f64,
 }
 
 impl OnHost {
-    /// Measures a pattern alone, saturating and beside a neighbour.
+    /// Measures a pattern alone, saturating and with a neighbour.
     ///
     /// # Errors
     /// It was interrupted.
@@ -72,13 +72,13 @@ impl OnHost {
         let wanted = || kind.wanted(sectors, seed);
         let alone = serve(build(Merges::All), wanted(), depth, extent, stop)?;
         let saturation = saturation(build, wanted, &alone, extent, stop)?;
-        let beside = serve_beside(build(Merges::All), wanted(), depth, host.capacity_sectors(), extent, stop)?;
-        Ok(OnHost { alone, saturation, cost_beside_s: beside.work_each().max(alone.work_each()) })
+        let shared = serve_with_neighbour(build(Merges::All), wanted(), depth, host.capacity_sectors(), extent, stop)?;
+        Ok(OnHost { alone, saturation, shared_cost_s: shared.work_each().max(alone.work_each()) })
     }
 
-    /// The need of serving the pattern like the reference disk, within limits: alone on the host, or beside others.
+    /// The need of serving the pattern like the reference disk, within limits: alone on the host, or with others.
     pub(super) fn need(&self, there: &Rates, limits: Limits, is_shared: bool) -> Need {
-        let cost_s = if is_shared { self.cost_beside_s } else { self.alone.work_each() };
+        let cost_s = if is_shared { self.shared_cost_s } else { self.alone.work_each() };
         let work = self.saturation.need(there.requests, cost_s);
         let part = if there.requests > 0.0 { limits.allow(there) / there.requests } else { 0.0 };
         Need::new(work, there.service(), self.alone.service(), cost_s).times(part)

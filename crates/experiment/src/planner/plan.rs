@@ -123,7 +123,7 @@ impl Survey {
         })
     }
 
-    /// Whether every array of a step has space for the arriving volumes beside the leaving ones: both copies are kept until the step is
+    /// Whether every array of a step has space for the arriving volumes in addition to the leaving ones: both copies are kept until the step is
     /// done.
     fn has_space(&self, assignment: &Assignment, moves: &[Move]) -> bool {
         (0..self.arrays()).all(|array| {

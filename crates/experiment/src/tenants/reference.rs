@@ -15,7 +15,7 @@ use sim::profile::Profile;
 use sim::reference::ReferenceDisk;
 use sim::run::{Owner, Pilot, RunError, Served, TenantMeasure, Tenants, Watch};
 
-use crate::capacity::{self, Extent, Need, Recorded, Service, serve_beside};
+use crate::capacity::{self, Extent, Need, Recorded, Service, serve_with_neighbour};
 use crate::learned_device;
 use crate::load::{Draws, Load};
 use crate::reference_disk::{reference_disk, spec};
@@ -217,8 +217,8 @@ fn need(
     let saturation = capacity::saturation(&on_host, &wanted, &own, Extent::default(), stop).map_err(interrupted)?;
     let mut cost_s = own.work_each();
     if let Some(sectors) = neighbour {
-        let beside = serve_beside(on_host(Merges::All), wanted(), recorded.depth(), sectors, Extent::default(), stop);
-        cost_s = cost_s.max(beside.map_err(interrupted)?.work_each());
+        let shared = serve_with_neighbour(on_host(Merges::All), wanted(), recorded.depth(), sectors, Extent::default(), stop);
+        cost_s = cost_s.max(shared.map_err(interrupted)?.work_each());
     }
     let pace = count(&reference.served) as f64 / reference.wanted.as_secs_f64() * requests / served;
     let need = Need::new(saturation.need(pace, cost_s), service(reference), service(here), cost_s);

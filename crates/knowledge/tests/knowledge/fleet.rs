@@ -137,7 +137,7 @@ fn only_what_a_server_confirmed_leaves_the_outbox() {
 }
 
 #[test]
-fn roles_decide_who_may_write_what() {
+fn roles_decide_the_tables_that_may_be_written() {
     let Some(server) = Server::shared() else { return };
     let folder = tempdir().unwrap();
     fleet(server, "roles");
@@ -204,7 +204,7 @@ fn roles_decide_who_may_write_what() {
 }
 
 #[test]
-fn programs_of_earlier_and_later_versions_are_told_where_they_stand() {
+fn programs_of_earlier_and_later_versions_get_both_versions() {
     let Some(server) = Server::shared() else { return };
     fleet(server, "versions");
     let folder = tempdir().unwrap();
@@ -284,7 +284,7 @@ fn an_upgrade_of_the_server_before_or_after_the_agents_loses_nothing() {
 }
 
 /// Outcomes pulled by bob from a server with this number of rows of ann, after mallory has flooded it with as many.
-fn pull_beside_a_flood(server: &Server, name: &str, rows: u64) -> (Vec<FleetOutcome>, Duration) {
+fn pull_during_a_flood(server: &Server, name: &str, rows: u64) -> (Vec<FleetOutcome>, Duration) {
     fleet(server, name);
     let flood = format!(
         "INSERT INTO seekwise.machines (machine, writer) SELECT decode(md5(writer || n), 'hex'), writer
@@ -306,7 +306,7 @@ fn pull_beside_a_flood(server: &Server, name: &str, rows: u64) -> (Vec<FleetOutc
 #[test]
 fn a_pull_is_bounded_and_no_role_crowds_out_the_others() {
     let Some(server) = Server::shared() else { return };
-    let (found, took) = pull_beside_a_flood(server, "flood", 3_000);
+    let (found, took) = pull_during_a_flood(server, "flood", 3_000);
     let of = |writer: &str| found.iter().filter(|one| one.writer == writer && one.device.model == "ST4000NM").count();
     assert_eq!((of("ann"), of("mallory"), found.len()), (500, 500, 1_250));
     assert!(took < Duration::from_secs(5), "{took:?}");
@@ -326,7 +326,7 @@ fn a_pull_is_bounded_and_no_role_crowds_out_the_others() {
 #[ignore = "half a minute; research/bars/scale runs it"]
 fn a_pull_from_three_million_rows_is_fast() {
     let Some(server) = Server::start() else { return };
-    let (found, took) = pull_beside_a_flood(&server, "million", 1_000_000);
+    let (found, took) = pull_during_a_flood(&server, "million", 1_000_000);
     println!("seconds to pull {} of 3000000 rows: {:.3}", found.len(), took.as_secs_f64());
     assert!(took < Duration::from_secs(2), "{took:?}");
 }

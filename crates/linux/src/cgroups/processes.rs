@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_version_1_systemds_hierarchy_says_it() {
+    fn next_to_version_1_systemds_hierarchy_names_the_unit() {
         for (text, path) in [
             ("0::/system.slice/a.service\n", "/system.slice/a.service"),
             ("5:name=systemd:/b.scope\n1:cpu,cpuacct:/x\n0::/\n", "/b.scope"),

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn services_and_scopes_have_their_names_whatever_they_made_below() {
+    fn services_and_scopes_have_their_names_with_any_cgroups_below() {
         for (path, name, unit, slice) in [
             ("/system.slice/postgresql.service", "postgresql.service", "/system.slice/postgresql.service", "/system.slice"),
             (

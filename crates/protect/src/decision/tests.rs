@@ -510,7 +510,7 @@ fn units_are_added_and_released_while_others_stay_limited() {
 }
 
 #[test]
-fn requests_whose_completion_was_lost_do_not_keep_limits() {
+fn requests_with_a_lost_completion_do_not_keep_limits() {
     let mut protector = Protector::new(units(read_p99(20), 1));
     let mut disk = Disk::new(vec![reader(&[(0, 10_000)]), flood(&[(2_000, 20_000)])]);
     disk.run(&mut protector, 9_000);

@@ -146,7 +146,7 @@ fn a_slice_is_limited_as_a_whole_unless_a_promised_unit_or_the_agent_is_in_it() 
 }
 
 #[test]
-fn a_process_belongs_to_the_innermost_member_whose_cgroup_it_is_in() {
+fn a_process_belongs_to_the_innermost_member_with_its_cgroup() {
     let machine = Machine::new(&[MINE, BACKUP, "/user.slice/user-1.slice"]);
     machine.process(7, "/system.slice/postgresql.service/worker");
     machine.process(8, BACKUP);
@@ -226,7 +226,7 @@ fn a_cgroup_that_another_program_limits_is_left_alone_until_it_is_resumed() {
 }
 
 #[test]
-fn trouble_is_told_once_and_a_unit_that_comes_later_is_found() {
+fn trouble_is_reported_once_and_a_unit_that_comes_later_is_found() {
     let machine = Machine::new(&[BACKUP, "/system.slice/build.service"]);
     machine.asked.lock().unwrap().refuses_check = Some("/system.slice/build.service".to_owned());
     let mut protection = machine.protection("postgresql", &["backup.service", "build.service"]);

@@ -168,8 +168,8 @@ impl<'a> Panel<'a> {
     pub fn label_end(&mut self, class: &str, end: (f64, f64), name: &str) {
         let Some((x, y)) = self.at(end) else { return };
         let width = name.chars().count() as f64 * LABEL_CHARACTER;
-        let beside = (x + LABEL_GAP, y + LABEL_HEIGHT / 3.0);
-        let place = if beside.0 + width <= self.right() { beside } else { (self.right() - width, y - LABEL_GAP) };
+        let right = (x + LABEL_GAP, y + LABEL_HEIGHT / 3.0);
+        let place = if right.0 + width <= self.right() { right } else { (self.right() - width, y - LABEL_GAP) };
         let (left, right, top, bottom) = (place.0, place.0 + width, place.1 - LABEL_HEIGHT, place.1);
         let covers = |other: &Area| left < other.1 && other.0 < right && top < other.3 && other.2 < bottom;
         if left >= self.size.left && top >= TOP && bottom <= self.bottom() && !self.labels.iter().any(covers) {

@@ -47,7 +47,7 @@ pub struct CapacityFigures {
 pub struct NeedParts {
     /// The largest of them.
     pub largest: NeedKind,
-    /// Share of the disk's work, each request with its cost beside others'.
+    /// Share of the disk's work, each request with its cost between others'.
     #[serde(deserialize_with = "number_or_null::one")]
     pub work_percent: f64,
     /// Share of the disk's time while tenants are active: their p99 response times and rates alone here relative to those on their reference

@@ -133,7 +133,7 @@ fn each_warning_is_shown_once_with_its_rows() {
 }
 
 #[test]
-fn who_starves_a_stream_is_not_the_fairest_and_the_warning_names_the_stream() {
+fn a_setting_that_starves_a_stream_is_not_the_fairest_and_the_warning_names_the_stream() {
     let mut records = three([10.0; 3], [8.0; 3], [9.0; 3], [Some(1.0), Some(0.8), Some(0.6)]);
     assert!(verdict(&records).contains("fairness: a wins"));
     let rsync = |record: &mut Record, requests: u64| {

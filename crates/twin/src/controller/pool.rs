@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_under_another_arm_or_of_long_ago_are_not_part_of_it() {
+    fn windows_under_another_arm_or_of_long_ago_are_left_out() {
         let (mut pool, at) = (Pool::new(), |value: f64| NOWHERE.map(|_| value));
         assert_eq!(pool.add(&window(0, 15), 0, &at(1.0)), None);
         assert_eq!(pool.add(&window(1, 15), 1, &at(2.0)), None);

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_returns_and_changes_are_told_apart() {
+    fn trials_returns_and_changes_are_distinguished() {
         let decided = Decided::of(&[
             record(0, "mq-deadline", "mq-deadline", "mq-deadline"),
             record(1, "mq-deadline", "bfq", "mq-deadline"),

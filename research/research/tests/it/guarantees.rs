@@ -8,7 +8,7 @@ use research::guarantees::{bars, rates};
 use research::worlds::Which;
 
 #[test]
-fn a_tenant_alone_on_the_disk_that_it_is_guaranteed_has_what_it_has_without_a_scheduler() {
+fn a_tenant_alone_on_its_reference_disk_has_the_performance_of_no_scheduler() {
     let quiet = Quiet::default();
     let pair = ["youchoose", "none"].map(|name| scheduler(name).unwrap());
     let numbers: Vec<u32> = (0..40).collect();
@@ -18,7 +18,7 @@ fn a_tenant_alone_on_the_disk_that_it_is_guaranteed_has_what_it_has_without_a_sc
 }
 
 #[test]
-fn contracts_are_the_same_whatever_the_number_of_threads_and_flash_keeps_them() {
+fn contracts_are_the_same_for_any_number_of_threads_and_flash_keeps_them() {
     let quiet = Quiet::default();
     let schedulers = ["youchoose", "none"].map(|name| scheduler(name).unwrap());
     let run = |threads| bars::contracts(Which::Learn, 1, &[21, 35], 0.7, &schedulers, Workers::new(&quiet, Some(threads))).unwrap();

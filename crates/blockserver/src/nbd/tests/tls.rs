@@ -180,7 +180,7 @@ fn data_goes_both_ways_under_tls_and_the_names_of_the_certificate_are_known() {
 }
 
 #[test]
-fn where_tls_is_required_nothing_is_told_without_it() {
+fn where_tls_is_required_nothing_is_answered_without_it() {
     let guarded = Guarded::new(true);
     let (mut client, served) = guarded.connect();
     client.hello();
