@@ -15,9 +15,6 @@ use observe::WindowOutcome;
 use tempfile::{TempDir, tempdir};
 
 #[path = "fleet.rs"]
-mod fleet;
-#[path = "../crates/knowledge/tests/knowledge/postgres.rs"]
-mod postgres;
 
 fn seekwise(folder: &Path, args: &[&str]) -> Output {
     let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
