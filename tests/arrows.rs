@@ -148,7 +148,8 @@ fn crates_depend_on_each_other_along_the_arrows_only() {
     for folder in folders() {
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
         let may_know = allowed.get(name.as_str()).unwrap_or_else(|| panic!("{name} has no arrows"));
-        for dependency in dependencies(&folder.join("Cargo.toml")) {
+        // Tests enable features of their own crate by a dependency on it.
+        for dependency in dependencies(&folder.join("Cargo.toml")).into_iter().filter(|dependency| *dependency != name) {
             let ours = allowed.contains_key(dependency.as_str());
             assert!(
                 !ours || dependency == FOR_ALL || may_know.contains(&dependency.as_str()),
@@ -199,7 +200,7 @@ fn the_daemon_and_the_program_link_no_learner_and_no_paper() {
 }
 
 /// Crates that the README's first command compiles at most. Lower it with every crate that goes: 130 is wanted.
-const MAX_FIRST_CRATES: usize = 190;
+const MAX_FIRST_CRATES: usize = 178;
 
 #[test]
 fn the_first_command_compiles_few_crates_and_no_server() {
