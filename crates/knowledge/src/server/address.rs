@@ -76,8 +76,8 @@ impl Address {
         PathBuf::from(format!("postgresql://{user}{}{port}{name}", hosts.join(",")))
     }
 
-    /// Sets the password, unless the address has one. Sources in order: `given`, `PGPASSWORD`, the file named by `passfile`, the file named by
-    /// `PGPASSFILE`, `~/.pgpass`.
+    /// Sets the password. Sources in order: `given`, the address, `PGPASSWORD`, the file named by `passfile`, the file named by `PGPASSFILE`,
+    /// `~/.pgpass`.
     ///
     /// # Errors
     /// The file cannot be read, or is readable by other users.
