@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "research",
         &["protect", "experiment", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"],
     ),
-    ("linux", &["applier", "experiment", "terminal", "progress", "report", "twin", "block", "sim", "observe", "control"]),
+    ("linux", &["applier", "experiment", "progress", "report", "twin", "block", "sim", "observe", "control"]),
     ("protect", &["linux", "applier", "experiment", "progress", "report", "twin", "block", "sim", "observe", "control"]),
     (
         "agent",
