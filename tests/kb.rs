@@ -14,7 +14,6 @@ use knowledge::{DecisionRow, Knowledge, ModelRow, RequestRow, Row, Run, RunId, W
 use observe::WindowOutcome;
 use tempfile::{TempDir, tempdir};
 
-
 fn seekwise(folder: &Path, args: &[&str]) -> Output {
     let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();
     command(folder, &args).output().unwrap()

@@ -250,6 +250,9 @@ fn all_settings_of_a_killed_run_come_back_with_the_next_start() {
 #[test]
 fn what_cannot_be_compared_with_the_kernel_is_said_before_anything_is_run() {
     assert!(succeeds(&["validate", "--list"]).contains("random-reads "));
+    // Not the journal of the tests that run at the same time.
+    let journal = tempfile::tempdir().unwrap();
+    let journal = ["--journal", journal.path().to_str().unwrap()];
     for (arguments, message) in [
         (&["--workloads", "nothing"][..], "--workloads nothing: unknown workload; known: random-reads, "),
         (&["--workloads", "database", "--read-only"], "--workloads database: writes to the device"),
@@ -262,7 +265,7 @@ fn what_cannot_be_compared_with_the_kernel_is_said_before_anything_is_run() {
         (&["--scheduler", "mq-deadline swappiness=10"], "swappiness"),
         (&["--html", "/nowhere/at/all.html"], "there is no folder /nowhere/at"),
     ] {
-        let said = refused(&[&["validate"], arguments].concat());
+        let said = refused(&[&["validate"], &journal[..], arguments].concat());
         assert!(said.contains(message), "{said}");
     }
 }
