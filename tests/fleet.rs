@@ -1,4 +1,10 @@
-//! `seekwise fleet`, and `seekwise kb` on a server: commands of the page, reports, and complete rollouts. Part of the tests of `seekwise kb`.
+//! `seekwise fleet`, and `seekwise kb` on a server: commands of the page, reports, and complete rollouts. Both on a PostgreSQL server of their own.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+#[path = "../crates/knowledge/tests/knowledge/postgres.rs"]
+mod postgres;
+mod program;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +15,7 @@ use control::fleet::DeviceType;
 use knowledge::{Fleet, Knowledge, NewOutcome, Score};
 use tempfile::tempdir;
 
-use super::postgres::{ROLES, Server};
+use postgres::{ROLES, Server};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/fleet.md");
 /// Name of the server on the page.
@@ -18,7 +24,7 @@ const EXAMPLE: &str = "@db.example.org/fleet";
 const LOCAL: &str = "@%2Frun%2Fpostgresql/fleet";
 
 fn seekwise(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).current_dir(folder).args(arguments).output().unwrap();
+    let output = Command::new(program::sibling("seekwise")).current_dir(folder).args(arguments).output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }

@@ -14,10 +14,6 @@ use knowledge::{DecisionRow, Knowledge, ModelRow, RequestRow, Row, Run, RunId, W
 use observe::WindowOutcome;
 use tempfile::{TempDir, tempdir};
 
-#[path = "fleet.rs"]
-mod fleet;
-#[path = "../crates/knowledge/tests/knowledge/postgres.rs"]
-mod postgres;
 
 fn seekwise(folder: &Path, args: &[&str]) -> Output {
     let args: Vec<&OsStr> = args.iter().map(OsStr::new).collect();

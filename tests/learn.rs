@@ -76,27 +76,6 @@ fn what_gather_writes_is_what_train_reads() {
 }
 
 #[test]
-fn gains_are_gathered_on_and_trained_from_and_the_model_names_its_commands() {
-    let folder = tempfile::tempdir().unwrap();
-    let (rows, model) = (folder.path().join("rows.csv"), folder.path().join("model.json"));
-    let gather = |cases: &str, seed: &str| {
-        seekwise(&[&"gains", &"gather", &"--cases", &cases, &"--seconds", &"16", &"--seed", &seed, &"-o", &rows])
-    };
-    out(&gather("2", "5"));
-    let first = fs::read_to_string(&rows).unwrap();
-    // Like a file truncated in the middle of a line.
-    fs::write(&rows, &first[..first.len() - 9]).unwrap();
-    out(&gather("3", "5"));
-    let all = fs::read_to_string(&rows).unwrap();
-    assert!(all.starts_with(&first) && all.len() > first.len(), "{all}");
-    assert!(complaint(&gather("3", "6")).contains("it was gathered with --seed 5 --seconds 16"));
-    let text = complaint(&seekwise(&[&"gains", &"train", &rows, &"-o", &model]));
-    assert!(text.contains("cases are too few: at least 50 are needed") && !model.exists(), "{text}");
-    fs::write(&rows, "a,b\n1,2\n").unwrap();
-    assert!(complaint(&gather("3", "5")).contains("gather again"));
-}
-
-#[test]
 fn what_is_wrong_is_said_with_file_line_and_column_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let (data, model) = (folder.path().join("rows.csv"), folder.path().join("model.json"));

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::program::{refused, succeeds};
+use crate::program::{PROGRAM, refused, run, sibling, succeeds, text};
 
 #[test]
 fn completions_are_printed_for_every_shell_and_bash_takes_them() {
@@ -19,7 +19,7 @@ fn completions_are_printed_for_every_shell_and_bash_takes_them() {
     let check =
         "source \"$0\"; COMP_WORDS=(seekwise trace con); COMP_CWORD=2; _seekwise seekwise con trace; echo \"${COMPREPLY[@]}\"";
     let output = Command::new("bash").args(["-c", check]).arg(&script).stdin(Stdio::null()).output().unwrap();
-    assert_eq!(crate::program::text(&output.stdout), "convert\n", "{}", crate::program::text(&output.stderr));
+    assert_eq!(text(&output.stdout), "convert\n", "{}", text(&output.stderr));
     assert!(refused(&["completions", "cmd"]).contains("bash"));
 }
 
@@ -28,7 +28,7 @@ fn offered(script: &Path, words: &[&str]) -> Vec<String> {
     let check = "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); cur=${COMP_WORDS[COMP_CWORD]}; \
                  _seekwise seekwise \"$cur\" \"${COMP_WORDS[COMP_CWORD - 1]}\"; echo \"${COMPREPLY[@]}\"";
     let output = Command::new("bash").args(["-c", check]).arg(script).args(words).stdin(Stdio::null()).output().unwrap();
-    crate::program::text(&output.stdout).split_whitespace().map(str::to_owned).collect()
+    text(&output.stdout).split_whitespace().map(str::to_owned).collect()
 }
 
 #[test]
@@ -84,57 +84,29 @@ fn what_has_no_page_and_no_folder_is_said() {
     assert!(refused(&["man", "--output", "/no/such/folder"]).contains("/no/such/folder: there is no such folder"));
 }
 
-/// A subcommand of `volume`.
-fn of<'a>(arguments: &[&'a str], control: &'a str) -> Vec<&'a str> {
-    [&["serve", "volume"], arguments, &["--control", control]].concat()
+/// `seekwise serve` and `seekwise fleet` start programs of their own: same output, errors and exit code.
+#[test]
+fn commands_of_other_programs_are_those_programs() {
+    for (command, name, arguments) in [
+        ("serve", "seekwise-serve", &["volume", "status", "--control", "/nowhere/control"][..]),
+        ("serve", "seekwise-serve", &["volume", "create", "--help"]),
+        ("fleet", "seekwise-fleet", &["init", "a.kb"]),
+        ("fleet", "seekwise-fleet", &["report", "--help"]),
+    ] {
+        let started = run(&[&[command], arguments].concat());
+        let itself = Command::new(sibling(name)).args(arguments).output().unwrap();
+        assert_eq!(started.status.code(), itself.status.code(), "{command} {arguments:?}");
+        assert!(started.stdout == itself.stdout && started.stderr == itself.stderr, "{}", text(&started.stderr));
+    }
 }
 
-/// The block server's client is also a command of the main program.
 #[test]
-fn volumes_of_a_running_block_server_are_made_and_listed_in_its_words() {
+fn a_program_that_is_not_installed_is_named_with_the_command_that_builds_it() {
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    std::fs::File::create(at("store")).unwrap().set_len(1 << 30).unwrap();
-    let text = format!(
-        "catalog = '{}'\ncontrol = '{}'\n[[store]]\nname = 'main'\npath = '{}'\n[[listen]]\nunix = '{}'\n",
-        at("serve.db"),
-        at("control"),
-        at("store"),
-        at("nbd")
-    );
-    let configuration = blockserver::configuration::Configuration::parse(&text).unwrap();
-    std::fs::write(at("serve.toml"), &text).unwrap();
-    let server = blockserver::server::Server::start(&configuration).unwrap();
-    let watch = std::sync::Arc::new(blockserver::watch::Watch::start(&server).unwrap());
-    let access = std::sync::Arc::new(blockserver::access::Access::new(&configuration.allow).unwrap());
-    let mut doors = blockserver::door::Doors::new();
-    let ruled = blockserver::control::Ruled {
-        server: server.clone(),
-        watch: watch.clone(),
-        access,
-        configuration: folder.path().join("serve.toml"),
-    };
-    doors.control(&folder.path().join("control"), ruled).unwrap();
-    let control = at("control");
-    succeeds(&of(&["create", "web", "--size", "128M", "--promise", "weight = 2"], &control));
-    let status = succeeds(&of(&["status"], &control));
-    assert!(status.contains("web              main") && status.contains("weight = 2"), "{status}");
-    let again = server.create(&blockserver::server::NewVolume {
-        name: "web".to_owned(),
-        store: None,
-        bytes: 1 << 20,
-        is_thick: false,
-        contract: String::new(),
-        is_unchecked: false,
-    });
-    let reason = again.unwrap_err().to_string();
-    assert!(refused(&of(&["create", "web", "--size", "1M"], &control)).contains(&reason), "{reason}");
-    succeeds(&["serve", "reload", "--control", &control]);
-    std::fs::write(at("serve.toml"), format!("{text}[[allow]]\nvolumes = []\n")).unwrap();
-    let reason = refused(&["serve", "reload", "--control", &control]);
-    assert!(reason.contains("volumes"), "{reason}");
-    succeeds(&of(&["delete", "web"], &control));
-    assert!(server.volumes().is_empty());
-    doors.close();
-    assert!(refused(&of(&["status"], &control)).contains("no server answers"));
+    let alone = folder.path().join("seekwise");
+    std::fs::copy(PROGRAM, &alone).unwrap();
+    let output = Command::new(&alone).args(["serve", "volume", "status"]).env("PATH", folder.path()).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("seekwise-serve is not installed"), "{said}");
+    assert!(said.contains("cargo build --release -p seekwise-serve"), "{said}");
 }

@@ -195,7 +195,7 @@ pub fn register_scheduler(
         knowledge: None,
         build,
     };
-    if let Err(problem) = block::conformance::check_declaration(&spec) {
+    if let Err(problem) = block::check_declaration(&spec) {
         return Err(Invalid::of_key("scheduler", problem).into());
     }
     registered.push(Registered { class: of, spec: Box::leak(Box::new(spec)) });

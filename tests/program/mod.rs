@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Path of the program of the test's package.
-pub const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_seekwise"), option_env!("CARGO_BIN_EXE_seekwise-lab")) {
-    (Some(program), _) | (None, Some(program)) => program,
-    (None, None) => panic!("the test belongs to a package without one of the programs"),
+pub const PROGRAM: &str = match (
+    option_env!("CARGO_BIN_EXE_seekwise"),
+    option_env!("CARGO_BIN_EXE_seekwise-lab"),
+    option_env!("CARGO_BIN_EXE_seekwise-fleet"),
+) {
+    (Some(program), ..) | (None, Some(program), _) | (None, None, Some(program)) => program,
+    (None, None, None) => panic!("the test belongs to a package without one of the programs"),
 };
 
 /// Path of another program of the workspace. Built if missing, because cargo builds only programs of the packages under test.

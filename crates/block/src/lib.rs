@@ -27,6 +27,7 @@ extern crate std;
 pub mod conformance;
 mod cost;
 mod decay;
+mod declaration;
 mod directory;
 pub mod hash_index;
 pub mod held;
@@ -52,6 +53,7 @@ pub mod throttle;
 mod time;
 mod tunable;
 
+pub use declaration::check_declaration;
 pub use host_tunables::{HOST_TUNABLES, QUEUE_TUNABLES};
 pub use knowledge::KnowledgeStore;
 pub use nearest::did_you_mean;

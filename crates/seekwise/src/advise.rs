@@ -18,7 +18,7 @@ use report::advice::Advice;
 use crate::arguments;
 use crate::number;
 use crate::output::{check_page, print_and_write};
-use crate::trace::capture;
+use crate::trace::{capture, copy};
 use terminal::{self, Terminal};
 
 /// Arguments of `seekwise advise`. The options without a heading are those that are used first.
@@ -191,7 +191,7 @@ fn shown(advice: &Advice, html: Option<&Path>, as_json: bool, kind: Option<Kind>
 /// Captures the requests of a block device, and warns of missing data.
 fn watch(name: &str, seconds: u32, monitor: &dyn Monitor) -> anyhow::Result<(Device, LoadTracker)> {
     let device = capture::device(name)?;
-    let watched = LoadTracker::of((&Sysfs::real(), &device), name, capture::seconds(seconds), &capture::program(), monitor)?;
+    let watched = LoadTracker::of((&Sysfs::real(), &device), name, capture::seconds(seconds), &copy::program(), monitor)?;
     capture::warn(&watched.recorded, &device);
     watched.expect_requests(name, monitor)?;
     Ok((device, watched))

@@ -125,8 +125,12 @@ enum Command {
 fn main() -> ExitCode {
     seekwise::begin("seekwise");
     experiment::learned_device::make_devices();
-    seekwise::warn_of_password();
-    let outcome = match seekwise::parse::<Cli>().command {
+    let command = seekwise::parse::<Cli>().command;
+    // The program that is started warns itself.
+    if !matches!(command, Command::Fleet(_)) {
+        seekwise::warn_of_password();
+    }
+    let outcome = match command {
         Command::Advise(args) => advise::run(args),
         Command::Check(args) => check::run(&args),
         Command::Compare(args) => compare::run(args, &controller::product()),

@@ -12,10 +12,12 @@ use block::did_you_mean;
 
 use crate::device::Device;
 use crate::device::hdd::spec::{HddSpecification, QueuePolicy};
+use crate::device::limited::spec::LimitsSpecification;
 use crate::device::slowed::{Slowed, Speed};
 
 pub use hdd::HddProfile;
 use keys::KeyTable;
+use limited::LimitedProfile;
 
 mod hdd;
 pub mod keys;
@@ -322,6 +324,18 @@ impl ProfileText<'_> {
             let at = error.span().map_or(0, |span| span.start);
             self.error_at(at, error.message().trim().replace('\n', " "))
         })
+    }
+
+    /// The profile `inner`, behind the limits of this text if it has any.
+    fn with_limits(
+        &self,
+        inner: impl DeviceProfile + 'static,
+        limits: Option<&LimitsSpecification>,
+    ) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
+        match limits.map(LimitsSpecification::check).transpose().map_err(|error| self.error(error))? {
+            Some(limits) => Ok(Arc::new(LimitedProfile::new(Arc::new(inner), limits))),
+            None => Ok(Arc::new(inner)),
+        }
     }
 
     /// An error about the whole profile.

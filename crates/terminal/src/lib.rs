@@ -40,7 +40,7 @@ const ANSWERED_WITHIN: Duration = Duration::from_millis(600);
 const POLLED: Duration = Duration::from_millis(20);
 
 pub use bar::progress_bar;
-pub use progress::{Interrupted, Suspended};
+pub use progress::{Failed, Interrupted, Suspended};
 
 /// Initialises a program with this name, which prefixes its messages. Ctrl-C, SIGTERM and SIGHUP request the work to stop; the second one
 /// terminates the program immediately.
@@ -189,15 +189,3 @@ pub fn message(error: &anyhow::Error) -> String {
     }
     text
 }
-
-/// The input was valid and the work completed, but its result is a failure.
-#[derive(Debug)]
-pub struct Failed(pub String);
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Failed {}

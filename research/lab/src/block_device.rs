@@ -16,7 +16,7 @@ use research::validation::RealDevice;
 
 use crate::emulator::Emulator;
 use crate::settings::Settings;
-use seekwise::trace::capture;
+use seekwise::trace::copy;
 use terminal::eprint_line;
 
 /// The missing prerequisites for running fio on a device, or on an emulated one; empty if there are none.
@@ -193,7 +193,7 @@ impl RealDevice for BlockDevice {
     fn record(&mut self, file: &Path) -> anyhow::Result<bool> {
         let Some(device) = &self.observed else { return Ok(false) };
         let out = fs::File::create(file).with_context(|| file.display().to_string())?;
-        let capture = linux::advice::to_store(out, (&Sysfs::real(), device), &capture::program())?;
+        let capture = linux::advice::to_store(out, (&Sysfs::real(), device), &copy::program())?;
         self.recording = Some(Background::begin(Tracepoints::open(&Sysfs::real(), device)?, capture));
         Ok(true)
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use knowledge::Knowledge;
 use toml::de::DeTable;
 
-use super::keys::{Key, Source, Wrong, find, number, path, text, unknown};
+use super::key::{Key, Source, Wrong, find, number, path, text, unknown};
 
 /// Settings of `[fleet]`.
 #[derive(Clone, Debug, PartialEq, Eq)]

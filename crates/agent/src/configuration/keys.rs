@@ -1,16 +1,14 @@
 //! The keys: meaning, default and range of each. The parser, the messages and the vendor's file use this table.
 
-use std::path::PathBuf;
-
 use block::did_you_mean;
 use control::controller::ControllerChoice;
 use control::{Setting, candidates};
 use observe::Preference;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
 use endpoint::metrics::Listen;
 
+use super::key::{Key, Source, Wrong, find, number, one_of, path, text, texts, unknown};
 use super::{Configuration, Exit, Mode, Pattern, Rule, Settings, fleet, learning, protect};
 
 /// The default candidates.
@@ -19,15 +17,6 @@ pub const CANDIDATES: &str = "linux";
 const MAX_ENTRIES: i64 = 100_000;
 /// Maximum changes per minute: a change keeps a device idle for about 35 ms, so these take a third of its time.
 const MAX_CHANGES: i64 = 600;
-
-/// A key of the file.
-pub(super) struct Key<T> {
-    pub(super) name: &'static str,
-    /// The default as TOML; empty if there is none.
-    pub(super) default: &'static str,
-    pub(super) doc: &'static str,
-    pub(super) read: fn(&DeValue) -> Result<T, String>,
-}
 
 /// The value of a key that applies to a device.
 #[derive(Clone, Debug)]
@@ -208,33 +197,6 @@ fn kernel_names() -> String {
     format!("{}; kernels of some distributions also {}", names(block::KERNEL), names(block::OUT_OF_TREE))
 }
 
-pub(super) fn text<'a>(value: &'a DeValue) -> Result<&'a str, String> {
-    value.as_str().ok_or_else(|| "should be a string in quotes".to_owned())
-}
-
-pub(super) fn texts<'a>(value: &'a DeValue) -> Result<Vec<&'a str>, String> {
-    let wrong = || "should be a list of strings, as in [\"scheduler\"]".to_owned();
-    let texts: Option<Vec<&str>> = value.as_array().ok_or_else(wrong)?.iter().map(|one| one.get_ref().as_str()).collect();
-    texts.filter(|texts| !texts.is_empty()).ok_or_else(wrong)
-}
-
-pub(super) fn number(value: &DeValue, range: std::ops::RangeInclusive<i64>) -> Result<i64, String> {
-    let number = value.as_integer().and_then(|number| i64::from_str_radix(number.as_str(), number.radix()).ok());
-    let wrong = || format!("should be a whole number from {} to {}", range.start(), range.end());
-    number.filter(|number| range.contains(number)).ok_or_else(wrong)
-}
-
-fn one_of<T: Copy>(value: &DeValue, known: &[(&str, T)]) -> Result<T, String> {
-    let found = value.as_str().and_then(|text| known.iter().find(|(name, _)| *name == text));
-    let names = || known.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(" or ");
-    found.map(|(_, value)| *value).ok_or_else(|| format!("should be {}", names()))
-}
-
-pub(super) fn path(value: &DeValue) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text(value)?);
-    if path.is_absolute() { Ok(path) } else { Err("should be an absolute path, as in \"/run/seekwise-agent\"".to_owned()) }
-}
-
 /// Refuses a pattern that matches no attribute.
 fn is_known(pattern: &Pattern) -> Result<(), String> {
     let known = || applier::attribute::all().iter().map(|attribute| attribute.name.as_str());
@@ -243,29 +205,6 @@ fn is_known(pattern: &Pattern) -> Result<(), String> {
     }
     let (text, near) = (pattern.text(), did_you_mean(pattern.text(), known()));
     Err(format!("unknown attribute '{text}'{near}; known: {}", known().collect::<Vec<_>>().join(", ")))
-}
-
-/// An error: line number and message.
-pub(super) type Wrong = (usize, String);
-
-/// The text of a file, for line numbers.
-pub(super) struct Source<'a>(&'a str);
-
-impl Source<'_> {
-    /// The line number of a byte offset, from 1.
-    pub(super) fn line(&self, byte: usize) -> usize {
-        self.0.as_bytes()[..byte.min(self.0.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
-    }
-
-    /// Parses the value of one key.
-    pub(super) fn read<T>(&self, key: &Key<T>, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue>) -> Result<T, Wrong> {
-        let written = self.0.get(value.span()).unwrap_or_default().trim();
-        (key.read)(value.get_ref()).map_err(|reason| (self.line(name.span().start), format!("{} = {written}: {reason}", key.name)))
-    }
-}
-
-pub(super) fn find<'a, T>(keys: &'a [Key<T>], name: &str) -> Option<&'a Key<T>> {
-    keys.iter().find(|key| key.name == name)
 }
 
 impl Configuration {
@@ -320,11 +259,6 @@ impl Configuration {
         *self = changed;
         Ok(())
     }
-}
-
-pub(super) fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let near = did_you_mean(key, known.clone());
-    format!("{key}: there is no such key{near}; known are {}", known.collect::<Vec<_>>().join(", "))
 }
 
 fn rule(source: &Source, table: &DeTable, begins: usize) -> Result<Rule, Wrong> {

@@ -6,7 +6,7 @@ use control::controller::ControllerChoice;
 use toml::de::DeTable;
 
 use super::hours::Hours;
-use super::keys::{Key, Source, Wrong, find, number, path, text, texts, unknown};
+use super::key::{Key, Source, Wrong, find, number, path, text, texts, unknown};
 
 /// The search controllers.
 const SEARCHES: [&str; 4] = ["genetic", "ioperf", "random", "bayes"];

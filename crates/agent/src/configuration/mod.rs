@@ -13,6 +13,7 @@
 
 mod fleet;
 mod hours;
+mod key;
 mod keys;
 mod learning;
 mod pattern;

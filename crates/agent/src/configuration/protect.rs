@@ -8,7 +8,7 @@ use block::Nanos;
 use linux::topology::Device;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{Key, Source, Wrong, find, number, text, texts, unknown};
+use super::key::{Key, Source, Wrong, find, number, text, texts, unknown};
 use super::{Configuration, Pattern};
 
 /// Bytes in a megabyte.

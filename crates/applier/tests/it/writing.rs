@@ -265,7 +265,7 @@ fn an_external_change_of_what_was_never_set_is_remembered_until_resume() {
     let known = ("scheduler".to_owned(), "mq-deadline".to_owned());
     first.release(Moment::default(), "sda", std::slice::from_ref(&known)).unwrap();
     let error = first.release(Moment::default(), "sda", &[("colour".to_owned(), "red".to_owned())]).unwrap_err();
-    assert!(error.kind == Kind::NotAllowed && error.message.contains("'colour' is not among"), "{error}");
+    assert!(error.kind == Kind::NotAllowed && error.message.contains("'colour' is not an attribute"), "{error}");
     // Another process remembers, and puts nothing back over it.
     let mut second = writer(&machine);
     assert_eq!(second.end().unwrap()[0].outcome, Outcome::Foreign { now: Some("kyber".to_owned()) });
@@ -336,7 +336,7 @@ fn everything_is_checked_before_anything_is_written() {
             Kind::NotAllowed,
             "'rotational' is not an attribute that can be set there; known are scheduler, ",
         ),
-        ("sda read_ahead_kb=64 ../../vda/queue/nomerges=0", Kind::NotAllowed, "is not among"),
+        ("sda read_ahead_kb=64 ../../vda/queue/nomerges=0", Kind::NotAllowed, "is not an attribute"),
         ("sda nomerges=3", Kind::NotAllowed, "nomerges=3 should be a whole number from 0 to 2"),
         ("sda nomerges=much", Kind::NotAllowed, "should be a whole number"),
         ("sda max_sectors_kb=4096", Kind::NotAllowed, "max_sectors_kb=4096 should be a whole number from 4 to 1280"),
@@ -348,7 +348,7 @@ fn everything_is_checked_before_anything_is_written() {
         ("sda iosched/slice_idle=0", Kind::NotAllowed, "iosched/slice_idle is bfq's, and mq-deadline is or would be active"),
         ("sda scheduler=none nr_requests=4", Kind::NotAllowed, "nr_requests is not set under none"),
         ("sda nomerges=1 nomerges=2", Kind::NotAllowed, "nomerges is given twice"),
-        ("sda vm/swappiness=1", Kind::NotAllowed, "'vm/swappiness' is not among"),
+        ("sda vm/swappiness=1", Kind::NotAllowed, "'vm/swappiness' is not an attribute"),
         ("vm vm/dirty_bytes=0", Kind::NotAllowed, "vm/dirty_bytes=0 should be a whole number from 8192"),
         ("sdz nomerges=1", Kind::NoDevice, "there is no /sys/block/sdz"),
         ("../sda nomerges=1", Kind::NoDevice, "is no device"),

@@ -24,7 +24,7 @@ use alloc::string::String;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-use crate::{Scale, SchedulerSpec};
+use crate::{SchedulerSpec, check_declaration};
 use host::Host;
 pub use script::{Arrival, Script, scripts};
 
@@ -62,37 +62,6 @@ fn holds(cases: u32, rule: impl Fn(&Script) -> Result<(), String>) -> Result<(),
     // A fixed seed, so that a failure is reproducible.
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     runner.run(&scripts(), |script| rule(&script).map_err(TestCaseError::fail)).map_err(|failure| format!("{failure}"))
-}
-
-/// Checks the declaration of a scheduler.
-///
-/// # Errors
-/// The defect found.
-pub fn check_declaration(spec: &SchedulerSpec) -> Result<(), String> {
-    let is_word =
-        |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c));
-    if !is_word(spec.name) {
-        return Err(format!("the name {:?} should be lower-case letters, digits, - and _", spec.name));
-    }
-    if spec.summary.is_empty() || spec.source.is_empty() {
-        return Err(String::from("summary and source should not be empty"));
-    }
-    for (index, tunable) in spec.tunables.iter().enumerate() {
-        let name = tunable.name;
-        if !is_word(name) || spec.tunables[..index].iter().any(|other| other.name == name) {
-            return Err(format!("the tunable {name:?} should have a lower-case name of its own"));
-        }
-        if !tunable.doc.ends_with('.') {
-            return Err(format!("{name} should be documented in sentences"));
-        }
-        if !(tunable.min..=tunable.max).contains(&tunable.default) {
-            return Err(format!("{name}: the default {} should be from {} to {}", tunable.default, tunable.min, tunable.max));
-        }
-        if tunable.scale == Scale::Logarithmic && tunable.min < 1 {
-            return Err(format!("{name}: a logarithmic range should begin at 1 or above, not at {}", tunable.min));
-        }
-    }
-    Ok(())
 }
 
 /// Plays a script twice, and once more with each tunable at either end of its range.

@@ -5,7 +5,6 @@
 //! the page cache is thus queued, dispatched, read and answered by the thread that read it from the socket.
 
 use std::io;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use super::job::{Done, Job, Moves};
 use super::pool::Pool;
 use super::ring::Mover;
 use super::state::{Command, Core, Observed, Report, Turn};
+use super::status::StoreStatus;
 use super::work::{Kind, Piece, Replies, Work};
 use emulate::backing::Backing;
 
@@ -33,21 +33,6 @@ const BESIDE_RING: usize = 2;
 /// Size of a request of [`StoreHost::zero`] where zeros are written (a few milliseconds on a disk), and where they are only recorded.
 const ZEROED_BYTES: u64 = 1 << 20;
 const MOST_ZEROED_BYTES: u64 = 1 << 30;
-
-/// Counters since the store was opened.
-#[derive(Debug, Default)]
-pub struct StoreStatus {
-    /// Requests that the scheduler dispatched, after merging.
-    pub requests: AtomicU64,
-    /// Pieces of clients' work, before merging.
-    pub pieces: AtomicU64,
-    /// Requests that failed at the medium.
-    pub failed: AtomicU64,
-    /// Flushes of the medium.
-    pub flushes: AtomicU64,
-    /// Time with work in progress, in nanoseconds.
-    pub busy_ns: AtomicU64,
-}
 
 /// Pending commands and completions, and the state of the store's thread.
 #[derive(Default)]

@@ -18,6 +18,7 @@ mod read_ahead;
 mod recent;
 mod ring;
 mod state;
+mod status;
 #[cfg(test)]
 mod tests;
 mod totals;
@@ -25,10 +26,11 @@ mod work;
 
 pub use device::StoreDevice;
 pub use extents::Extents;
-pub use host::{Batch, Engine, StoreHost, StoreStatus};
+pub use host::{Batch, Engine, StoreHost};
 pub use medium::Medium;
 pub use recent::Served;
 pub use state::{Observed, Report};
+pub use status::StoreStatus;
 pub use totals::{CLASSES_US, Times, Totals};
 pub use uring::{Buffer, Buffers};
 pub use work::{Kind, Piece, Replies, Work};

@@ -13,10 +13,10 @@ use smallvec::SmallVec;
 use uring::{Buffer, Buffers};
 
 use super::device::Passed;
-use super::host::StoreStatus;
 use super::job::{Done, Job, Moves, Pieces};
 use super::read_ahead::{Found, ReadAhead};
 use super::recent::{Recent, Served};
+use super::status::StoreStatus;
 use super::totals::{ByStream, Totals};
 use super::work::{Kind, Piece, Replies, Work};
 use emulate::backing::Backing;

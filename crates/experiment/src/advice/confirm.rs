@@ -15,7 +15,6 @@ use sim::run::{Pilot, ServerEvent, StreamMeasure};
 use statistics::percent;
 use twin::ObservedRequest;
 
-use super::judgement::Judgement;
 use super::observed::{self, Observed};
 use super::phases::{self, Phase, RunSeconds, Seconds};
 use super::requests::in_trace;
@@ -86,22 +85,20 @@ pub(super) struct ConfirmedRun {
     pub(super) p99_by_bound: f64,
 }
 
-impl Judgement {
-    /// Evaluates the run of a setting.
-    pub(super) fn confirmed(
-        &self,
-        before: &Observed,
-        seconds_before: &Seconds,
-        phases: &[Phase],
-        (setting, run): (Setting, FullRun),
+impl ConfirmedRun {
+    /// Evaluates the run of a setting, with its prediction. Its gain is that over `phases`, those with a prediction.
+    pub(super) fn new<'a>(
+        (setting, promise): (Setting, Option<Prediction>),
+        run: FullRun,
+        (before, seconds_before): (&Observed, &Seconds),
+        phases: impl Iterator<Item = &'a Phase>,
         preference: &Preference,
     ) -> ConfirmedRun {
         let p99_by_bound = merit::max_wait_ratio(&tails(run.streams.iter()), &tails(before.streams.iter()));
-        let promise = self.overall.iter().find(|promise| promise.setting == setting).cloned();
         let mut confirmed = ConfirmedRun { setting, promise, run, gain: 0.0, p99_by_bound };
         // Weighted like the predictions, over the phases in which both runs do the same at the same time.
         let (mut sum, mut whole) = (0.0, 0.0);
-        for (_, phase) in phases.iter().enumerate().filter(|(number, _)| self.is_answered(*number)) {
+        for phase in phases {
             if let Some(gain) = confirmed.gain_in(before, seconds_before, phase, preference) {
                 sum += gain * phase.seconds() as f64;
                 whole += phase.seconds() as f64;
@@ -111,9 +108,7 @@ impl Judgement {
         confirmed.gain = if whole > 0.0 { sum / whole } else { score(&confirmed.run.seconds) - score(seconds_before) };
         confirmed
     }
-}
 
-impl ConfirmedRun {
     /// Whether a stream starves: its p99 response time exceeds the bound.
     pub(super) fn starves(&self) -> bool {
         self.p99_by_bound > 1.0

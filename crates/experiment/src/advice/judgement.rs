@@ -8,7 +8,7 @@ use statistics::percent;
 use twin::device::Residual;
 
 use super::asked::{self, Brain, Judged, MOST_JUDGED, Sample};
-use super::confirm::ConfirmedRun;
+use super::confirm::{ConfirmedRun, FullRun};
 use super::linux;
 use super::observed::Observed;
 use super::phases::{Phase, Seconds};
@@ -96,6 +96,20 @@ impl Judgement {
 
     pub(super) fn is_answered(&self, phase: usize) -> bool {
         !self.by_phase[phase].is_empty()
+    }
+
+    /// Evaluates the run of a setting.
+    pub(super) fn confirmed(
+        &self,
+        before: &Observed,
+        seconds_before: &Seconds,
+        phases: &[Phase],
+        (setting, run): (Setting, FullRun),
+        preference: &Preference,
+    ) -> ConfirmedRun {
+        let promise = self.overall.iter().find(|promise| promise.setting == setting).cloned();
+        let answered = phases.iter().enumerate().filter(|(number, _)| self.is_answered(*number)).map(|(_, phase)| phase);
+        ConfirmedRun::new((setting, promise), run, (before, seconds_before), answered, preference)
     }
 
     pub(super) fn sure(&self, phases: &[Phase], residual: &Residual, active: &Setting) -> Vec<String> {

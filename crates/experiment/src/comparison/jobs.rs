@@ -12,13 +12,10 @@ use sim::replay::FOLLOWED_STREAMS;
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::workload::{Job, PlacedWorkload, WorkloadError};
 
-use super::{ALONE, regime};
+use super::{ALONE, JOBS, regime};
 use crate::load::{Build, Draws, Load, Row};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
-
-/// Mode of a replay in records that is a run of jobs.
-pub(super) const JOBS: &str = "jobs";
 
 /// Name of the format in records.
 const FORMAT: &str = "fio job file";

@@ -41,6 +41,9 @@ use runs::Plan;
 /// Scheduler for running streams alone, as the baseline of their slowdown: with one stream fairness does not matter.
 const ALONE: &str = "noop";
 
+/// Mode of a replay in records that is a run of jobs.
+const JOBS: &str = "jobs";
+
 /// A load, the disk to run it on, and how.
 #[derive(Clone, Debug)]
 pub struct Experiment {

@@ -7,7 +7,7 @@ use block::{Nanos, StreamId};
 use report::record::{
     Curves, DirectionFigures, Figures, FlashFigures, JobsFigures, MemoryFigures, SamplePoint, ServiceFigures, StreamFigures,
 };
-use sim::device::ssd::FlashTally;
+use sim::device::FlashTally;
 use sim::host::{HostTally, RunSummary};
 use sim::run::{Measure, Responses, STRETCH, StreamMeasure};
 

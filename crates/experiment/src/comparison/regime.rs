@@ -6,7 +6,7 @@ use control::Setting;
 use control::controller::{ControllerChoice, ControllerSpec};
 use report::record::{SchedulerSetting, Value};
 
-use super::jobs::JOBS;
+use super::JOBS;
 use crate::load::Load;
 use crate::world::World;
 

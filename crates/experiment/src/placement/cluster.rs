@@ -11,27 +11,17 @@ use block::tenants::ConstantTime;
 use block::{Nanos, Roster, StreamId, Tenant};
 use control::Setting;
 use sim::host::{Queue, QueueSettings};
-use sim::profile::{DeviceOptions, Profile};
+use sim::profile::DeviceOptions;
 use sim::run::{Measure, Owner, TenantMeasure, run};
 use sim::store::{Copy, CopyPace, Place, Store};
 use sim::streams::COPY;
 
 use super::alone::{self, OnReference};
+use super::array::ClusterArray;
 use super::asks::{Asker, Askers, Asks};
 use super::consumption::{SampledVolume, consumptions};
 use crate::pool::Workers;
 use crate::tenants::Reference;
-
-/// An array.
-#[derive(Clone, Debug)]
-pub struct ClusterArray {
-    /// Name for reports and errors.
-    pub name: String,
-    /// The device profile.
-    pub profile: Profile,
-    /// The part of its time that may be reserved, from 0 to 1.
-    pub capacity: f64,
-}
 
 /// A volume, its guarantee and its workload.
 #[derive(Clone, Debug)]

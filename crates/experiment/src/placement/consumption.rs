@@ -18,7 +18,7 @@ use sim::profile::{DeviceOptions, Profile};
 use sim::run::{Finished, Issue, Server};
 
 use super::alone::{Sample, Sampled};
-use super::cluster::ClusterArray;
+use super::array::ClusterArray;
 use crate::capacity::{self, Extent, Need, Rates, Recorded, Saturation, saturation, serve};
 use crate::planner::Consumption;
 use crate::pool::Workers;

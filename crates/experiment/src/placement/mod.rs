@@ -7,6 +7,7 @@
 //! ```
 
 mod alone;
+mod array;
 mod asks;
 mod cluster;
 mod consumption;
@@ -17,9 +18,10 @@ mod spec;
 use block::Scheduler;
 
 pub use alone::OnReference;
+pub use array::ClusterArray;
 pub use asks::FOR_EVER;
 pub use asks::{Asker, Askers, Asks};
-pub use cluster::{Cluster, ClusterArray, ClusterRun, ClusterVolume, Moving};
+pub use cluster::{Cluster, ClusterRun, ClusterVolume, Moving};
 pub use place::got;
 pub use place::{Trial, YOUCHOOSE, place};
 pub use spec::Specification;

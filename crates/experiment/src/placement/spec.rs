@@ -24,8 +24,9 @@ use serde::Deserialize;
 use sim::store::CopyPace;
 use toml::Spanned;
 
+use super::array::ClusterArray;
 use super::asks::Asks;
-use super::cluster::{Cluster, ClusterArray, ClusterVolume};
+use super::cluster::{Cluster, ClusterVolume};
 use super::recorded;
 use crate::pool::Workers;
 use crate::synthetic::asks::{Arrival, Pattern, Phase, Places};

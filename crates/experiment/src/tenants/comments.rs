@@ -10,7 +10,7 @@
 use anyhow::{Context, bail, ensure};
 use toml::Value;
 
-use super::contract::Entry;
+use super::entry::Entry;
 
 /// Prefix of such a comment, after the `;` or `#`.
 const MARK: &str = "seekwise:";

@@ -18,6 +18,7 @@ use serde::Deserialize;
 use sha2::Digest;
 use toml::{Spanned, Value};
 
+use super::entry::Entry;
 use super::reference::Reference;
 use crate::world::hexadecimal;
 
@@ -87,14 +88,6 @@ impl TenantGuarantee {
             latency_p99: None,
         }
     }
-}
-
-/// A tenant's keys with the lines on which they begin.
-pub(super) struct Entry {
-    /// The line where the tenant begins, from 1.
-    pub line: usize,
-    /// Keys with their lines and values.
-    pub keys: Vec<(String, usize, Value)>,
 }
 
 /// The structure of the TOML file.

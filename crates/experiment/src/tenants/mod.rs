@@ -9,6 +9,7 @@
 
 mod comments;
 mod contract;
+mod entry;
 pub mod judge;
 mod reference;
 mod roster;

@@ -6,11 +6,11 @@ use std::io::BufWriter;
 use anyhow::{Context as _, bail};
 use block::Nanos;
 use experiment::capture::Capture;
+use progress::Failed;
 use progress::Monitor;
 use report::advice::Advice;
 use sim::trace::RecordedDevice;
 use sim::trace::write::{About, Out, OutputFormat, named};
-use terminal::Failed;
 
 use super::rule;
 use crate::cgroups::Processes;

@@ -99,13 +99,8 @@ pub fn device(given: &str) -> anyhow::Result<Device> {
     Ok(device)
 }
 
-/// Name and version of this program, for the header of a recording.
-pub fn program() -> String {
-    format!("seekwise {}", env!("CARGO_PKG_VERSION"))
-}
-
 fn begin(format: &'static OutputFormat, out: Out, device: &Device) -> anyhow::Result<Capture> {
-    linux::advice::begin(format, out, (&Sysfs::real(), device), &program())
+    linux::advice::begin(format, out, (&Sysfs::real(), device), &copy::program())
 }
 
 fn captured(device: &Device, capture: Capture, until: Until, by: Named, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {

@@ -137,10 +137,15 @@ pub fn stop_if_asked() -> Result<(), Interrupted> {
     if terminal::interrupted().load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
 }
 
+/// Name and version of this program, for the header of a recording.
+pub fn program() -> String {
+    format!("seekwise {}", env!("CARGO_PKG_VERSION"))
+}
+
 /// Origin of a trace: this program, and the input file.
 pub fn about(input: &Path, reader: &dyn TraceReader) -> About {
     About {
-        program: super::capture::program(),
+        program: program(),
         source: input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         device: reader.recorded_device().cloned(),
     }

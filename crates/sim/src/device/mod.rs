@@ -2,6 +2,7 @@
 
 mod busy;
 mod deferred;
+mod flash_tally;
 pub mod hdd;
 pub mod limited;
 pub mod modelled;
@@ -11,6 +12,8 @@ pub mod slowed;
 pub mod ssd;
 
 use block::{Nanos, Request, RequestId};
+
+pub use flash_tally::FlashTally;
 
 /// The completion of a request, with a breakdown of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +115,7 @@ pub trait Device: Send {
     fn busy(&self) -> Nanos;
 
     /// Counts of flash operations since the device was built; `None` if it is not a flash device.
-    fn flash(&self) -> Option<ssd::FlashTally> {
+    fn flash(&self) -> Option<FlashTally> {
         None
     }
 }

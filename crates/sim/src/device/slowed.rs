@@ -3,8 +3,7 @@
 
 use block::{Nanos, Request, RequestId};
 
-use super::ssd::FlashTally;
-use super::{Completion, Device};
+use super::{Completion, Device, FlashTally};
 
 /// A fraction of a device's speed, in thousandths: 1 to 1,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@
 use block::Nanos;
 
 use super::{DeviceTally, HostTally, Ledger, Queue};
-use crate::device::ssd::FlashTally;
+use crate::device::FlashTally;
 use crate::run::Measure;
 
 /// The result of one run through a queue or a host.

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::limited::LimitedProfile;
 use super::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
 use crate::device::Device;
 use crate::device::hdd::Hdd;
@@ -26,7 +25,7 @@ fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
     let specification: HddSpecification = text.read()?;
     let model = HddModel::new(&specification).map_err(|error| text.error(error))?;
     let limits = specification.limits.clone();
-    LimitedProfile::around(HddProfile { specification, model: Arc::new(model) }, limits.as_ref(), text)
+    text.with_limits(HddProfile { specification, model: Arc::new(model) }, limits.as_ref())
 }
 
 impl DeviceProfile for HddProfile {

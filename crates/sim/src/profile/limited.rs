@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{DeviceOptions, DeviceProfile, HddProfile, Profile, ProfileError, ProfileText};
+use super::{DeviceOptions, DeviceProfile, HddProfile, Profile};
 use crate::device::Device;
 use crate::device::hdd::spec::QueuePolicy;
-use crate::device::limited::spec::LimitsSpecification;
 use crate::device::limited::{Limited, Limits};
 
 /// The profile of a device that has limits.
@@ -19,18 +18,6 @@ impl LimitedProfile {
     /// The profile of `inner` with these limits.
     pub fn new(inner: Arc<dyn DeviceProfile>, limits: Limits) -> LimitedProfile {
         LimitedProfile { inner, limits }
-    }
-
-    /// Wraps `inner` with the limits of its profile, if there are any.
-    pub(super) fn around(
-        inner: impl DeviceProfile + 'static,
-        limits: Option<&LimitsSpecification>,
-        text: &ProfileText,
-    ) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
-        match limits.map(LimitsSpecification::check).transpose().map_err(|error| text.error(error))? {
-            Some(limits) => Ok(Arc::new(LimitedProfile::new(Arc::new(inner), limits))),
-            None => Ok(Arc::new(inner)),
-        }
     }
 }
 

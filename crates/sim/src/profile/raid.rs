@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::limited::LimitedProfile;
 use super::{DeviceKind, DeviceOptions, DeviceProfile, OneLine, Profile, ProfileError, ProfileText, keys};
 use crate::device::Device;
 use crate::device::hdd::spec::QueuePolicy;
@@ -76,7 +75,7 @@ fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
     let description = spec.description.clone().unwrap_or_else(|| describe(what, &settings, spare.as_deref()));
     let name = spec.name.clone().unwrap_or_else(|| text.source().to_owned());
     let profile = RaidProfile { name, description, settings, layout, members, spare, parts, disks };
-    LimitedProfile::around(profile, spec.limits.as_ref(), text)
+    text.with_limits(profile, spec.limits.as_ref())
 }
 
 /// The profile of that name; each is loaded only once.

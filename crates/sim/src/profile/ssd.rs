@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::limited::LimitedProfile;
 use super::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
 use crate::device::Device;
 use crate::device::ssd::Ssd;
@@ -29,7 +28,7 @@ fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
     let spec: SsdSpecification = text.read()?;
     let model = SsdModel::new(&spec).map_err(|error| text.error(error))?;
     let limits = spec.limits.clone();
-    LimitedProfile::around(SsdProfile { spec, model: Arc::new(model) }, limits.as_ref(), text)
+    text.with_limits(SsdProfile { spec, model: Arc::new(model) }, limits.as_ref())
 }
 
 impl DeviceProfile for SsdProfile {

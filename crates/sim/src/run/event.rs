@@ -48,6 +48,13 @@ pub struct Transferred {
     pub at: Nanos,
 }
 
+impl Transferred {
+    /// Transferred bytes; zero for a discard.
+    pub(super) fn moved(&self) -> u64 {
+        if self.issue.op.transfers() { self.bytes } else { 0 }
+    }
+}
+
 /// A flush of a write cache that is done, or an fsync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed {

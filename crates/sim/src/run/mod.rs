@@ -6,6 +6,7 @@
 mod event;
 mod measure;
 mod pilot;
+mod responses;
 mod tenants;
 mod timeline;
 
@@ -15,8 +16,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use block::Nanos;
 
 pub use event::{Finished, Flushed, Issue, ServerEvent, Transferred};
-pub use measure::{Bin, Measure, Responses, STRETCH, StreamMeasure};
+pub use measure::{Bin, Measure, STRETCH, StreamMeasure};
 pub use pilot::{Pilot, Steerable};
+pub use responses::Responses;
 pub use tenants::{Attributed, BIN, IDLE_GAP, Owner, Return, STEP, Served, TenantMeasure, Tenants};
 pub use timeline::Timeline;
 

@@ -11,7 +11,7 @@
 use block::{Nanos, Rates, Roster, StreamId};
 
 use super::timeline::Timeline;
-use super::{Finished, Issue, Responses};
+use super::{Finished, Issue, Responses, Transferred};
 
 /// Resolution of a tenant's own clock in [`TenantMeasure::steps`].
 pub const STEP: Nanos = Nanos::from_millis(10);
@@ -193,7 +193,7 @@ impl TenantMeasure {
         let at = finished.at().max(self.since).max(self.latest);
         self.latest = at;
         let own = self.wanted + (at - self.since);
-        let bytes = finished.transfer().map_or(0, super::measure::moved);
+        let bytes = finished.transfer().map_or(0, Transferred::moved);
         let is_write = finished.transfer().is_none_or(|done| done.issue.op.is_write());
         let served = Served::of(&self.rates, is_write, bytes);
         self.responses.record(finished.at() - finished.arrival());

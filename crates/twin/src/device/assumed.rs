@@ -5,7 +5,8 @@ use std::sync::Arc;
 use sim::profile::{DeviceProfile, ProfileError};
 
 use super::array::Array;
-use super::{flash, hdd};
+use super::flash::{self, AssumedFlash};
+use super::hdd::{self, AssumedDisk};
 
 /// Stripe unit of an assumed array in sectors: 64 KiB.
 const UNIT: u64 = 128;
@@ -17,50 +18,6 @@ pub enum AssumedDevice {
     Disk(AssumedDisk),
     /// Flash.
     Flash(AssumedFlash),
-}
-
-/// A hard disk. Seek times include the command overhead.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AssumedDisk {
-    /// Rotation time, in ms.
-    pub turn_ms: f64,
-    /// Seek time over 0.5% of the stroke, in ms.
-    pub short_ms: f64,
-    /// Seek time over half of the stroke, in ms.
-    pub long_ms: f64,
-    /// Factor on the media rate of a default disk of its size.
-    pub faster: f64,
-    /// Command overhead, in ms.
-    pub overhead_ms: f64,
-    /// Number of cache segments.
-    pub segments: u32,
-    /// Whether it reports writes before they reach the media.
-    pub write_cache: bool,
-    /// Queue depth.
-    pub depth: u32,
-    /// Whether it reorders queued requests.
-    pub reorders: bool,
-    /// RAID level and number of disks; `None` for a single disk.
-    pub array: Option<(u32, usize)>,
-}
-
-/// Flash. Times are in microseconds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AssumedFlash {
-    /// Page read time.
-    pub read_us: f64,
-    /// Page program time.
-    pub program_us: f64,
-    /// Command overhead.
-    pub overhead_us: f64,
-    /// Number of dies.
-    pub dies: u32,
-    /// Write buffer in pages; 0 for none.
-    pub buffer_pages: u32,
-    /// Whether its link is faster than SATA.
-    pub is_on_pcie: bool,
-    /// Queue depth.
-    pub depth: u32,
 }
 
 impl AssumedDevice {

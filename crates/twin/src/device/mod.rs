@@ -26,8 +26,10 @@ use block::Nanos;
 use sim::profile::{DeviceProfile, Profile};
 
 pub use self::access::Access;
-pub use self::assumed::{AssumedDevice, AssumedDisk, AssumedFlash};
+pub use self::assumed::AssumedDevice;
 pub use self::findings::Finding;
+pub use self::flash::AssumedFlash;
+pub use self::hdd::AssumedDisk;
 use self::limits::Limit;
 pub use self::refine::MOST as MOST_REPLAYED;
 pub use self::residual::Residual;

@@ -3,7 +3,7 @@
 use control::Setting;
 use control::target::Bounds;
 
-use super::request::Activation;
+use super::activation::Activation;
 use crate::load::Load;
 
 /// The host tunable that a trial can change.

@@ -8,6 +8,7 @@
 //! every error bar. Schedulers are tried first, then the tunings of the best of them. All trials have the same load with the same random
 //! draws.
 
+mod activation;
 mod candidates;
 mod error;
 mod rank;
@@ -22,6 +23,7 @@ use crate::call_model::CallModel;
 use crate::load::Load;
 use crate::recording::ObservedRequest;
 
+pub use self::activation::Activation;
 use self::candidates::LoadVariants;
 pub(crate) use self::candidates::{
     NR_REQUESTS, differ_by_read_ahead, is_first_of_scheduler, is_within_block_layer, read_ahead_kib,
@@ -29,7 +31,7 @@ pub(crate) use self::candidates::{
 pub use self::error::ForecastError;
 use self::rank::{Comparison, error_by_chance, repeat_best, score};
 pub(crate) use self::rank::{GAIN_ERROR, judged_requests, rank, widened};
-pub use self::request::{Activation, Forecast, ForecastRequest};
+pub use self::request::{Forecast, ForecastRequest};
 use self::rig::Trials;
 pub(crate) use self::rig::{SwitchFrom, TrialRig};
 

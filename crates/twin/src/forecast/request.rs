@@ -11,6 +11,7 @@ use observe::merit;
 use observe::performance::Performance;
 use sim::profile::DeviceProfile;
 
+use super::activation::Activation;
 use super::candidates::is_first_of_scheduler;
 use super::{MAX_TRIAL, MIN_REQUESTS, TUNED_SCHEDULERS};
 use crate::load::{Load, Understood};
@@ -96,15 +97,6 @@ pub struct ForecastRequest<'a> {
     pub error_scale: f64,
     /// How the chosen setting will become active.
     pub activation: Activation,
-}
-
-/// How a setting becomes active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// It replaces the active setting in the middle of the load.
-    Live,
-    /// It is active before the load starts, like one that is set at boot.
-    AtStart,
 }
 
 /// The result of a forecast.

@@ -12,6 +12,7 @@ pub(crate) mod case;
 pub mod ceiling;
 pub mod counting;
 mod cross_validation;
+mod decided;
 mod decisions;
 pub mod fleet;
 mod memory;

@@ -11,7 +11,7 @@ use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use twin::{Recording, ScoreBuckets};
 
 use super::case::EvaluationCase;
-use super::decisions::Decided;
+use super::decided::Decided;
 use experiment::bench::tails;
 use experiment::steered::{Steered, timed};
 use experiment::timed::Stopwatch;

@@ -11,6 +11,7 @@
 
 mod bayes;
 mod calibrate;
+mod class;
 mod csv;
 mod dataset;
 mod evaluate;
@@ -18,6 +19,7 @@ mod fold;
 mod labels;
 mod lbfgs;
 mod logistic;
+mod names;
 mod parameter;
 mod perceptron;
 mod scale;
@@ -35,10 +37,10 @@ pub use csv::{Columns, CsvError, read_csv};
 pub use dataset::{Dataset, Examples};
 pub use evaluate::{ClassReport, Evaluation};
 pub use labels::dataset_among;
+pub use names::Names;
 pub use parameter::Parameter;
 pub use scale::{Scale, Scaler};
 pub use stored::{Model, Prediction, Scratch, Training};
-pub use text::Names;
 pub use train::{Options, best, train};
 
 macro_rules! learners {

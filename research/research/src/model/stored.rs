@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::train::decide;
-use super::{Buffers, Classifier, Learner, ModelError, Names, Preparation, Scaler, learner, text};
+use super::class::decide;
+use super::{Buffers, Classifier, Learner, ModelError, Names, Preparation, Scaler, learner};
 
 /// The format and version of a model's file; the number increases when its meaning changes.
 const SCHEMA: &str = "seekwise-model 1";
@@ -174,11 +174,6 @@ impl Model {
         self.classifier.scores(row, buffers, probabilities);
         let class = decide(probabilities, self.temperature);
         (class, probabilities[class])
-    }
-
-    /// Description for people, in lines.
-    pub fn text(&self) -> String {
-        text::page(self)
     }
 
     /// The model as JSON. The same model gives the same bytes.

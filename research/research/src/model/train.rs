@@ -6,10 +6,10 @@ use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-use super::calibrate::{HeldOut, log_loss, softmax, temperature};
+use super::calibrate::{HeldOut, log_loss, temperature};
+use super::class::largest;
 use super::fold::{folds, split};
 use super::parameter::combinations;
-use super::tree::largest;
 use super::{Buffers, Classifier, Dataset, Examples, Learner, Model, ModelError, Preparation, Scaler, Training};
 
 /// Number of rows among which a feature is shuffled to measure its influence.
@@ -214,11 +214,4 @@ fn judge(prepared: &Prepared, preparation: Preparation, examples: &Examples, see
         rows.iter_mut().zip(&column).for_each(|(row, &value)| row[feature] = value);
     }
     (all, influence)
-}
-
-/// Converts scores to probabilities and returns the most probable class.
-pub fn decide(scores: &mut [f64], temperature: f64) -> usize {
-    let class = largest(scores);
-    softmax(scores, temperature);
-    class
 }

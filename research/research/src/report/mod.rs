@@ -4,6 +4,5 @@ pub mod counting;
 pub mod evaluation;
 pub mod field;
 pub mod paper;
-mod plot;
 pub mod twin;
 pub mod validation;

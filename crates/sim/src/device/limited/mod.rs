@@ -27,8 +27,7 @@ use std::collections::VecDeque;
 use block::{Nanos, Op, Request, RequestId};
 
 use self::spec::LimitsSpecification;
-use super::ssd::FlashTally;
-use super::{Completion, Device};
+use super::{Completion, Device, FlashTally};
 
 /// Units of a token.
 const TOKEN: i128 = 1_000_000_000_000;

@@ -57,8 +57,7 @@ use self::operation::Operation;
 use self::rebuild::Rebuild;
 pub use self::rebuild::RebuildRate;
 use super::busy::BusyTime;
-use super::ssd::FlashTally;
-use super::{Completion, Device};
+use super::{Completion, Device, FlashTally};
 
 /// All levels, one file each.
 pub static LEVELS: &[&dyn Level] = &[&raid0::Raid0, &raid1::Raid1, &raid5::Raid5, &raid10::Raid10];

@@ -36,7 +36,7 @@ use super::cached_map::CachedMap;
 use super::parameters::Parameters;
 use super::spec::InitialState;
 use super::table::Table;
-use super::tally::FlashTally;
+use crate::device::FlashTally;
 
 /// In the table of pages: a discarded page.
 const DISCARDED: u32 = u32::MAX;

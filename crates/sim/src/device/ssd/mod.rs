@@ -34,7 +34,6 @@ mod parameters;
 pub mod spec;
 mod steady;
 mod table;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod write_buffer;
@@ -49,11 +48,10 @@ use slab::Slab;
 use self::chips::{Chips, Owner};
 use self::ftl::{Ftl, Steps};
 use self::model::SsdModel;
-pub use self::tally::FlashTally;
 use self::write_buffer::WriteBuffer;
 use super::busy::BusyTime;
 use super::deferred::{Deferred, update_mean};
-use super::{Completion, Device};
+use super::{Completion, Device, FlashTally};
 
 /// Maximum number of pages in progress, which bounds the memory of a huge request.
 const PAGES_AT_ONCE: usize = 4096;

@@ -34,7 +34,7 @@ use self::tags::Tags;
 use self::write_back_throttle::{Class, WriteBackThrottle};
 use super::ledger::Ledger;
 use crate::device::Device;
-use crate::device::ssd::FlashTally;
+use crate::device::FlashTally;
 use crate::run::{Finished, Issue, Server, ServerEvent, Steerable};
 
 pub use self::port::DeviceTally;

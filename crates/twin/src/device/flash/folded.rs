@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use block::{Nanos, Request, RequestId};
-use sim::device::ssd::FlashTally;
+use sim::device::FlashTally;
 use sim::device::{Completion, Device};
 use sim::profile::{DeviceOptions, DeviceProfile};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
 
-pub use assumed::{SMALL_FLASH, assumed};
+pub use assumed::{AssumedFlash, SMALL_FLASH, assumed};
 use folded::Folded;
 use statistics::Rank;
 

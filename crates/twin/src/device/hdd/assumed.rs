@@ -10,7 +10,31 @@ use super::seek::{self, Curve, Waits};
 use super::tracks::Tracks;
 use super::turn::Turn;
 use super::{Estimate, Seeks, USUAL_SETTLE_MS};
-use crate::device::AssumedDisk;
+
+/// A hard disk. Seek times include the command overhead.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssumedDisk {
+    /// Rotation time, in ms.
+    pub turn_ms: f64,
+    /// Seek time over 0.5% of the stroke, in ms.
+    pub short_ms: f64,
+    /// Seek time over half of the stroke, in ms.
+    pub long_ms: f64,
+    /// Factor on the media rate of a default disk of its size.
+    pub faster: f64,
+    /// Command overhead, in ms.
+    pub overhead_ms: f64,
+    /// Number of cache segments.
+    pub segments: u32,
+    /// Whether it reports writes before they reach the media.
+    pub write_cache: bool,
+    /// Queue depth.
+    pub depth: u32,
+    /// Whether it reorders queued requests.
+    pub reorders: bool,
+    /// RAID level and number of disks; `None` for a single disk.
+    pub array: Option<(u32, usize)>,
+}
 
 /// A disk with this capacity in sectors.
 pub fn assumed(capacity: u64, disk: &AssumedDisk) -> Estimate {

@@ -22,7 +22,7 @@ use super::access::Access;
 use super::findings::Finding;
 use super::refine::{Move, refine, scaled};
 use super::seek::{self, Band, Curve, SeekSample, Waits};
-pub use assumed::assumed;
+pub use assumed::{AssumedDisk, assumed};
 use memory::{FromMemory, Hits, Memory};
 use queue::Queue;
 use tracks::Tracks;

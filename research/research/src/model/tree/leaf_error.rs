@@ -8,11 +8,6 @@ pub fn entropy(counts: &[f64]) -> f64 {
     counts.iter().filter(|count| **count > 0.0).map(|count| -count * (count / total).log2()).sum()
 }
 
-/// Index of the largest value; the first of equals.
-pub fn largest(values: &[f64]) -> usize {
-    values.iter().enumerate().fold(0, |best, (index, value)| if *value > values[best] { index } else { best })
-}
-
 /// Expected errors among `total` rows beyond the `errors` made in training: the upper limit of a binomial proportion with this confidence
 /// (C4.5, section 4.2; Weka's `Stats.addErrs`).
 pub fn additional_errors(total: f64, errors: f64, confidence: f64) -> f64 {

@@ -11,8 +11,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use leaf_error::largest;
-
+use super::class::largest;
 use super::{Buffers, Classifier, Examples, Learner, ModelError, Names, Parameter, Preparation};
 
 /// Maximum depth of trees that are grown or read from a file: traversal must not exhaust the stack.
@@ -217,7 +216,7 @@ impl Node {
 
     /// A leaf's class, its rows, and how many of them belong to other classes.
     fn verdict(&self, names: &Names) -> String {
-        let best = leaf_error::largest(&self.counts);
+        let best = largest(&self.counts);
         let (total, errors) = (self.total(), self.total() - self.counts[best]);
         let class = names.class(best);
         if errors > 1e-9 { format!("{class} ({total:.1}/{errors:.1})") } else { format!("{class} ({total:.1})") }

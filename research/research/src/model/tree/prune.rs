@@ -1,8 +1,9 @@
 //! Pruning: replaces a subtree by a leaf or by its largest branch unless its expected error is lower.
 
 use super::super::Examples;
+use super::super::class::largest;
 use super::grow::{counts, share, split};
-use super::leaf_error::{additional_errors, largest};
+use super::leaf_error::additional_errors;
 use super::{Node, Split};
 
 /// Minimum improvement of a subtree over its replacement, in rows (Weka's margin).

@@ -2,9 +2,9 @@
 
 use crate::report::paper::Bar;
 
+use super::cycles::ADAPTIVE;
 use super::results::Results;
 use super::shares::Outcome;
-use super::tables::ADAPTIVE;
 use crate::paper::aims::at_most;
 
 /// Classes can use their shares if each has requests outstanding for this percentage of the time.

@@ -3,7 +3,10 @@
 
 mod array;
 mod bars;
+mod cases;
+mod cycles;
 mod drawn;
+mod plan;
 mod printed;
 mod results;
 mod runs;
@@ -13,9 +16,11 @@ mod traces;
 
 use super::stated::Stated;
 use super::{Paper, PaperRequest, Part, Repeated};
+use cases::FairioCase;
 use experiment::pool::Workers;
+use plan::Plan;
 use results::Results;
-use runs::{FairioCase, Plan, Runs};
+use runs::Runs;
 
 /// The report.
 pub static PAPER: Paper = Paper {

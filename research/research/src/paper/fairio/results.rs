@@ -5,9 +5,11 @@ use experiment::synthetic::Actor;
 use statistics::Rank;
 
 use super::array::DISKS;
-use super::runs::{BENCHMARKS, FOUR, FairioCase, Plan, Run, Runs, SetUp, TWO, UNSHARED, USUAL};
+use super::cases::{BENCHMARKS, FOUR, FairioCase, MADBENCH2, TWO, every_trial};
+use super::cycles::{ADAPTIVE, CYCLES, DEMAND_CYCLES, benchmark_cycles, equation_3, fixed, printed, strict};
+use super::plan::Plan;
+use super::runs::{Run, Runs, SetUp, UNSHARED, USUAL, demand_run};
 use super::shares::Outcome;
-use super::tables::{ADAPTIVE, CYCLES, DEMAND_CYCLES, MADBENCH2, benchmark_cycles, demand_run, equation_3, fixed, printed, strict};
 use crate::paper::stated::{Measures, Stated};
 
 /// Results of all runs.
@@ -77,7 +79,7 @@ impl Results<'_> {
             FairioCase::Benchmark(place) | FairioCase::Trace(place) => BENCHMARKS[place].0.to_owned(),
             FairioCase::Drawn(number) => format!("drawn {}", number + 1),
         };
-        let known = super::tables::every_trial().filter(|trial| self.get(*trial, UNSHARED).is_some());
+        let known = every_trial().filter(|trial| self.get(*trial, UNSHARED).is_some());
         known.map(|trial| (trial, name(trial))).collect()
     }
 

@@ -9,9 +9,11 @@ use sim::host::RunSummary;
 use sim::profile::DeviceOptions;
 use sim::run::Watch;
 
+use super::cases::{BENCHMARKS, FOUR, FairioCase, MADBENCH2, TWO};
+use super::plan::Plan;
 use super::shares::Outcome;
 use super::traces::{Places, Traces, last_arrival};
-use super::{array, drawn, printed, traces};
+use super::{array, printed, traces};
 use experiment::comparison::{JobsLoad, Load};
 use experiment::pool::Workers;
 use experiment::shipped;
@@ -19,14 +21,6 @@ use experiment::synthetic::{self, Actor, Arrival, Pattern, Phase, Stage};
 use experiment::tenants::{Contract, TenantGuarantee};
 use experiment::world::World;
 use progress::monitor::Monitor;
-
-/// Weights of the illustrations' classes (section II).
-pub const TWO: [u32; 2] = [1, 2];
-/// Weights of the benchmarks' classes. The report does not print them. By equation 3, its cycles, disk times and numbers of requests require
-/// weights whose sum is six times the smallest; and it mentions "the two classes with higher weights" (section IV).
-pub const FOUR: [u32; 4] = [1, 1, 2, 2];
-/// Other weights whose sum is six times the smallest.
-pub const OTHER_WEIGHTS: [[u32; 4]; 2] = [[1, 1, 1, 3], [2, 3, 3, 4]];
 
 /// Interarrival time of a class in the illustrations (section II).
 const GAP: Nanos = Nanos::from_millis(10);
@@ -38,31 +32,8 @@ const VOLUME: u64 = 24 << 20;
 /// location of the second class's data.
 const SHIFT: u64 = 1 << 17;
 
-/// The benchmarks' names in Table V, and their job files.
-pub const BENCHMARKS: [(&str, &str); 6] = [
-    ("BTIO", "fairio/btio"),
-    ("MADbench2", "fairio/madbench2"),
-    ("varmail", "fairio/varmail"),
-    ("IOR1", "fairio/ior1"),
-    ("IOR2", "fairio/ior2"),
-    ("IOR3", "fairio/ior3"),
-];
-
 /// The scheduler without shares: in order of arrival, as the report's driver without FAIRIO.
 pub const UNSHARED: &str = "noop";
-
-/// A workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FairioCase {
-    /// Illustration 1 or 2.
-    Illustration(u8),
-    /// A benchmark by its index in [`BENCHMARKS`]: processes that wait for their requests.
-    Benchmark(usize),
-    /// A benchmark's trace, replayed by the clock.
-    Trace(usize),
-    /// A random workload by its number.
-    Drawn(u32),
-}
 
 /// Details of the set-up that the report leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,39 +88,15 @@ impl Run {
     }
 }
 
-/// Extent of the experiments.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Whether to run a quarter of the benchmarks' time and fewer repetitions.
-    pub is_quick: bool,
-    /// Seed of all random numbers.
-    pub seed: u64,
+/// MADbench2's trace with this arrival rate of its heavier classes.
+pub fn demand_run(demand_percent: Option<u32>, under: String) -> Run {
+    Run::new(MADBENCH2, under).with(SetUp { demand_percent, ..USUAL })
 }
 
 /// Results of runs.
 pub type Runs = BTreeMap<Run, Outcome>;
 
 impl Plan {
-    /// Time at which traces are truncated.
-    pub fn longest_trace(&self) -> Nanos {
-        if self.is_quick { Nanos::from_millis(20_000) } else { Nanos::MAX }
-    }
-
-    /// Number of random workloads.
-    pub fn drawn(&self) -> u32 {
-        if self.is_quick { 5 } else { 20 }
-    }
-
-    /// The classes of a random workload.
-    pub fn classes(&self, number: u32) -> Vec<Actor> {
-        drawn::draw(self.seed, number)
-    }
-
-    /// Repetitions of an illustration at each cycle length.
-    pub fn repetitions(&self) -> u32 {
-        if self.is_quick { 2 } else { 5 }
-    }
-
     /// Executes those runs that are not in `runs`, and adds the results.
     ///
     /// # Errors
@@ -217,18 +164,6 @@ impl Plan {
         let run = load.run(world.queue(world.scheduler(scheduler)), world.host, &watch, None);
         monitor.check()?;
         Ok(run?)
-    }
-
-    /// A job file, with a quarter of its run time in a quick run.
-    pub fn shortened(&self, text: &str) -> String {
-        let line = |line: &str| match line.split_once('=') {
-            Some(("runtime", value)) if self.is_quick => match value.parse::<u64>() {
-                Ok(seconds) => format!("runtime={}ms\n", 250 * seconds),
-                Err(_) => format!("{line}\n"),
-            },
-            _ => format!("{line}\n"),
-        };
-        text.lines().map(line).collect()
     }
 }
 

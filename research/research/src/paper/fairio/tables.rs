@@ -1,12 +1,12 @@
 //! The runs that the parts need, and Tables I, II and V with variations of points that the report leaves open.
 
 use crate::report::paper::{Cell, Figure, Panel, Row, Table, Unit};
-use block::Nanos;
-use block::sched::fairio::{CycleClass, cycle_length};
 
-use super::array::DISKS;
+use super::cases::{BENCHMARKS, FOUR, FairioCase, MADBENCH2, OTHER_WEIGHTS, every_trial};
+use super::cycles::{ADAPTIVE, CYCLES, DEMAND_CYCLES, benchmark_cycles, fixed, printed, read_cycles, strict};
+use super::plan::Plan;
 use super::results::{Results, Spread};
-use super::runs::{BENCHMARKS, FOUR, FairioCase, OTHER_WEIGHTS, Plan, Run, Runs, SetUp, UNSHARED, USUAL};
+use super::runs::{Run, Runs, SetUp, UNSHARED, USUAL, demand_run};
 use super::shares::{Outcome, WINDOWS};
 use super::traces::Places;
 use crate::paper::stated::Stated;
@@ -26,34 +26,10 @@ pub const PARTS: [(&str, &str); 11] = [
     ("windows", "Shares in windows, response times and idle disks, adaptive cycle"),
 ];
 
-/// The report's cycle lengths in ms.
-pub const CYCLES: [u32; 14] = [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1500, 2000, 2500, 3000];
-/// A subset of [`CYCLES`] for interpretations and random workloads, and for benchmarks in a quick run.
-const QUICK: [u32; 5] = [100, 500, 900, 2000, 3000];
-/// A subset of [`CYCLES`] for interpretations and random workloads in a quick run.
-const QUICK_READ: [u32; 3] = [100, 500, 2000];
-
-/// Our scheduler, which adapts its cycle.
-pub const ADAPTIVE: &str = "fairio";
 /// Other schedulers that provide shares.
 const PEERS: [&str; 3] = ["mclock", "io-cost", "bfq"];
 /// Name of the report's variant in tables.
 const PRINTED: &str = "as printed";
-
-/// The report's scheduler with a cycle of this many ms.
-pub fn printed(ms: u32) -> String {
-    format!("{}:cycle_ms={ms}", super::printed::SPEC.name)
-}
-
-/// Our scheduler with a fixed cycle.
-pub fn fixed(ms: u32) -> String {
-    format!("{ADAPTIVE}:cycle_ms={ms}")
-}
-
-/// The report's scheduler with storage that never counts as under-loaded, so that classes get only their shares: "strict enforcement".
-pub fn strict(ms: u32) -> String {
-    format!("{},storage_load_threshold=0", printed(ms))
-}
 
 /// The report's scheduler, interpreted such that requests count when dispatched.
 fn counted_at_dispatch(ms: u32) -> String {
@@ -87,18 +63,8 @@ const PLACES: [SetUp; 5] = [
     SetUp { places: Places::Together, ..USUAL },
 ];
 
-/// The benchmark whose classes had too few requests in the report.
-pub const MADBENCH2: FairioCase = FairioCase::Trace(1);
-/// Rates of its heavier classes, in percent of the capacity of their shares; the recorded rates are more than twice that.
+/// Rates of MADbench2's heavier classes, in percent of the capacity of their shares; the recorded rates are more than twice that.
 const DEMANDS: [Option<u32>; 4] = [None, Some(100), Some(80), Some(60)];
-/// Cycles in ms, in addition to the heuristic's.
-pub const DEMAND_CYCLES: [u32; 2] = [500, 1000];
-
-/// MADbench2's trace with this arrival rate of its heavier classes.
-pub fn demand_run(demand_percent: Option<u32>, under: String) -> Run {
-    Run::new(MADBENCH2, under).with(SetUp { demand_percent, ..USUAL })
-}
-
 /// All weights for the part `weights`.
 fn all_weights() -> impl Iterator<Item = [u32; 4]> + Clone {
     std::iter::once(FOUR).chain(OTHER_WEIGHTS)
@@ -120,11 +86,6 @@ pub fn trials(plan: &Plan, wants: impl Fn(&str) -> bool) -> Vec<FairioCase> {
     let drawn = (0..plan.drawn()).map(FairioCase::Drawn);
     let traces = (0..BENCHMARKS.len()).map(FairioCase::Trace);
     every_trial().chain(traces).chain(drawn).filter(is_wanted).collect()
-}
-
-/// The report's workloads, with benchmarks as processes.
-pub fn every_trial() -> impl Iterator<Item = FairioCase> {
-    [1, 2].map(FairioCase::Illustration).into_iter().chain((0..BENCHMARKS.len()).map(FairioCase::Benchmark))
 }
 
 /// The runs without shares, which measure the disk time per request.
@@ -182,25 +143,8 @@ pub fn shared(trials: &[FairioCase], plan: &Plan, runs: &Runs, stated: &Stated, 
     wanted
 }
 
-/// Cycles for interpretations and random workloads.
-pub fn read_cycles(plan: &Plan) -> &'static [u32] {
-    if plan.is_quick { &QUICK_READ } else { &QUICK }
-}
-
-/// Fixed cycles of our scheduler for benchmarks.
-pub fn benchmark_cycles(plan: &Plan) -> &'static [u32] {
-    if plan.is_quick { &QUICK } else { &CYCLES }
-}
-
 fn reading_run(trial: FairioCase, (_, tunables, stripe_unit_kib): &(&str, &str, u32), ms: u32) -> Run {
     Run::new(trial, printed(ms) + tunables).with(SetUp { stripe_unit_kib: *stripe_unit_kib, ..USUAL })
-}
-
-/// The cycle of equation 3 in ms, for classes given as weight, disk time per request in ms, and number of requests.
-pub fn equation_3(classes: impl IntoIterator<Item = (u32, f64, u32)>) -> u32 {
-    let class = |(weight, ms, requests): (u32, f64, u32)| CycleClass { weight, request: Nanos((ms * 1e6) as u64), requests };
-    let classes: Vec<CycleClass> = classes.into_iter().map(class).collect();
-    cycle_length(&classes, DISKS).as_millis_f64() as u32
 }
 
 /// All tables for which there are results.

@@ -15,7 +15,8 @@ use sim::profile::DeviceOptions;
 use sim::run::{Finished, Issue, Measure, Owner, Pilot, RunError, ServerEvent, Source, Watch};
 
 use super::array;
-use super::runs::{BENCHMARKS, FOUR, Plan};
+use super::cases::{BENCHMARKS, FOUR};
+use super::plan::Plan;
 
 /// Number of classes in a trace.
 const CLASSES: usize = 4;

@@ -4,15 +4,9 @@ use crate::report::paper::Bar;
 
 use super::runs::OURS;
 use super::scenes::{HOSTS, LOCALITIES, Scene};
-use super::sharing::{Kept, Results};
+use super::sharing::{Kept, P99_PERCENT, Results, THROUGHPUT_PERCENT, VIOLATED_PERCENT};
 use crate::paper::aims::{at_least, at_most};
 
-/// Minimum throughput of a volume, in percent of its reference disk's.
-pub const THROUGHPUT_PERCENT: f64 = 97.0;
-/// Maximum share of one-second windows in violation, in percent.
-pub const VIOLATED_PERCENT: f64 = 1.0;
-/// Maximum p99 response time, in percent of the reference disk's.
-pub const P99_PERCENT: f64 = 110.0;
 /// Maximum throughput loss when a neighbour changes its load, in percent.
 const LOSS_PERCENT: f64 = 3.0;
 

@@ -1,6 +1,7 @@
 //! Zhang, Xu and Jiang, `YouChoose`: volumes that perform like the reference disk their owner chose.
 
 mod bars;
+mod guarantees;
 mod hybrid;
 mod model;
 mod placing;
@@ -27,10 +28,11 @@ use experiment::pool::Workers;
 use experiment::synthetic::Pattern;
 use experiment::synthetic::asks::Drawn;
 use experiment::{chance, learned_device};
+use guarantees::Models;
 use printed::cart::{self, Cart, Examples, Features};
 use printed::trained;
-use runs::{Models, Plan, Runs};
-use scenes::{HOSTS, Lengths, REFERENCE, Scene};
+use runs::Runs;
+use scenes::{HOSTS, Lengths, Plan, REFERENCE, Scene};
 use sharing::Results;
 
 /// "At a lower level each disk also has its disk scheduler such as C-SCAN" (figure 4).

@@ -2,20 +2,18 @@
 //! scheduler.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use anyhow::Context;
 use block::Nanos;
-use block::tenants::ServiceModel;
 use control::Setting;
 use sim::host::{Ledger, RunSummary};
 use sim::run::TenantMeasure;
 
 use super::SCHEDULER;
+use super::guarantees::{Models, Promised, promised};
 use super::printed::clocks;
-use super::scenes::{Lengths, Promised, Scene, promised};
+use super::scenes::{Plan, Scene};
 use experiment::pool::Workers;
-use experiment::synthetic::Pattern;
 
 /// A scheduler as given on the command line, and the kind of guarantee that it receives.
 #[derive(Clone, Copy, Debug)]
@@ -65,18 +63,6 @@ impl Under {
         let (spec, values) = block::parse_among(known, self.setting)?;
         Ok(Setting { spec, values, host: Vec::new() })
     }
-}
-
-/// Models of the reference disk that schedulers may use.
-pub struct Models {
-    /// Our trained model.
-    pub trained: Arc<dyn ServiceModel>,
-    /// The simulated disk itself, which serves the same requests at its own speed.
-    pub shadow: Arc<dyn ServiceModel>,
-    /// The paper's trained model.
-    pub printed: Arc<dyn ServiceModel>,
-    /// The paper's model with the operation as an additional feature.
-    pub printed_with_operation: Arc<dyn ServiceModel>,
 }
 
 /// Results of volumes that ran together on a host.
@@ -183,17 +169,6 @@ fn evenly(rate: f64) -> TenantMeasure {
         now += gap;
     }
     tenants.others().clone()
-}
-
-/// Extent of the experiments.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Durations.
-    pub lengths: Lengths,
-    /// Seed of all random numbers.
-    pub seed: u64,
-    /// The requests of WebSearch, or of its stand-in.
-    pub search: Pattern,
 }
 
 impl Plan {

@@ -1,13 +1,9 @@
 //! The paper's workloads: volumes that share a host, each guaranteed the performance of a reference disk.
 
-use std::sync::Arc;
-
-use block::tenants::ConstantTime;
-use block::{Merges, Nanos, Rate, Rates, Tenant};
+use block::{Merges, Nanos, Tenant};
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile, load};
 
-use super::runs::{Models, Plan};
 use experiment::synthetic::asks::Drawn;
 use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Places, Stage};
 
@@ -88,25 +84,6 @@ pub enum Scene {
     RealIn(usize),
 }
 
-/// The form of guarantee that a scheduler supports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Promised {
-    /// The reference disk, by a model trained on it.
-    Disk,
-    /// The reference disk, by a shadow simulation: no model is more accurate.
-    Shadow,
-    /// The reference disk, by the paper's model.
-    Printed,
-    /// The reference disk, by the paper's model with the operation as a feature.
-    PrintedWithOperation,
-    /// A hundred requests per second, as a disk with a constant service time: "a special case of the RSS interface" (section V).
-    Constant,
-    /// The volume's request rate on the reference disk, which must be measured beforehand.
-    Rate,
-    /// No guarantee: all volumes are equal.
-    Nothing,
-}
-
 /// Durations relative to the paper's.
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
@@ -127,6 +104,17 @@ impl Lengths {
     pub fn parts_s(self) -> [f64; 4] {
         CHANGES_S.map(|seconds| self.time(seconds).as_secs_f64())
     }
+}
+
+/// Extent of the experiments.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Durations.
+    pub lengths: Lengths,
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// The requests of WebSearch, or of its stand-in.
+    pub search: Pattern,
 }
 
 impl Scene {
@@ -174,26 +162,6 @@ impl Scene {
         Ok(load(REFERENCE)?)
     }
 }
-
-/// A stage whose volumes are guaranteed a disk or a rate.
-pub fn promised(stage: Stage, promised: Promised, models: &Models, rates: &[f64]) -> Stage {
-    let actors = stage.actors.into_iter().zip(rates).map(|(actor, rate)| {
-        let tenant = match promised {
-            Promised::Disk => actor.tenant.with_reference(Arc::clone(&models.trained)),
-            Promised::Shadow => actor.tenant.with_reference(Arc::clone(&models.shadow)),
-            Promised::Printed => actor.tenant.with_reference(Arc::clone(&models.printed)),
-            Promised::PrintedWithOperation => actor.tenant.with_reference(Arc::clone(&models.printed_with_operation)),
-            Promised::Constant => actor.tenant.with_reference(Arc::new(HUNDRED_IOPS)),
-            Promised::Rate => actor.tenant.with_rates(Rates { reservation: Rate::iops(rate.round() as u64), ..Rates::default() }),
-            Promised::Nothing => actor.tenant,
-        };
-        Actor { tenant, ..actor }
-    });
-    Stage { actors: actors.collect(), ..stage }
-}
-
-/// The throughput bound of sections IV.B and IV.C.
-const HUNDRED_IOPS: ConstantTime = ConstantTime { request: Nanos::from_millis(10), sector: Nanos::ZERO };
 
 /// Section IV: two reads per write, 4 KiB.
 fn local(percent: u32) -> Pattern {

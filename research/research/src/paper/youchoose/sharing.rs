@@ -13,6 +13,13 @@ use experiment::tenants::{ServiceComparison, WINDOWS};
 /// Bin width of figures over time.
 const BIN: Nanos = Nanos::from_millis(1_000);
 
+/// Minimum throughput of a volume, in percent of its reference disk's.
+pub const THROUGHPUT_PERCENT: f64 = 97.0;
+/// Maximum share of one-second windows in violation, in percent.
+pub const VIOLATED_PERCENT: f64 = 1.0;
+/// Maximum p99 response time, in percent of the reference disk's.
+pub const P99_PERCENT: f64 = 110.0;
+
 /// Results from which figures are drawn.
 pub struct Results<'a> {
     /// Results of the runs.
@@ -170,12 +177,12 @@ pub fn promises(results: &Results) -> Option<Table> {
 
 fn of_volume(kept: &Kept, volume: &TenantMeasure) -> Vec<Cell> {
     let bound = |value: f64, met: bool| Cell { ours: Some(value), met: Some(met), ..Cell::default() };
-    let mut cells = vec![bound(kept.throughput_percent, kept.throughput_percent >= super::bars::THROUGHPUT_PERCENT)];
+    let mut cells = vec![bound(kept.throughput_percent, kept.throughput_percent >= THROUGHPUT_PERCENT)];
     cells.push(Cell::ours(Some(kept.violated_percent[0])));
-    cells.push(bound(kept.violated_percent[1], kept.violated_percent[1] <= super::bars::VIOLATED_PERCENT));
+    cells.push(bound(kept.violated_percent[1], kept.violated_percent[1] <= VIOLATED_PERCENT));
     cells.push(Cell::ours(Some(kept.violated_percent[2])));
     cells.extend(kept.worst_percent.iter().map(|&worst| Cell::ours(worst)));
-    cells.push(bound(kept.p99_percent, kept.p99_percent <= super::bars::P99_PERCENT));
+    cells.push(bound(kept.p99_percent, kept.p99_percent <= P99_PERCENT));
     let responses = [0.5, 0.99, 0.999].map(|quantile| volume.responses.quantile(quantile)).into_iter();
     cells.extend(responses.chain([volume.responses.max()]).map(|response| Cell::ours(Some(response.as_millis_f64()))));
     cells.push(Cell::ours(kept.recovery_ms));

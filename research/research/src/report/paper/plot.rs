@@ -6,7 +6,7 @@ use ::report::plot::scale::Scale;
 use ::report::plot::{COLOURS, OUTLINES};
 use ::report::verdict::NEGLIGIBLE_PERCENT;
 
-use crate::report::paper::{Best, Figure, Unit};
+use super::figure::{Best, Figure, Unit};
 
 /// Height of a row, and of the margins above and below the rows.
 const ROW: f64 = 22.0;
@@ -15,7 +15,7 @@ const AROUND: f64 = 94.0;
 const LEFT: f64 = 146.0;
 
 /// One group of a figure's first panel, with the paper's values as diamonds. `None` if there is nothing to draw.
-pub(crate) fn series(figure: &Figure, group: usize) -> Option<String> {
+pub fn series(figure: &Figure, group: usize) -> Option<String> {
     let values: Vec<Option<f64>> = (0..figure.series.len()).map(|series| figure.value(0, group, series)).collect();
     let stated: Vec<(usize, f64)> =
         figure.marks.iter().filter(|mark| mark.0 == group).map(|&(_, series, value)| (series, value)).collect();

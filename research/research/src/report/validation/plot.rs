@@ -6,7 +6,7 @@ use ::report::plot::panel::{Axis, Mark, Panel, Size};
 use ::report::plot::scale::Scale;
 use ::report::text::printable;
 
-use crate::report::validation::{Row, Spread};
+use super::row::{Row, Spread};
 
 /// Height of a row, and of the margins above and below.
 const ROW: f64 = 18.0;
@@ -15,7 +15,7 @@ const AROUND: f64 = 90.0;
 const AXES: [(&str, bool); 3] = [("throughput, MB/s", false), ("mean response time, ms", true), ("p99 response time, ms", true)];
 
 /// Three panels for each workload and direction, one for each figure, with a row for each setting.
-pub(crate) fn side_by_side(rows: &[Row]) -> Vec<String> {
+pub fn side_by_side(rows: &[Row]) -> Vec<String> {
     let mut panels = Vec::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for row in rows {
