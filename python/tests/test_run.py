@@ -89,7 +89,7 @@ def test_a_trace_is_compared_on_several_disks_and_has_the_same_rows_for_every_se
     ("arguments", "key", "words"),
     [
         ({"scheduler": "bfk"}, "scheduler", "did you mean bfq"),
-        ({"scheduler": "bfq:slice=1"}, "scheduler", "scheduler=bfq:slice=1: bfq has no tunable 'slice'"),
+        ({"scheduler": "bfq:slice=1"}, "scheduler", "scheduler: bfq:slice=1: bfq has no tunable 'slice'"),
         ({"disk": "sata720"}, None, "did you mean sata7200"),
         ({"disk": 'kind = "ssd"\nspeed = 3\n'}, None, "the profile's text:"),
         ({"host": {"read_ahead_kb": 4096}}, "host", "it meets only nr_requests"),

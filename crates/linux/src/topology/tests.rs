@@ -171,7 +171,7 @@ fn what_is_left_alone_says_why() {
     assert_eq!(reason("sda"), "is a zoned device (host-managed): the order of its writes is not free");
     assert_eq!(reason("sdb"), "is read-only");
     assert_eq!(reason("sdc"), "is empty: no medium is in it, or nothing is attached to it");
-    assert!(reason("sr0").contains("medium changes"));
+    assert!(reason("sr0").contains("removable media"));
     assert_eq!(reason("zram0"), "is memory: nothing waits there for a disk");
     assert_eq!(machine.left_alone("vda"), None);
     let left: Vec<_> = machine.stacks().into_iter().filter_map(|stack| stack.left_alone).collect();
