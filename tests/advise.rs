@@ -103,7 +103,7 @@ fn a_load_with_a_known_answer_gets_it_with_a_true_prediction() {
     let measured = advice["measured"].as_array().unwrap().iter().find(|one| one["setting"] == setting).unwrap();
     let figure = |name: &str| measured[name].as_f64().unwrap();
     assert!(figure("gain_percent") > 20.0 && figure("p99_by_bound") <= 1.0, "{measured:#}");
-    let off = (figure("promised_percent") - figure("gain_percent")).abs();
+    let off = (figure("predicted_percent") - figure("gain_percent")).abs();
     assert!(off < 3.0 * figure("error_percent") + 5.0, "{measured:#}");
     // Measured figures equal those of a simulation of the load under that scheduler.
     let arguments =

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use control::Verdict;
-use report::promises::{signed, with_error};
+use report::gains::{signed, with_error};
 use report::record::unfinished;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -100,9 +100,10 @@ pub struct Entry {
     pub to: String,
     /// Reason as a sentence.
     pub why: String,
-    /// Predicted gain in percent; `None` without a prediction.
-    pub promised_percent: Option<f64>,
-    /// Standard error of `promised_percent`.
+    /// Predicted gain in percent; `None` without a prediction. Histories of earlier versions call it `promised_percent`.
+    #[serde(alias = "promised_percent")]
+    pub predicted_percent: Option<f64>,
+    /// Standard error of `predicted_percent`.
     pub error_percent: Option<f64>,
     /// Measured gain of `to` over `from` in percent, by the comparison that decided; written by a later line with the same number.
     pub measured_percent: Option<f64>,
@@ -134,7 +135,7 @@ impl Entry {
             from: from.to_owned(),
             to: to.to_owned(),
             why: why.into(),
-            promised_percent: None,
+            predicted_percent: None,
             error_percent: None,
             measured_percent: None,
             measured_error_percent: None,

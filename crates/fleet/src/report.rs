@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use ::report::gains::signed;
 use ::report::printable;
-use ::report::promises::signed;
 use control::fleet::report::{Effects, FleetEffect};
 use knowledge::{Fleet, Knowledge};
 use serde::Serialize;

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::effects::{self, Aimed, Effect};
+use crate::gains::{self, signed, with_error};
 use crate::number::{grouped, three_digits};
-use crate::promises::{self, signed, with_error};
 use crate::record::{Kind, PredictionFigures};
 use crate::text::{paragraph, printable};
 
@@ -107,7 +107,7 @@ pub struct Measured {
     /// The candidate.
     pub setting: String,
     /// Predicted gain in percent; `None` without a prediction.
-    pub promised_percent: Option<f64>,
+    pub predicted_percent: Option<f64>,
     /// Standard error of the prediction in percent.
     pub error_percent: Option<f64>,
     /// Gain of the full simulation in percent.
@@ -136,7 +136,7 @@ pub struct Phase {
     /// The best setting for it; `None` unless it is significantly better than the recommendation for the whole load.
     pub wants: Option<PredictionFigures>,
     /// The prediction for the recommended setting, or for the best candidate if none is recommended.
-    pub promise: Option<PredictionFigures>,
+    pub prediction: Option<PredictionFigures>,
     /// The gain of that setting in a full simulation, in percent; `None` without one.
     pub measured_percent: Option<f64>,
     /// Replay error of the worst sample, in percent; `None` if there is none.
@@ -167,7 +167,7 @@ impl Advice {
         say(&mut text, &self.summary());
         if self.candidates.len() > 1 {
             text.push('\n');
-            for line in promises::lines(&self.shown(), |promise| self.note(promise), width) {
+            for line in gains::lines(&self.shown(), |prediction| self.note(prediction), width) {
                 text += line.trim_end();
                 text.push('\n');
             }
@@ -225,12 +225,12 @@ impl Advice {
     }
 
     fn shown(&self) -> Vec<&PredictionFigures> {
-        let place = |(place, promise): (usize, &'_ PredictionFigures)| place < CANDIDATES || !self.note(promise).is_empty();
-        self.candidates.iter().enumerate().filter(|&one| place(one)).map(|(_, promise)| promise).collect()
+        let place = |(place, prediction): (usize, &'_ PredictionFigures)| place < CANDIDATES || !self.note(prediction).is_empty();
+        self.candidates.iter().enumerate().filter(|&one| place(one)).map(|(_, prediction)| prediction).collect()
     }
 
-    pub(crate) fn note(&self, promise: &PredictionFigures) -> &'static str {
-        match &promise.setting {
+    pub(crate) fn note(&self, prediction: &PredictionFigures) -> &'static str {
+        match &prediction.setting {
             setting if *setting == self.verdict.setting && self.verdict.is_change => "use",
             setting if *setting == self.in_force => "active",
             _ => "",
@@ -243,8 +243,13 @@ impl Advice {
             "phase", "lasts s", "requests", "predicted", "simulated", "better setting"
         );
         for phase in self.phases.iter().take(PHASES) {
-            let [number, lasts, requests, promise, measured, wants] = phase.cells();
-            paragraph_row(&mut text, &format!("{number:>5}{lasts:>9}{requests:>12}{promise:>17}{measured:>10}  "), &wants, width);
+            let [number, lasts, requests, prediction, measured, wants] = phase.cells();
+            paragraph_row(
+                &mut text,
+                &format!("{number:>5}{lasts:>9}{requests:>12}{prediction:>17}{measured:>10}  "),
+                &wants,
+                width,
+            );
             for stream in &phase.streams {
                 paragraph_row(&mut text, &" ".repeat(7), &printable(stream), width);
             }
@@ -275,8 +280,8 @@ impl Measured {
         } else {
             String::new()
         };
-        let predicted = match (self.promised_percent, self.error_percent) {
-            (Some(promised), Some(error)) => format!(" (predicted {})", with_error(promised, error)),
+        let predicted = match (self.predicted_percent, self.error_percent) {
+            (Some(predicted), Some(error)) => format!(" (predicted {})", with_error(predicted, error)),
             _ => String::new(),
         };
         format!(
@@ -293,7 +298,8 @@ impl Measured {
 impl Phase {
     /// Cells of the table: number, length, requests, predicted gain, measured gain, better setting.
     pub(crate) fn cells(&self) -> [String; 6] {
-        let promise = self.promise.as_ref().map_or_else(|| "–".to_owned(), |one| with_error(one.gain_percent, one.error_percent));
+        let prediction =
+            self.prediction.as_ref().map_or_else(|| "–".to_owned(), |one| with_error(one.gain_percent, one.error_percent));
         let wants = match (&self.wants, &self.unanswered) {
             (Some(wants), _) => format!("{}: {}", wants.setting, with_error(wants.gain_percent, wants.error_percent)),
             (None, Some(reason)) => format!("no recommendation: {reason}"),
@@ -303,7 +309,7 @@ impl Phase {
             self.number.to_string(),
             three_digits(self.lasts_s),
             grouped(self.requests),
-            promise,
+            prediction,
             self.measured_percent.map_or_else(|| "–".to_owned(), signed),
             printable(&wants),
         ]

@@ -1,7 +1,7 @@
 //! Controllers' decisions as text for a terminal: time, old and new setting, reason and result.
 
+use crate::gains;
 use crate::number::{grouped, three_digits};
-use crate::promises;
 use crate::record::{ControlRecord, Decision, Evidence, PredictionFigures, Record};
 use crate::text::{printable, wrapped};
 
@@ -148,7 +148,7 @@ fn explain_by(text: &mut String, decision: &Decision, evidence: &Evidence, shown
     }
     if !evidence.candidates.is_empty() {
         let room = width.map(|width| width - TABLE_MARGIN);
-        for line in promises::lines(&shown(decision, evidence), |promise| note(decision, promise), room) {
+        for line in gains::lines(&shown(decision, evidence), |prediction| note(decision, prediction), room) {
             text.push_str(&format!("{:TABLE_MARGIN$}{}\n", "", line.trim_end()));
         }
     }
@@ -163,10 +163,10 @@ fn explain_by(text: &mut String, decision: &Decision, evidence: &Evidence, shown
     let came = match (decision.measured_gain_percent, &decision.refused) {
         (_, Some(reason)) => format!("refused: {}", printable(reason)),
         (Some(measured), None) => {
-            let predicted = decision.promise().map_or(String::new(), |promise| {
-                format!(", predicted {}", promises::with_error(promise.gain_percent, promise.error_percent))
+            let predicted = decision.prediction().map_or(String::new(), |prediction| {
+                format!(", predicted {}", gains::with_error(prediction.gain_percent, prediction.error_percent))
             });
-            format!("result: {}{predicted}", promises::signed(measured))
+            format!("result: {}{predicted}", gains::signed(measured))
         }
         (None, None) => "result: not measured".to_owned(),
     };
@@ -180,13 +180,13 @@ const MOST_CANDIDATES: usize = 6;
 
 fn shown<'a>(decision: &Decision, evidence: &'a Evidence) -> Vec<&'a PredictionFigures> {
     let best = evidence.candidates.iter().enumerate();
-    best.filter(|(place, promise)| *place < MOST_CANDIDATES || !note(decision, promise).is_empty())
-        .map(|(_, promise)| promise)
+    best.filter(|(place, prediction)| *place < MOST_CANDIDATES || !note(decision, prediction).is_empty())
+        .map(|(_, prediction)| prediction)
         .collect()
 }
 
-fn note(decision: &Decision, promise: &PredictionFigures) -> &'static str {
-    match &promise.setting {
+fn note(decision: &Decision, prediction: &PredictionFigures) -> &'static str {
+    match &prediction.setting {
         setting if *setting == decision.to => "chosen",
         setting if *setting == decision.from => "active",
         _ => "",

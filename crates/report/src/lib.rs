@@ -16,6 +16,7 @@ pub mod effects;
 pub mod explain;
 pub mod figure;
 pub mod fio;
+pub mod gains;
 pub mod guarantee;
 pub mod json;
 pub mod number;
@@ -24,7 +25,6 @@ pub mod page;
 pub mod placement;
 #[cfg(feature = "pages")]
 pub mod plot;
-pub mod promises;
 pub mod record;
 pub mod schema;
 pub mod single;

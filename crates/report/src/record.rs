@@ -251,7 +251,7 @@ impl Decision {
     }
 
     /// The prediction for the applied setting; `None` without evidence.
-    pub fn promise(&self) -> Option<&PredictionFigures> {
+    pub fn prediction(&self) -> Option<&PredictionFigures> {
         self.evidence.as_ref()?.candidates.iter().find(|promise| promise.setting == self.to)
     }
 }

@@ -33,7 +33,7 @@ fn attributes(piece: &Piece) -> Option<Attributes> {
 /// The lines above each file.
 fn head(piece: &Piece, place: &str, takes: &str) -> String {
     let gain = match (piece.gain_percent, piece.error_percent) {
-        (Some(gain), Some(error)) => format!(", which promises {}", report::promises::with_error(gain, error)),
+        (Some(gain), Some(error)) => format!(", which promises {}", report::gains::with_error(gain, error)),
         _ => String::new(),
     };
     let (setting, in_force, id) = (&piece.setting, &piece.in_force, &piece.id);

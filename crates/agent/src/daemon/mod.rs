@@ -627,7 +627,7 @@ fn device_status(session: &DeviceSession) -> DeviceStatus {
 
 fn log(entry: &Entry) {
     let Entry { device, kind, id, from, to, why, .. } = entry;
-    let (kind, promised) = (kind.name(), entry.promised_percent.map(report::promises::signed).unwrap_or_default());
+    let (kind, promised) = (kind.name(), entry.predicted_percent.map(report::gains::signed).unwrap_or_default());
     match entry.kind {
         Kind::Conflict | Kind::Guarded | Kind::Trouble | Kind::Refused => warn!(device, kind, id, from, to, promised, "{why}"),
         _ => info!(device, kind, id, from, to, promised, "{why}"),

@@ -234,7 +234,7 @@ impl Metrics {
         let of = OfDevice { device: entry.device.clone() };
         let changed = |reason| {
             self.changes.get_or_create(&OfChange { device: of.device.clone(), reason }).inc();
-            let promised = entry.promised_percent.unwrap_or_default();
+            let promised = entry.predicted_percent.unwrap_or_default();
             self.promised.get_or_create(&of).set(promised / 100.0);
         };
         match entry.kind {
@@ -386,7 +386,7 @@ mod tests {
     fn metrics_have_the_prefix_base_units_and_totals() {
         let metrics = Metrics::new();
         let mut entry = Entry::new("sda", Kind::Set, "none", "bfq", "because");
-        entry.promised_percent = Some(25.0);
+        entry.predicted_percent = Some(25.0);
         metrics.happened(&entry);
         metrics.happened(&Entry::new("sda", Kind::Conflict, "bfq", "none", "udev"));
         metrics.measured("sda", 20.0);

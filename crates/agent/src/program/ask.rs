@@ -4,8 +4,8 @@ use agent::control_socket::{self, Answer, Ask, DeviceStatus, Differs, Status, Ve
 use agent::units::{self, Screen};
 use anyhow::{Context as _, bail};
 use linux::events::counter_source::CANNOT_KNOW;
+use report::gains::{signed, with_error};
 use report::number::{grouped, three_digits};
-use report::promises::{signed, with_error};
 use terminal::Failed;
 
 use super::{Configured, names, say};

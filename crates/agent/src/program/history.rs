@@ -3,7 +3,7 @@
 use agent::control_socket::{self, Answer, Ask};
 use agent::history::{Entry, latest};
 use anyhow::{Context as _, bail};
-use report::promises::with_error;
+use report::gains::with_error;
 use terminal::Failed;
 
 use super::{Configured, say};

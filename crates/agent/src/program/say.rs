@@ -3,13 +3,13 @@
 use agent::history::{Entry, Kind};
 use applier::log::date_and_time;
 use protect::live::{LimitStatus, PromiseStatus};
-use report::promises::{signed, with_error};
+use report::gains::{signed, with_error};
 use report::{paragraph, printable};
 
 /// An entry as one or two sentences.
 pub fn entry(entry: &Entry) -> String {
     let Entry { device, from, to, why, .. } = entry;
-    let promised = match (entry.promised_percent, entry.error_percent) {
+    let promised = match (entry.predicted_percent, entry.error_percent) {
         (Some(gain), Some(error)) => format!(" (predicted {})", with_error(gain, error)),
         (Some(gain), None) => format!(" (predicted {})", signed(gain)),
         _ => String::new(),

@@ -60,7 +60,7 @@ pub struct Brain<'a> {
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// Predictions for every candidate.
-    pub promises: Vec<Prediction>,
+    pub predictions: Vec<Prediction>,
     /// The inferred load of each stream.
     pub streams: Vec<Understood>,
     /// Service of each stream in the twin, by setting.
@@ -128,11 +128,11 @@ impl Brain<'_> {
     fn put_together(&self, parts: &[Result<Forecast, ForecastError>]) -> Result<Judged, ForecastError> {
         let mut judged: Option<Judged> = None;
         for part in parts {
-            let Forecast { predictions: promises, streams, services, replay_error: off, .. } = part.clone()?;
+            let Forecast { predictions, streams, services, replay_error: off, .. } = part.clone()?;
             match &mut judged {
-                None => judged = Some(Judged { promises, streams, services, off }),
+                None => judged = Some(Judged { predictions, streams, services, off }),
                 Some(judged) => {
-                    judged.promises.extend(promises.into_iter().filter(|promise| promise.setting != *self.active));
+                    judged.predictions.extend(predictions.into_iter().filter(|prediction| prediction.setting != *self.active));
                     judged.services.extend(services.into_iter().filter(|(setting, _)| setting != self.active));
                 }
             }
@@ -217,26 +217,26 @@ pub fn fitted_to(observed: &Observed) -> anyhow::Result<Vec<ObservedRequest>> {
 /// samples' errors and their spread. Sorted by [`Prediction::surest_first`].
 pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Prediction> {
     let count = samples.len() as f64;
-    let promises = |setting: &Setting| -> Option<Vec<&Prediction>> {
-        samples.iter().map(|sample| sample.promises.iter().find(|promise| promise.setting == *setting)).collect()
+    let predictions = |setting: &Setting| -> Option<Vec<&Prediction>> {
+        samples.iter().map(|sample| sample.predictions.iter().find(|prediction| prediction.setting == *setting)).collect()
     };
-    let one = |promise: &Prediction| {
-        let all = promises(&promise.setting)?;
-        let mean = |of: fn(&Prediction) -> f64| statistics::mean(all.iter().map(|promise| of(promise))).unwrap_or(f64::NAN);
-        let gain = mean(|promise| promise.gain);
-        let spread = all.iter().map(|promise| (promise.gain - gain).powi(2)).sum::<f64>() / (count - 1.0).max(1.0) / count;
-        let error = (mean(|promise| promise.error.powi(2)) + spread).sqrt();
+    let one = |prediction: &Prediction| {
+        let all = predictions(&prediction.setting)?;
+        let mean = |of: fn(&Prediction) -> f64| statistics::mean(all.iter().map(|prediction| of(prediction))).unwrap_or(f64::NAN);
+        let gain = mean(|prediction| prediction.gain);
+        let spread = all.iter().map(|prediction| (prediction.gain - gain).powi(2)).sum::<f64>() / (count - 1.0).max(1.0) / count;
+        let error = (mean(|prediction| prediction.error.powi(2)) + spread).sqrt();
         Some(Prediction {
-            setting: promise.setting.clone(),
-            throughput: mean(|promise| promise.throughput),
-            response_s: mean(|promise| promise.response_s),
-            p99_by_bound: all.iter().map(|promise| promise.p99_by_bound).fold(0.0, f64::max),
+            setting: prediction.setting.clone(),
+            throughput: mean(|prediction| prediction.throughput),
+            response_s: mean(|prediction| prediction.response_s),
+            p99_by_bound: all.iter().map(|prediction| prediction.p99_by_bound).fold(0.0, f64::max),
             gain,
             // By definition: the active setting is compared with itself.
-            error: if promise.setting == *active { 0.0 } else { error },
+            error: if prediction.setting == *active { 0.0 } else { error },
         })
     };
-    let mut phase: Vec<Prediction> = samples.first().map_or(Vec::new(), |first| first.promises.iter().filter_map(one).collect());
+    let mut phase: Vec<Prediction> = samples.first().map_or(Vec::new(), |first| first.predictions.iter().filter_map(one).collect());
     phase.sort_by(Prediction::surest_first);
     phase
 }
@@ -246,22 +246,22 @@ pub fn of_phase(samples: &[&Judged], active: &Setting) -> Vec<Prediction> {
 pub fn of_all(phases: &[(f64, &[Prediction])]) -> Vec<Prediction> {
     let whole: f64 = phases.iter().map(|(share, _)| share).sum();
     let mut found: BTreeMap<String, (usize, Prediction)> = BTreeMap::new();
-    for (share, promises) in phases {
+    for (share, predictions) in phases {
         let share = share / whole;
-        for promise in *promises {
+        for prediction in *predictions {
             let nothing =
-                Prediction { throughput: 0.0, response_s: 0.0, p99_by_bound: 0.0, gain: 0.0, error: 0.0, ..promise.clone() };
-            let (count, sum) = found.entry(promise.setting.to_string()).or_insert((0, nothing));
+                Prediction { throughput: 0.0, response_s: 0.0, p99_by_bound: 0.0, gain: 0.0, error: 0.0, ..prediction.clone() };
+            let (count, sum) = found.entry(prediction.setting.to_string()).or_insert((0, nothing));
             *count += 1;
-            sum.throughput += share * promise.throughput;
-            sum.response_s += share * promise.response_s;
-            sum.gain += share * promise.gain;
-            sum.error += share * promise.error;
-            sum.p99_by_bound = sum.p99_by_bound.max(promise.p99_by_bound);
+            sum.throughput += share * prediction.throughput;
+            sum.response_s += share * prediction.response_s;
+            sum.gain += share * prediction.gain;
+            sum.error += share * prediction.error;
+            sum.p99_by_bound = sum.p99_by_bound.max(prediction.p99_by_bound);
         }
     }
     let everywhere = found.into_values().filter(|(count, _)| *count == phases.len());
-    let mut all: Vec<Prediction> = everywhere.map(|(_, promise)| promise).collect();
+    let mut all: Vec<Prediction> = everywhere.map(|(_, prediction)| prediction).collect();
     all.sort_by(Prediction::surest_first);
     all
 }
@@ -272,21 +272,25 @@ mod tests {
 
     use super::*;
 
-    fn promise(setting: &str, gain: f64, error: f64, p99_by_bound: f64) -> Prediction {
+    fn prediction(setting: &str, gain: f64, error: f64, p99_by_bound: f64) -> Prediction {
         Prediction { setting: Setting::parse(setting).unwrap(), throughput: 1e6, response_s: 0.01, p99_by_bound, gain, error }
     }
 
-    fn gains(promises: &[Prediction]) -> Vec<(String, f64, f64)> {
+    fn gains(predictions: &[Prediction]) -> Vec<(String, f64, f64)> {
         let thousandths = |value: f64| (value * 1000.0).round() / 1000.0;
-        promises.iter().map(|one| (one.setting.to_string(), thousandths(one.gain), thousandths(one.error))).collect()
+        predictions.iter().map(|one| (one.setting.to_string(), thousandths(one.gain), thousandths(one.error))).collect()
     }
 
     #[test]
     fn samples_that_disagree_widen_the_error_and_what_was_not_tried_in_all_is_left_out() {
-        let judged = |promises| Judged { promises, streams: Vec::new(), services: Vec::new(), off: 0.0 };
+        let judged = |predictions| Judged { predictions, streams: Vec::new(), services: Vec::new(), off: 0.0 };
         let (one, two) = (
-            judged(vec![promise("deadline", 0.0, 0.02, 0.2), promise("cfq", 0.3, 0.03, 0.5), promise("noop", 1.0, 0.1, 0.1)]),
-            judged(vec![promise("deadline", 0.0, 0.02, 0.2), promise("cfq", 0.1, 0.03, 0.7)]),
+            judged(vec![
+                prediction("deadline", 0.0, 0.02, 0.2),
+                prediction("cfq", 0.3, 0.03, 0.5),
+                prediction("noop", 1.0, 0.1, 0.1),
+            ]),
+            judged(vec![prediction("deadline", 0.0, 0.02, 0.2), prediction("cfq", 0.1, 0.03, 0.7)]),
         );
         let active = Setting::parse("deadline").unwrap();
         let both = of_phase(&[&one, &two], &active);
@@ -296,8 +300,8 @@ mod tests {
 
     #[test]
     fn phases_count_by_their_time_and_a_setting_that_starves_a_stream_in_one_is_last() {
-        let first = [promise("cfq", 0.4, 0.1, 0.5), promise("noop", 0.9, 0.1, 1.5), promise("sstf", 0.1, 0.0, 0.5)];
-        let second = [promise("cfq", 0.0, 0.02, 0.5), promise("noop", 0.9, 0.1, 0.5), promise("sstf", 0.1, 0.0, 0.5)];
+        let first = [prediction("cfq", 0.4, 0.1, 0.5), prediction("noop", 0.9, 0.1, 1.5), prediction("sstf", 0.1, 0.0, 0.5)];
+        let second = [prediction("cfq", 0.0, 0.02, 0.5), prediction("noop", 0.9, 0.1, 0.5), prediction("sstf", 0.1, 0.0, 0.5)];
         let all = of_all(&[(30.0, &first), (10.0, &second)]);
         let expected = [("cfq".to_owned(), 0.3, 0.08), ("sstf".to_owned(), 0.1, 0.0), ("noop".to_owned(), 0.9, 0.1)];
         assert_eq!(gains(&all), expected);

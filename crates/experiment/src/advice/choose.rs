@@ -100,14 +100,14 @@ impl<'a> Choice<'a> {
             return runs.iter().filter(|run| !run.starves()).map(of_run).collect();
         }
         // Ranked by the gain less its error, not by the expected gain.
-        let of_promise = |promise: &'a Prediction| Candidate {
-            setting: &promise.setting,
-            gain: promise.sure_gain(),
-            slack: TOLERANCE.max(OWN_ERROR * promise.error),
-            is_better: promise.is_sure(),
-            shortfall: self.shortfall_of(&promise.setting),
+        let of_prediction = |prediction: &'a Prediction| Candidate {
+            setting: &prediction.setting,
+            gain: prediction.sure_gain(),
+            slack: TOLERANCE.max(OWN_ERROR * prediction.error),
+            is_better: prediction.is_sure(),
+            shortfall: self.shortfall_of(&prediction.setting),
         };
-        judgement.others(active).map(of_promise).collect()
+        judgement.others(active).map(of_prediction).collect()
     }
 
     /// By how much the active setting misses the aims; 0 if it meets them.
@@ -149,24 +149,24 @@ impl<'a> Choice<'a> {
     /// The setting to report on: the best, else the first that was run, else the best prediction.
     pub(super) fn shown(&self) -> Option<&'a Setting> {
         let run = || self.runs.first().map(|confirmed| &confirmed.setting);
-        let promised = || self.judgement.others(self.active).next().map(|promise| &promise.setting);
-        self.best().or_else(run).or_else(promised)
+        let predicted = || self.judgement.others(self.active).next().map(|prediction| &prediction.setting);
+        self.best().or_else(run).or_else(predicted)
     }
 
     pub(super) fn verdict(&self) -> Verdict {
         let active = self.active;
         let Some(best) = self.best() else { return self.no_change() };
-        let promise = self.judgement.overall.iter().find(|promise| promise.setting == *best);
+        let prediction = self.judgement.overall.iter().find(|prediction| prediction.setting == *best);
         let run = self.runs.iter().find(|confirmed| confirmed.setting == *best).map(|confirmed| text_of(confirmed.gain));
-        let why = match (run, promise) {
+        let why = match (run, prediction) {
             (None, None) => String::new(),
-            (None, Some(promise)) => format!("predicted {}.", text_with_error(promise)),
+            (None, Some(prediction)) => format!("predicted {}.", text_with_error(prediction)),
             (Some(gain), None) => format!("simulated in full {gain}."),
-            (Some(gain), Some(promise)) if promise.is_sure() => {
-                format!("predicted {}, simulated in full {gain}.", text_with_error(promise))
+            (Some(gain), Some(prediction)) if prediction.is_sure() => {
+                format!("predicted {}, simulated in full {gain}.", text_with_error(prediction))
             }
-            (Some(gain), Some(promise)) => {
-                format!("simulated in full {gain}; the prediction alone was not sure ({}).", text_with_error(promise))
+            (Some(gain), Some(prediction)) => {
+                format!("simulated in full {gain}; the prediction alone was not sure ({}).", text_with_error(prediction))
             }
         };
         let text = if self.missed() <= 0.0 {
@@ -206,16 +206,16 @@ impl<'a> Choice<'a> {
                 None => leave_alone(active, "a stream starves under every other candidate.".to_owned()),
             };
         };
-        let promised = text_with_error(best);
-        let sure = self.runs.iter().find_map(|run| Some((run, run.promise.as_ref().filter(|promise| promise.is_sure())?)));
-        if let Some((confirmed, promise)) = sure {
+        let predicted = text_with_error(best);
+        let sure = self.runs.iter().find_map(|run| Some((run, run.prediction.as_ref().filter(|prediction| prediction.is_sure())?)));
+        if let Some((confirmed, prediction)) = sure {
             let came = if confirmed.starves() { "a stream starves".to_owned() } else { text_of(confirmed.gain) };
-            let promised = text_with_error(promise);
-            return leave_alone(active, format!("{} was predicted {promised}, but simulated in full {came}.", confirmed.setting));
+            let predicted = text_with_error(prediction);
+            return leave_alone(active, format!("{} was predicted {predicted}, but simulated in full {came}.", confirmed.setting));
         }
-        if self.judgement.overall.iter().all(|promise| promise.gain.abs() < TOLERANCE) {
+        if self.judgement.overall.iter().all(|prediction| prediction.gain.abs() < TOLERANCE) {
             return leave_alone(active, format!("no candidate is {:.0}% better or worse by the twin.", 100.0 * TOLERANCE));
         }
-        leave_alone(active, format!("nothing is sure to be better. The best other is {}: {promised}.", best.setting))
+        leave_alone(active, format!("nothing is sure to be better. The best other is {}: {predicted}.", best.setting))
     }
 }

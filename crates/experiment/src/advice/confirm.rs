@@ -79,7 +79,7 @@ impl Pilot for SecondsRecorder {
 pub(super) struct ConfirmedRun {
     pub(super) setting: Setting,
     /// The prediction; `None` if there is none.
-    pub(super) promise: Option<Prediction>,
+    pub(super) prediction: Option<Prediction>,
     run: FullRun,
     pub(super) gain: f64,
     pub(super) p99_by_bound: f64,
@@ -88,14 +88,14 @@ pub(super) struct ConfirmedRun {
 impl ConfirmedRun {
     /// Evaluates the run of a setting, with its prediction. Its gain is that over `phases`, those with a prediction.
     pub(super) fn new<'a>(
-        (setting, promise): (Setting, Option<Prediction>),
+        (setting, prediction): (Setting, Option<Prediction>),
         run: FullRun,
         (before, seconds_before): (&Observed, &Seconds),
         phases: impl Iterator<Item = &'a Phase>,
         preference: &Preference,
     ) -> ConfirmedRun {
         let p99_by_bound = merit::max_wait_ratio(&tails(run.streams.iter()), &tails(before.streams.iter()));
-        let mut confirmed = ConfirmedRun { setting, promise, run, gain: 0.0, p99_by_bound };
+        let mut confirmed = ConfirmedRun { setting, prediction, run, gain: 0.0, p99_by_bound };
         // Weighted like the predictions, over the phases in which both runs do the same at the same time.
         let (mut sum, mut whole) = (0.0, 0.0);
         for phase in phases {
@@ -138,8 +138,8 @@ impl ConfirmedRun {
         let (was, is) = (before.whole, self.run.whole);
         Measured {
             setting: self.setting.to_string(),
-            promised_percent: self.promise.as_ref().map(|promise| percent(promise.gain)),
-            error_percent: self.promise.as_ref().map(|promise| 100.0 * promise.error),
+            predicted_percent: self.prediction.as_ref().map(|prediction| percent(prediction.gain)),
+            error_percent: self.prediction.as_ref().map(|prediction| 100.0 * prediction.error),
             gain_percent: percent(self.gain),
             throughput_mb_s: (was.0, is.0),
             response_ms: (was.1, is.1),

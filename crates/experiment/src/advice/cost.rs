@@ -11,7 +11,7 @@ const PAYS: f64 = 1.1;
 impl Judgement {
     /// The figures that get worse with the change, as sentences; one that says so if there are none.
     pub(super) fn cost(&self, verdict: &Verdict, active: &Setting) -> Vec<String> {
-        let of = |setting: &str| self.overall.iter().find(|promise| promise.setting.to_string() == setting);
+        let of = |setting: &str| self.overall.iter().find(|prediction| prediction.setting.to_string() == setting);
         let (Some(to), Some(from)) = (of(&verdict.setting), of(&active.to_string())) else { return Vec::new() };
         let mut cost = Vec::new();
         if to.throughput < 0.99 * from.throughput {

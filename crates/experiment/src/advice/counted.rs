@@ -9,7 +9,7 @@ use twin::counters::{Counted, Ensemble, Judgement, Judges, Known};
 
 use super::linux;
 use super::text::{leave_alone, nothing_known, text_with_error};
-use crate::comparison::promise as on_record;
+use crate::comparison::prediction as on_record;
 use progress::monitor::Monitor;
 
 /// Input of [`advise`].
@@ -79,11 +79,11 @@ fn judge(advice: &mut Advice, judgement: &Judgement, active: &Setting) {
     advice.sure.push(what);
     let mut others = judgement.predictions.iter().filter(|one| one.setting != *active && !one.starves());
     if let Some(best) = judgement.sure(active) {
-        let promised = text_with_error(best);
+        let predicted = text_with_error(best);
         advice.verdict = Verdict {
             setting: best.setting.to_string(),
             is_change: true,
-            text: format!("Use {} instead of {active}: all that counts like this promises {promised}.", best.setting),
+            text: format!("Use {} instead of {active}: all that counts like this promises {predicted}.", best.setting),
             cost: Vec::new(),
         };
         advice.udev = linux::rule(&best.setting, active, Some(&best.setting).filter(|setting| linux::has(setting)));
@@ -92,10 +92,10 @@ fn judge(advice: &mut Advice, judgement: &Judgement, active: &Setting) {
     advice.verdict = match others.next() {
         None => leave_alone(active, "by counters every other candidate may let a stream starve.".to_owned()),
         Some(best) => {
-            let promised = text_with_error(best);
+            let predicted = text_with_error(best);
             leave_alone(
                 active,
-                format!("loads with these counters disagree on a better setting. The best other is {}: {promised}.", best.setting),
+                format!("loads with these counters disagree on a better setting. The best other is {}: {predicted}.", best.setting),
             )
         }
     };

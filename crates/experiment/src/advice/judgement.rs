@@ -12,7 +12,7 @@ use super::confirm::{ConfirmedRun, FullRun};
 use super::linux;
 use super::observed::Observed;
 use super::phases::{Phase, Seconds};
-use crate::comparison::promise as on_record;
+use crate::comparison::prediction as on_record;
 use crate::pool::Workers;
 
 /// Maximum number of streams listed for a phase.
@@ -50,8 +50,8 @@ impl Judgement {
         let answered: Vec<(f64, &[Prediction])> = phases
             .iter()
             .zip(&by_phase)
-            .filter(|(_, promises)| !promises.is_empty())
-            .map(|(phase, promises)| (phase.seconds() as f64, promises.as_slice()))
+            .filter(|(_, predictions)| !predictions.is_empty())
+            .map(|(phase, predictions)| (phase.seconds() as f64, predictions.as_slice()))
             .collect();
         let overall = asked::of_all(&answered);
         Ok(Judgement { samples, answers, by_phase, overall, unanswered: None })
@@ -68,24 +68,27 @@ impl Judgement {
 
     /// The other candidates under which no stream starves, the best first.
     pub(super) fn others(&self, active: &Setting) -> impl Iterator<Item = &Prediction> {
-        self.overall.iter().filter(move |promise| promise.setting != *active && !promise.starves())
+        self.overall.iter().filter(move |prediction| prediction.setting != *active && !prediction.starves())
     }
 
     /// Settings to simulate in full: the best of each of the best schedulers, even if the gain is not significant, and Linux's schedulers
     /// with their defaults.
     pub(super) fn worth_a_run(&self, active: &Setting) -> Vec<Setting> {
         let mut worth: Vec<&Prediction> = Vec::new();
-        for promise in self.others(active).filter(|promise| promise.gain > 0.0) {
-            let is_first = worth.iter().all(|other| other.setting.spec.name != promise.setting.spec.name);
+        for prediction in self.others(active).filter(|prediction| prediction.gain > 0.0) {
+            let is_first = worth.iter().all(|other| other.setting.spec.name != prediction.setting.spec.name);
             if is_first && worth.len() < MOST_RUN {
-                worth.push(promise);
+                worth.push(prediction);
             }
         }
         // The settings that a user would try on Linux, even if no gain is predicted.
-        let plain = |promise: &&Prediction| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
-        let of_linux: Vec<&Prediction> = self.others(active).filter(plain).filter(|promise| !worth.contains(promise)).collect();
+        let plain = |prediction: &&Prediction| {
+            linux::has(&prediction.setting) && prediction.setting == Setting::of(prediction.setting.spec)
+        };
+        let of_linux: Vec<&Prediction> =
+            self.others(active).filter(plain).filter(|prediction| !worth.contains(prediction)).collect();
         worth.extend(of_linux);
-        worth.into_iter().map(|promise| promise.setting.clone()).collect()
+        worth.into_iter().map(|prediction| prediction.setting.clone()).collect()
     }
 
     /// No forecast, for the given reason.
@@ -107,9 +110,9 @@ impl Judgement {
         (setting, run): (Setting, FullRun),
         preference: &Preference,
     ) -> ConfirmedRun {
-        let promise = self.overall.iter().find(|promise| promise.setting == setting).cloned();
+        let prediction = self.overall.iter().find(|prediction| prediction.setting == setting).cloned();
         let answered = phases.iter().enumerate().filter(|(number, _)| self.is_answered(*number)).map(|(_, phase)| phase);
-        ConfirmedRun::new((setting, promise), run, (before, seconds_before), answered, preference)
+        ConfirmedRun::new((setting, prediction), run, (before, seconds_before), answered, preference)
     }
 
     pub(super) fn sure(&self, phases: &[Phase], residual: &Residual, active: &Setting) -> Vec<String> {
@@ -148,10 +151,10 @@ impl Judgement {
         preference: &Preference,
     ) -> Vec<report::advice::Phase> {
         let one = |(number, phase): (usize, &Phase)| {
-            let promises = &self.by_phase[number];
-            let promise = promises.iter().find(|promise| Some(&promise.setting) == shown);
-            let least = promise.map_or(0.0, |promise| promise.gain.max(0.0));
-            let wants = promises.first().filter(|best| !best.starves() && best.sure_gain() > least + TOLERANCE);
+            let predictions = &self.by_phase[number];
+            let prediction = predictions.iter().find(|prediction| Some(&prediction.setting) == shown);
+            let least = prediction.map_or(0.0, |prediction| prediction.gain.max(0.0));
+            let wants = predictions.first().filter(|best| !best.starves() && best.sure_gain() > least + TOLERANCE);
             let of_phase =
                 || self.samples.iter().zip(&self.answers).filter(|(sample, _)| sample.phase == number).map(|(_, answer)| answer);
             let off = of_phase().flatten().map(|judged| judged.off).max_by(|a, b| a.abs().total_cmp(&b.abs()));
@@ -167,7 +170,7 @@ impl Judgement {
                 requests: phase.requests(seconds),
                 streams,
                 wants: wants.filter(|wants| Some(&wants.setting) != shown).map(on_record),
-                promise: promise.map(on_record),
+                prediction: prediction.map(on_record),
                 measured_percent: confirmed
                     .and_then(|confirmed| confirmed.gain_in(observed, seconds, phase, preference))
                     .map(percent),

@@ -36,7 +36,7 @@ use sim::trace::OpenOptions;
 use sim::trace::parquet::SCHEDULER_KEY;
 use twin::{Finding, device};
 
-use crate::comparison::{Experiment, ReplayOptions, promise as on_record, regime};
+use crate::comparison::{Experiment, ReplayOptions, prediction as on_record, regime};
 use crate::load::Load;
 use crate::pool::{Unseen, Workers};
 use crate::shipped;

@@ -42,9 +42,9 @@ pub(super) fn leave_alone(active: &Setting, why: String) -> Verdict {
 
 /// A gain as text.
 pub(super) fn text_of(gain: f64) -> String {
-    report::promises::signed(percent(gain))
+    report::gains::signed(percent(gain))
 }
 
-pub(super) fn text_with_error(promise: &Prediction) -> String {
-    report::promises::with_error(percent(promise.gain), 100.0 * promise.error)
+pub(super) fn text_with_error(prediction: &Prediction) -> String {
+    report::gains::with_error(percent(prediction.gain), 100.0 * prediction.error)
 }

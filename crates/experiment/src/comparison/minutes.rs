@@ -54,20 +54,20 @@ fn decision(decided: &[DecisionRecord], i: usize, windows: &[Window], preference
 fn evidence(evidence: &Evidence) -> record::Evidence {
     record::Evidence {
         seen: evidence.seen.clone(),
-        candidates: evidence.candidates.iter().map(promise).collect(),
+        candidates: evidence.candidates.iter().map(prediction).collect(),
         sources: evidence.sources.clone(),
     }
 }
 
 /// Converts a prediction to the units of records.
-pub fn promise(promise: &Prediction) -> record::PredictionFigures {
+pub fn prediction(prediction: &Prediction) -> record::PredictionFigures {
     record::PredictionFigures {
-        setting: promise.setting.to_string(),
-        throughput_mb_s: promise.throughput / 1e6,
-        response_ms: promise.response_s * 1e3,
-        p99_by_bound: promise.p99_by_bound,
-        gain_percent: percent(promise.gain),
-        error_percent: 100.0 * promise.error,
+        setting: prediction.setting.to_string(),
+        throughput_mb_s: prediction.throughput / 1e6,
+        response_ms: prediction.response_s * 1e3,
+        p99_by_bound: prediction.p99_by_bound,
+        gain_percent: percent(prediction.gain),
+        error_percent: 100.0 * prediction.error,
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
         let rests = Evidence { seen: seen.clone(), candidates: vec![promise], ..Evidence::default() };
         let one = DecisionRecord { evidence: Some(Arc::new(rests)), ..decided(None, "noop", "cfq") };
         let noted = decision(&[one], 0, &[], &Preference::default());
-        let promised = noted.promise().unwrap();
+        let promised = noted.prediction().unwrap();
         assert_eq!((promised.throughput_mb_s, promised.response_ms, promised.error_percent), (2.0, 3.0, 2.0));
         assert!((promised.gain_percent - 10.517).abs() < 1e-3, "{promised:?}");
         assert_eq!(noted.evidence.unwrap().seen, seen);

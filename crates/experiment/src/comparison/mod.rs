@@ -24,7 +24,7 @@ pub use trace::{LONGEST_REPLAY_S, OF_THE_QUEUE, ReplayOptions, SPEEDS, SurveyedT
 
 pub use crate::load::Load;
 pub use jobs::JobsLoad;
-pub use minutes::promise;
+pub use minutes::prediction;
 pub use record::{figures_of, service};
 pub use remembered::{Remembered, RunHistory};
 pub use runs::{RequestObserver, source};

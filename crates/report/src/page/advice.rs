@@ -5,8 +5,8 @@ use askama::Template;
 use super::advised;
 use crate::advice::{Advice, Measured, Overload};
 use crate::effects::{self, Effect, EffectFigures};
+use crate::gains::with_error;
 use crate::number::three_digits;
-use crate::promises::with_error;
 use crate::record::PredictionFigures;
 use crate::text::printable;
 

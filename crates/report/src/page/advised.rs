@@ -1,11 +1,11 @@
 //! Predicted gains of candidates for a load, and its phases over time.
 
 use crate::advice::Advice;
+use crate::gains::{signed, with_error};
 use crate::number::{self, grouped};
 use crate::plot::panel::{Axis, Mark, Panel, Size};
 use crate::plot::scale::Scale;
 use crate::plot::{COLOURS, OUTLINES};
-use crate::promises::{signed, with_error};
 use crate::record::PredictionFigures;
 use crate::text::printable;
 

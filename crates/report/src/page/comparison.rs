@@ -6,9 +6,9 @@ use askama::Template;
 
 use crate::comparison::{Comparison, settings};
 use crate::explain;
+use crate::gains;
 use crate::number::{self, grouped, three_digits};
 use crate::plot;
-use crate::promises;
 use crate::record::{Decision, Record, Replay, ResponseFigures};
 use crate::tenants;
 use crate::text::printable;
@@ -177,7 +177,7 @@ impl Page {
             tenants: TenantsSection { parts: records.iter().filter_map(tenants_part).collect(), plots: plot::tenants(comparison) },
             control: ControlSection {
                 settings: plot::in_force(comparison),
-                gains: plot::kept_promises(comparison),
+                gains: plot::kept_predictions(comparison),
                 controllers: records.iter().filter_map(steered).collect(),
             },
             plots: Plots {
@@ -329,9 +329,9 @@ fn decision_row(decision: &Decision) -> DecisionRow {
     let refused = decision.refused.as_ref().map_or_else(String::new, |reason| format!("; refused: {}", printable(reason)));
     DecisionRow {
         at: format!("{:.3}", decision.at_s),
-        expected: decision.promise().map_or_else(
+        expected: decision.prediction().map_or_else(
             || shown(decision.expected_gain_percent),
-            |promise| promises::with_error(promise.gain_percent, promise.error_percent),
+            |prediction| gains::with_error(prediction.gain_percent, prediction.error_percent),
         ),
         measured: shown(decision.measured_gain_percent),
         from: printable(&decision.from),

@@ -7,7 +7,7 @@
 mod in_force;
 mod order;
 pub mod panel;
-mod promises;
+mod predictions;
 mod response;
 pub mod scale;
 mod streams;
@@ -16,7 +16,7 @@ mod throughput;
 
 pub(crate) use in_force::in_force;
 pub(crate) use order::{Order, order};
-pub(crate) use promises::kept_promises;
+pub(crate) use predictions::kept_predictions;
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
 pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};
 pub(crate) use tenants::{TenantPanels, tenants};

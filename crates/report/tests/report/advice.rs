@@ -25,7 +25,7 @@ pub fn long_names() -> Advice {
         requests: 12_345,
         streams: vec!["31346 (a-process-with-a-very-long-name) reads at random, 8 in flight".to_owned(); 3],
         wants: number.is_multiple_of(2).then(|| prediction(number)),
-        promise: Some(prediction(0)),
+        prediction: Some(prediction(0)),
         measured_percent: Some(12.5),
         off_percent: Some(3.0),
         unanswered: None,
@@ -50,7 +50,7 @@ pub fn long_names() -> Advice {
         candidates: (0..20).map(prediction).collect(),
         measured: vec![Measured {
             setting: setting(0),
-            promised_percent: Some(40.0),
+            predicted_percent: Some(40.0),
             error_percent: Some(6.0),
             gain_percent: 38.0,
             throughput_mb_s: (10.0, 14.0),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use ::report::promises::{signed, with_error};
+use ::report::gains::{signed, with_error};
 use ::report::text::{paragraph, printable};
 use control::ab_test::CRITICAL_VALUE;
 use statistics::percent;

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::validation::Spread;
+use ::report::gains::signed;
 use ::report::number::{MISSING, three_digits};
-use ::report::promises::signed;
 use ::report::text::{paragraph, printable};
 use statistics::gain::of_percent;
 

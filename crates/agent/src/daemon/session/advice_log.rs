@@ -74,8 +74,8 @@ impl AdviceLog {
         let mut entry = entry_of(device, Kind::WouldSet, decision, &setting);
         if let Some(best) = best {
             let (gain, error) = (percent(best.gain), 100.0 * best.error);
-            entry.why = format!("predicted {}", report::promises::with_error(gain, error));
-            (entry.promised_percent, entry.error_percent) = (gain_percent, error_percent);
+            entry.why = format!("predicted {}", report::gains::with_error(gain, error));
+            (entry.predicted_percent, entry.error_percent) = (gain_percent, error_percent);
         }
         entry.from = active.to_string();
         let is_new = self.pending.as_ref().is_none_or(|known| known.id != entry.id);
@@ -90,7 +90,7 @@ pub(super) fn entry_of(device: &str, kind: Kind, decision: &DecisionRecord, to: 
     let predicted = evidence.and_then(|evidence| evidence.candidates.iter().find(|one| one.setting.to_string() == to));
     let candidates = evidence.map_or(&[][..], |evidence| &evidence.candidates);
     Entry {
-        promised_percent: predicted.map(|one| percent(one.gain)).or(decision.expected_gain.map(percent)),
+        predicted_percent: predicted.map(|one| percent(one.gain)).or(decision.expected_gain.map(percent)),
         error_percent: predicted.map(|one| 100.0 * one.error),
         seen: evidence.map(|evidence| evidence.seen.clone()).unwrap_or_default(),
         candidates: candidates.iter().take(MAX_CANDIDATES).map(promised).collect(),

@@ -4,8 +4,8 @@ use super::panel::{Axis, Mark, Panel, Size};
 use super::scale::Scale;
 use super::{OUTLINES, label};
 use crate::comparison::Comparison;
+use crate::gains::{signed, with_error};
 use crate::number::{self, grouped};
-use crate::promises::{signed, with_error};
 use crate::record::{ControlRecord, Decision, PredictionFigures, Record};
 use crate::text::printable;
 
@@ -20,12 +20,12 @@ const MOST_PERCENT: f64 = 1000.0;
 /// A change with a prediction and a measurement.
 struct Row<'a> {
     decision: &'a Decision,
-    promise: &'a PredictionFigures,
+    prediction: &'a PredictionFigures,
     measured: f64,
 }
 
 /// One panel per controller whose changes have predictions.
-pub(crate) fn kept_promises(comparison: &Comparison) -> Vec<String> {
+pub(crate) fn kept_predictions(comparison: &Comparison) -> Vec<String> {
     let steered = comparison.records().iter().filter_map(|record| Some((record, record.steering.as_ref()?)));
     steered.filter_map(|(record, steering)| panel(record, steering)).collect()
 }
@@ -35,7 +35,7 @@ fn panel(record: &Record, steering: &ControlRecord) -> Option<String> {
     let rows = &all[..all.len().min(ROWS)];
     let cut = |value: f64| value.clamp(-MOST_PERCENT, MOST_PERCENT);
     let bar = |row: &Row| {
-        let PredictionFigures { gain_percent, error_percent, .. } = *row.promise;
+        let PredictionFigures { gain_percent, error_percent, .. } = *row.prediction;
         (cut(gain_percent - error_percent), cut(gain_percent + error_percent))
     };
     let values = rows.iter().flat_map(|row| [bar(row).0, bar(row).1, cut(row.measured)]);
@@ -55,22 +55,22 @@ fn panel(record: &Record, steering: &ControlRecord) -> Option<String> {
             value: cut(value),
             tip,
         };
-        let promised = with_error(row.promise.gain_percent, row.promise.error_percent);
+        let predicted = with_error(row.prediction.gain_percent, row.prediction.error_percent);
         let marks = [
-            mark("promised", OUTLINES[2], row.promise.gain_percent, format!("{name}: predicted {promised}")),
+            mark("promised", OUTLINES[2], row.prediction.gain_percent, format!("{name}: predicted {predicted}")),
             mark("measured", OUTLINES[0], row.measured, format!("{name}: measured {}", signed(row.measured))),
         ];
         panel.row((number, rows.len()), "", &marks);
     }
     let within =
-        all.iter().filter(|row| (row.measured - row.promise.gain_percent).abs() <= 2.0 * row.promise.error_percent).count();
+        all.iter().filter(|row| (row.measured - row.prediction.gain_percent).abs() <= 2.0 * row.prediction.error_percent).count();
     let note = format!("{} of {} within two errors", grouped(within as u64), grouped(all.len() as u64));
     let description = format!("Predicted and measured gains of the changes by {}: {note}.", label(record));
     Some(panel.finish("", &label(record), &note, &description))
 }
 
 fn row(decision: &Decision) -> Option<Row<'_>> {
-    let promise = decision.promise().filter(|_| decision.is_change())?;
+    let prediction = decision.prediction().filter(|_| decision.is_change())?;
     let measured = decision.measured_gain_percent.filter(|percent| percent.is_finite())?;
-    (promise.gain_percent.is_finite() && promise.error_percent.is_finite()).then_some(Row { decision, promise, measured })
+    (prediction.gain_percent.is_finite() && prediction.error_percent.is_finite()).then_some(Row { decision, prediction, measured })
 }

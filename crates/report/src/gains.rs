@@ -12,8 +12,8 @@ const LONGEST_NAME: usize = 60;
 /// A difference in percent as text, such as `+12.3%`, `-0.4%` or `+120%`; `–` if it is not finite.
 ///
 /// ```
-/// assert_eq!(report::promises::signed(12.34), "+12.3%");
-/// assert_eq!(report::promises::signed(f64::NAN), "–");
+/// assert_eq!(report::gains::signed(12.34), "+12.3%");
+/// assert_eq!(report::gains::signed(f64::NAN), "–");
 /// ```
 pub fn signed(percent: f64) -> String {
     if !percent.is_finite() {
@@ -33,23 +33,23 @@ pub fn with_error(percent: f64, error_percent: f64) -> String {
 /// The lines of the table, two of them headings. `note` is added to a setting's name in brackets, unless it is empty. `width` is the
 /// terminal's in characters; `None`: names are not cut for it.
 pub fn lines(
-    promises: &[&PredictionFigures],
+    predictions: &[&PredictionFigures],
     note: impl Fn(&PredictionFigures) -> &'static str,
     width: Option<usize>,
 ) -> Vec<String> {
-    let label = |promise: &PredictionFigures| match note(promise) {
-        "" => printable(&promise.setting),
-        note => format!("{} ({note})", printable(&promise.setting)),
+    let label = |prediction: &PredictionFigures| match note(prediction) {
+        "" => printable(&prediction.setting),
+        note => format!("{} ({note})", printable(&prediction.setting)),
     };
-    let labels: Vec<String> = promises.iter().map(|promise| label(promise)).collect();
+    let labels: Vec<String> = predictions.iter().map(|prediction| label(prediction)).collect();
     let room = width.map_or(LONGEST_NAME, |width| width.saturating_sub(FIGURES)).clamp(16, LONGEST_NAME);
     let name = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).clamp(9, room);
     let row = |label: &str, [throughput, response, tail, gain]: [&str; 4]| {
         format!("{:<name$}{throughput:>9}{response:>10}{tail:>8}{gain:>16}", shortened(label, name))
     };
     let mut lines = vec![row("", ["MB/s", "wait", "p99 by", "gain"]), row("candidate", ["", "mean ms", "bound", "± error"])];
-    lines.extend(promises.iter().zip(&labels).map(|(promise, label)| {
-        let PredictionFigures { throughput_mb_s, response_ms, p99_by_bound, gain_percent, error_percent, .. } = **promise;
+    lines.extend(predictions.iter().zip(&labels).map(|(prediction, label)| {
+        let PredictionFigures { throughput_mb_s, response_ms, p99_by_bound, gain_percent, error_percent, .. } = **prediction;
         let figures = [three_digits(throughput_mb_s), three_digits(response_ms), bound(p99_by_bound)];
         row(label, [&figures[0], &figures[1], &figures[2], &with_error(gain_percent, error_percent)])
     }));
