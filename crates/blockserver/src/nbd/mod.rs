@@ -170,7 +170,7 @@ pub struct Ask {
 /// Splits a range into buffers, of which none crosses a multiple of `boundary` or is longer than `most`. Returns their lengths in bytes.
 ///
 /// ```
-/// assert_eq!(crate::nbd::pieces(1000, 3000, 2048, 1024).collect::<Vec<_>>(), [1024, 24, 1024, 928]);
+/// assert_eq!(blockserver::nbd::pieces(1000, 3000, 2048, 1024).collect::<Vec<_>>(), [1024, 24, 1024, 928]);
 /// ```
 pub fn pieces(offset: u64, bytes: u64, boundary: u64, most: u64) -> impl Iterator<Item = u64> {
     let mut done = 0;

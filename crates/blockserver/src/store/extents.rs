@@ -13,7 +13,7 @@ const FREE: u32 = u32::MAX;
 /// ```
 /// use block::tenants::Places;
 ///
-/// let extents = crate::store::Extents::new(4, 1000);
+/// let extents = blockserver::store::Extents::new(4, 1000);
 /// extents.set(3, Some(1));
 /// assert_eq!((extents.place(3_200), extents.place(0)), (Some(1_200), None));
 /// ```
