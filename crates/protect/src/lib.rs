@@ -7,7 +7,7 @@
 //!
 //!   alone: a unit's performance without neighbours, for admission      static_limits: limits without a daemon
 //! ```
-//! [`decision`] knows no simulator and no kernel: the same [`Protector`] runs on both.
+//! `decision` knows no simulator and no kernel: the same [`Protector`] runs on both.
 
 pub mod alone;
 mod decision;

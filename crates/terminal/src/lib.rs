@@ -55,7 +55,7 @@ pub fn begin(program: &'static str) {
     }
 }
 
-/// Ends the program with the message and exit code of [`Interrupted`] if it still works [`ANSWERED_WITHIN`] after an interrupt. For work that
+/// Ends the program with the message and exit code of [`Interrupted`] if it still works `ANSWERED_WITHIN` after an interrupt. For work that
 /// writes nothing before it is done and has parts that cannot be stopped, such as a controller's decision. Dropping the guard disarms it.
 pub struct InterruptDeadline {
     _armed: mpsc::Sender<()>,
