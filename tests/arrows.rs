@@ -5,6 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::commands::{files_below, root};
+
 /// The language of the project's claims, which every crate may use.
 const FOR_ALL: &str = "statistics";
 
@@ -121,10 +123,6 @@ const RESEARCH_PROGRAM: &[&str] = &[
     "device-model",
 ];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
 /// The folder of each crate, of the product and of research.
 fn folders() -> Vec<PathBuf> {
     let inside = |folder: &str| std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
@@ -226,7 +224,7 @@ fn every_dependency_has_its_reason_in_the_architecture() {
     }
 }
 
-/// Second versions of what is in `statistics`: entries of its tables, and names of its functions.
+/// Marks of second versions of `statistics`: entries of its tables, and names of its functions.
 const SECOND_VERSIONS: &[&str] = &[
     "12.706",
     "12.71,",
@@ -251,25 +249,17 @@ const OTHER_SUBJECTS: &[&str] = &["crates/trace/src/lint.rs", "crates/seekwise/b
 
 #[test]
 fn tables_and_formulas_of_statistics_stand_in_its_crate_only() {
-    let root = root();
+    let is_checked = |file: &String| {
+        file.ends_with(".rs") && !file.starts_with("crates/statistics/") && !OTHER_SUBJECTS.contains(&file.as_str())
+    };
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = ["crates", "research", "python", "examples"].map(|name| root.join(name)).into();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            let name = entry.strip_prefix(&root).unwrap().display().to_string();
-            if entry.is_dir() {
-                if name != "crates/statistics" && !name.ends_with("/target") {
-                    folders.push(entry);
-                }
-            } else if name.ends_with(".rs") && !OTHER_SUBJECTS.contains(&name.as_str()) {
-                let text = std::fs::read_to_string(&entry).unwrap();
-                let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
-                let is_percent = |line: &str| line.contains("100.0") && line.contains(".exp_m1()");
-                let is_second = |line: &str| is_percent(line) || SECOND_VERSIONS.iter().any(|version| line.contains(version));
-                let second = code.filter(|(_, line)| is_second(line));
-                found.extend(second.map(|(number, line)| format!("{name}:{}: {}", number + 1, line.trim())));
-            }
-        }
+    for file in ["crates", "research", "python", "examples"].into_iter().flat_map(files_below).filter(is_checked) {
+        let text = std::fs::read_to_string(root().join(&file)).unwrap();
+        let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+        let is_percent = |line: &str| line.contains("100.0") && line.contains(".exp_m1()");
+        let is_second = |line: &str| is_percent(line) || SECOND_VERSIONS.iter().any(|version| line.contains(version));
+        let second = code.filter(|(_, line)| is_second(line));
+        found.extend(second.map(|(number, line)| format!("{file}:{}: {}", number + 1, line.trim())));
     }
     assert!(found.is_empty(), "use the crate `statistics`:\n{}", found.join("\n"));
 }

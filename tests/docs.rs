@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::commands::{Kind, Printed, Shown, parse, program_of, programs, root, run};
+use crate::commands::{Kind, Printed, Shown, files_below, parse, program_of, programs, root, run};
 
 /// Pages with long-running commands; each has its own test, so that they run in parallel. `traces/README.md` and
 /// `workloads/README.md` are outside of the book but tested with it.
@@ -48,20 +48,7 @@ fn the_page_of_json_output_is_current() {
 
 /// Markdown files below a folder of the project, relative to its root, sorted.
 fn pages_in(folder: &str) -> Vec<String> {
-    let mut pages = Vec::new();
-    let mut folders = vec![root().join(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "md") {
-                pages.push(path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
-            }
-        }
-    }
-    pages.sort();
-    pages
+    files_below(folder).into_iter().filter(|file| file.ends_with(".md")).collect()
 }
 
 /// All pages for readers.

@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
 use sim::trace;
 
-use crate::commands::{programs, root};
+use crate::commands::{files_below, programs, root};
 
 const FACTS: &str = "docs/facts.toml";
 const MARK: &str = "<!-- fact: ";
@@ -330,26 +331,14 @@ const LIMITS: &[(&str, &str, &str)] = &[
     ("an option is at most 64 KiB", "nbd/handshake.rs", "u32 = 64 << 10;"),
 ];
 
-/// Files below a folder whose path ends like this.
-fn files(folder: &std::path::Path, ending: &str, into: &mut Vec<std::path::PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, ending, into);
-        } else if path.ends_with(ending) {
-            into.push(path);
-        }
-    }
-}
-
 #[test]
 fn limits_in_security_are_those_of_the_code() {
     let security = plain(&read("SECURITY.md"));
+    let files = files_below("crates");
     for (words, file, value) in LIMITS {
         assert!(security.contains(words), "SECURITY.md does not say: {words}");
-        let mut found = Vec::new();
-        files(&root().join("crates"), file, &mut found);
-        let has_value = found.iter().any(|file| std::fs::read_to_string(file).unwrap().contains(value));
+        let mut found = files.iter().filter(|path| Path::new(path).ends_with(file));
+        let has_value = found.any(|path| read(path).contains(value));
         assert!(has_value, "SECURITY.md says: {words}; {file} has no `{value}`");
     }
 }

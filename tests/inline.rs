@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use crate::commands::{code_spans, programs, root};
+use crate::commands::{code_spans, files_below, programs, root};
 
 /// The programs of this project.
 const PROGRAMS: [&str; 6] = ["seekwise", "seekwise-agent", "seekwise-fleet", "seekwise-serve", "seekwise-lab", "seekwise-applier"];
@@ -35,7 +35,7 @@ const FOREIGN: &[&str] = &[
 const FOREIGN_NAMES: &[&str] = &["io_method", "submit_bio_noacct", "genetic_algorithm", "raw_send_socket"];
 
 /// Pages that name files, options and keys as they were.
-const HISTORY: &[&str] = &["CHANGELOG.md", "docs/papers.md", "docs/development/constants.md"];
+const HISTORY: &[&str] = &["CHANGELOG.md", "docs/papers.md"];
 
 /// Helps of the programs, each asked for once.
 #[derive(Default)]
@@ -133,24 +133,18 @@ fn path(span: &str) -> Option<&str> {
 
 /// All words of code and configurations: letters, digits and underscores.
 fn words_of_code() -> BTreeSet<String> {
+    let folders = FOLDERS.iter().filter(|folder| root().join(folder).is_dir());
+    let is_code = |file: &String| {
+        let ending = Path::new(file).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        !["md", "parquet", "zst", "gz", "png", "tsv"].contains(&ending)
+    };
     let mut words = BTreeSet::new();
-    let mut folders: Vec<_> = FOLDERS.iter().map(|folder| root().join(folder)).filter(|folder| folder.is_dir()).collect();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-            if path.is_dir() && !path.ends_with("target") {
-                folders.push(path);
-            } else if path.is_file() && !["md", "parquet", "zst", "gz", "png", "tsv"].contains(&ending) {
-                // Texts only; what is not UTF-8 has no names.
-                let Ok(text) = std::fs::read_to_string(&path) else { continue };
-                words.extend(
-                    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-                        .filter(|word| !word.is_empty())
-                        .map(str::to_owned),
-                );
-            }
-        }
+    for file in folders.flat_map(|folder| files_below(folder)).filter(is_code) {
+        // Binary files have no names.
+        let Ok(text) = std::fs::read_to_string(root().join(file)) else { continue };
+        words.extend(
+            text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty()).map(str::to_owned),
+        );
     }
     words
 }

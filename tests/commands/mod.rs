@@ -34,6 +34,26 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// Files below a folder of the project, relative to its root, sorted. Folders of cargo's output are left out.
+pub fn files_below(folder: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                if !path.ends_with("target") {
+                    folders.push(path);
+                }
+            } else if path.is_file() {
+                files.push(path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
 /// The commands of a page, in order. `page` is relative to the root of the project.
 pub fn of(page: &str) -> Vec<Shown> {
     let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}")).replace("\\\n", " ");

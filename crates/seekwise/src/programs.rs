@@ -1,4 +1,4 @@
-//! Programs that are commands, too: `seekwise fleet …` starts `seekwise-fleet …`. They link what a first answer does not need: a PostgreSQL
+//! Programs that are commands, too: `seekwise fleet …` starts `seekwise-fleet …`. They link more than a first answer needs: a PostgreSQL
 //! client, TLS, the block server.
 
 use std::ffi::OsString;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use block::Nanos;
+use statistics::count::at_least;
 
-use super::chance::tail;
 use super::{KINDS, Promise, RATES};
 
 /// Number of latest response times that are judged; the p99 is then the tenth longest.
@@ -148,7 +148,7 @@ fn p99(responses: &VecDeque<Nanos>) -> Option<Figure> {
     let mut sorted: Vec<Nanos> = responses.iter().copied().collect();
     sorted.sort_unstable_by(|one, other| other.cmp(one));
     let expected = 0.01 * count as f64;
-    let longer = (1..count).find(|&longer| tail(longer as f64, expected) < BY_CHANCE)?;
+    let longer = (1..count).find(|&longer| at_least(longer as f64, expected) < BY_CHANCE)?;
     let seconds = |place: usize| sorted.get(place).map_or(0.0, |time| time.as_secs_f64());
     Some(Figure { value: seconds(count / 100), bound: seconds(longer - 1) })
 }

@@ -8,7 +8,6 @@
 //! applies the changes.
 
 mod admission;
-mod chance;
 mod guard;
 mod limits;
 mod meter;

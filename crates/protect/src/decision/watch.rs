@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use block::{Nanos, Request};
 use observe::Event;
+use statistics::count::{at_least, bearable_mean};
 
 use super::admission::{DEVICE_TIME, REFERENCE, Trial};
-use super::chance::{bearable_mean, tail};
 use super::reference::Shadow;
 use super::{KINDS, Promise, RATES};
 
@@ -381,7 +381,7 @@ impl Watch {
         }
         // Late requests come in groups, and rates fall for longer than a step, so broken seconds are counted separately.
         let expected = BROKEN * seconds;
-        if span.broken > 0.0 && tail(span.broken, expected) < CHANCE {
+        if span.broken > 0.0 && at_least(span.broken, expected) < CHANCE {
             verdict.is_broken = true;
         }
         verdict.has_room &= span.broken <= expected;
@@ -449,13 +449,13 @@ fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), v
     let expected = bearable * seconds;
     verdict.severity = verdict.severity.max(late / (count.done + overdue).max(1.0) / LATE);
     // The guarantee is per second: one late request at the start of a span proves little.
-    let chance = tail(late, bearable * seconds.max(1.0));
+    let chance = at_least(late, bearable * seconds.max(1.0));
     if late > 0.0 && chance < CHANCE {
         verdict.is_broken = true;
         verdict.is_far |= chance < 1e-6 && late > 5.0 * expected;
     }
     let is_far_below = count.done >= FAR.0 && longest < FAR.1;
-    verdict.has_room &= is_far_below || 1.0 - tail(late + 1.0, expected) < ROOM;
+    verdict.has_room &= is_far_below || 1.0 - at_least(late + 1.0, expected) < ROOM;
     // Without late requests, the longest response time shows the distance to the limit.
     let raise = if late > 0.0 { (expected + 0.5) / (late + 0.5) } else { (1.0 / longest.max(0.1)).powi(2).clamp(1.2, 4.0) };
     verdict.cut = verdict.cut.min((AIM * expected + 0.5) / (late + 0.5));
