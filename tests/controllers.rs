@@ -59,8 +59,8 @@ fn a_controllers_row_is_next_to_the_schedulers_with_every_figure_and_its_decisio
     assert_eq!(set[..=all.len()], [&all[..], &all[..1]].concat());
     assert_eq!((&decisions[0]["at_s"], &decisions[0]["window"]), (&0.0.into(), &Value::Null));
     assert_eq!((&decisions[1]["at_s"], &decisions[1]["window"]), (&2.0.into(), &0.into()));
-    assert_eq!(decisions[0]["measured_gain_percent"], Value::Null);
-    assert!(decisions[1]["measured_gain_percent"].as_f64().unwrap().is_finite());
+    // It rotates without comparing.
+    assert!(decisions.iter().all(|decision| decision["measured_gain_percent"] == Value::Null));
 }
 
 #[test]

@@ -198,7 +198,7 @@ pub struct Decision {
     pub why: String,
     /// Expected improvement of merit in percent; `None` if the controller gave none.
     pub expected_gain_percent: Option<f64>,
-    /// Measured improvement of merit in percent; `None` if there was nothing to compare or nothing changed.
+    /// Measured improvement of merit by `to` in percent, by the comparison that decided; `None` if no measurement decided.
     pub measured_gain_percent: Option<f64>,
     /// Why the setting could not be applied, if so: `to` is `from` then.
     pub refused: Option<String>,
