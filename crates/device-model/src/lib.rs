@@ -7,6 +7,7 @@
 //! * [`sched`]: the scheduler that learns positioning times per request; it needs `std`, so it is not in `block`.
 
 pub mod device;
+mod fourier;
 pub mod grow;
 pub mod regression;
 pub mod rotation;

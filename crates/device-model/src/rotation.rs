@@ -20,10 +20,9 @@
 //! 2000), with a table over distances by Popovici and others (Robust, portable I/O scheduling with the Disk Mimic, USENIX 2003,
 //! which the paper cites as \[4]). Finding it as a spectral line in everyday traffic, without any test of the drive, is new here.
 
-use rustfft::num_complex::Complex;
-use rustfft::{Fft, FftPlanner};
 use std::f64::consts::TAU;
-use std::sync::Arc;
+
+use crate::fourier::{Complex, Transform};
 
 /// Revolutions per second of the slowest drives: 3,600 rpm, minus a tolerance.
 const SLOWEST: f64 = 59.5;
@@ -84,9 +83,8 @@ pub struct Line {
 
 /// Finds lines. Reuses its tables, so that searches do not allocate.
 pub struct Finder {
-    transform: Arc<dyn Fft<f64>>,
-    bins: Vec<Complex<f64>>,
-    scratch: Vec<Complex<f64>>,
+    transform: Transform,
+    bins: Vec<Complex>,
     /// Attenuation of each value by the kernel, from the lowest angle.
     sharpness: Vec<f64>,
     /// Distance in sectors, and time between the ends.
@@ -100,8 +98,8 @@ struct Spread {
     first: usize,
     weights: [f64; TAPS],
     /// Its phase, and the increment of the phase per step of the speed.
-    angle: Complex<f64>,
-    step: Complex<f64>,
+    angle: Complex,
+    step: Complex,
 }
 
 /// The kernel, as a function of the position relative to half its width.
@@ -128,11 +126,9 @@ impl Default for Finder {
 impl Finder {
     /// A finder with precomputed tables.
     pub fn new() -> Finder {
-        let transform = FftPlanner::new().plan_fft_forward(LENGTH);
         Finder {
             bins: vec![Complex::ZERO; LENGTH],
-            scratch: vec![Complex::ZERO; transform.get_inplace_scratch_len()],
-            transform,
+            transform: Transform::new(LENGTH),
             sharpness: (0..=LENGTH / 2).map(|bin| of_kernel((bin as f64 * RESOLUTION - MIDDLE) * GRID)).collect(),
             pairs: Vec::new(),
             spread: Vec::new(),
@@ -205,7 +201,7 @@ impl Finder {
 
     /// Spreads the pairs over the grid, with their phases at this speed in revolutions per second, to be advanced in such steps.
     fn spread(&mut self, speed: f64, step: f64) {
-        let polar = |turns: f64| Complex::from_polar(1.0, TAU * turns.fract());
+        let polar = |turns: f64| Complex::unit(TAU * turns.fract());
         let spread = |&(distance, between): &(f64, f64)| {
             let place = distance / GRID;
             let first = place - TAPS as f64 / 2.0;
@@ -226,21 +222,22 @@ impl Finder {
         self.bins.fill(Complex::ZERO);
         for pair in &mut self.spread {
             for (tap, weight) in pair.weights.iter().enumerate() {
-                self.bins[(pair.first + tap) % LENGTH] += pair.angle * weight;
+                self.bins[(pair.first + tap) % LENGTH] += pair.angle * *weight;
             }
             pair.angle *= pair.step;
         }
-        self.transform.process_with_scratch(&mut self.bins, &mut self.scratch);
+        self.transform.forward(&mut self.bins);
         // Reorder from angle 0, and divide by the kernel's attenuation.
         self.bins.rotate_right(LENGTH / 4);
-        self.bins.iter_mut().zip(&self.sharpness).for_each(|(bin, sharpness)| *bin = bin.unscale(*sharpness));
+        self.bins.iter_mut().zip(&self.sharpness).for_each(|(bin, sharpness)| *bin = *bin * sharpness.recip());
         let (highest, lowest) = ((1.0 / TRACK.0 / RESOLUTION) as usize, (1.0 / TRACK.1 / RESOLUTION) as usize);
-        let strongest =
-            (lowest..highest).max_by(|&a, &b| self.bins[a].norm_sqr().total_cmp(&self.bins[b].norm_sqr())).unwrap_or(lowest);
+        let strongest = (lowest..highest)
+            .max_by(|&a, &b| self.bins[a].norm_squared().total_cmp(&self.bins[b].norm_squared()))
+            .unwrap_or(lowest);
         // If all requests begin at multiples of a large size, other angles agree as well: prefer the longest track.
-        let nearly = NEARLY * self.bins[strongest].norm_sqr();
-        let mut bin = (lowest..strongest).find(|&bin| self.bins[bin].norm_sqr() >= nearly).unwrap_or(strongest);
-        while bin < strongest && self.bins[bin + 1].norm_sqr() > self.bins[bin].norm_sqr() {
+        let nearly = NEARLY * self.bins[strongest].norm_squared();
+        let mut bin = (lowest..strongest).find(|&bin| self.bins[bin].norm_squared() >= nearly).unwrap_or(strongest);
+        while bin < strongest && self.bins[bin + 1].norm_squared() > self.bins[bin].norm_squared() {
             bin += 1;
         }
         let agreement = self.bins[bin].norm() / self.pairs.len().max(1) as f64;
@@ -357,7 +354,7 @@ mod tests {
             finder.strongest(1e9 / speed);
             for bin in [8, 131, 512, 1_000, 1_023] {
                 let turns = |&(distance, between): &(f64, f64)| between / 1e9 * speed - bin as f64 * RESOLUTION * distance;
-                let sum: Complex<f64> = finder.pairs.iter().map(|pair| Complex::from_polar(1.0, TAU * turns(pair))).sum();
+                let sum: Complex = finder.pairs.iter().map(|pair| Complex::unit(TAU * turns(pair))).sum();
                 let off = (finder.bins[bin].norm() - sum.norm()).abs() / finder.pairs.len() as f64;
                 assert!(off < 1e-3, "{bin} at {speed}: {} and not {}", finder.bins[bin].norm(), sum.norm());
             }
