@@ -1,4 +1,4 @@
-//! `seekwise emulate` under the real kernel: data are read back as written, and kills leave nothing behind.
+//! `seekwise-emulate` under the real kernel: data are read back as written, and kills leave nothing behind.
 //!
 //! Needs root, /dev/fuse, loop devices, losetup and fio; skipped with a message otherwise. No test can hang: a
 //! dead FUSE server fails its requests, and every program is run under `timeout`.
@@ -113,8 +113,7 @@ struct Emulator {
 
 impl Emulator {
     fn start(folder: &Path, arguments: &[&str]) -> Emulator {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_seekwise"))
-            .arg("emulate")
+        let mut child = Command::new(program::PROGRAM)
             .args(arguments)
             .arg("--json")
             .arg(folder)
@@ -297,17 +296,17 @@ fn what_two_killed_processes_leave_the_next_start_takes_down() {
     signal(emulator.child.id(), "-STOP");
     signal(emulator.supervisor().unwrap(), "-KILL");
     until("the supervisor is dead", || {
-        let output = program::run(&["emulate", "--recover"]);
+        let output = program::run(&["--recover"]);
         text(&output.stderr).contains(&format!("left to process {}", emulator.child.id()))
     });
     emulator.child.kill().unwrap();
     emulator.child.wait().unwrap();
     assert!(emulator.has_loop() && emulator.is_mounted() && emulator.record().exists());
-    let output = program::run(&["emulate", "--recover"]);
+    let output = program::run(&["--recover"]);
     assert!(output.status.success() && text(&output.stderr).contains("cleaning up after"), "{}", text(&output.stderr));
     emulator.leaves_nothing();
     assert_eq!(queues(debug.path()), before);
-    assert_eq!(succeeds(&["emulate", "--recover"]), "");
+    assert_eq!(succeeds(&["--recover"]), "");
 }
 
 #[test]
@@ -365,7 +364,7 @@ fn what_cannot_be_emulated_is_refused_with_a_reason() {
         (vec!["--no-overhead-compensation", empty], "--attach"),
         (vec![], "MOUNTPOINT"),
     ] {
-        let message = refused(&[&["emulate"], &arguments[..]].concat());
+        let message = refused(&arguments);
         assert!(message.contains(reason), "{arguments:?}: {message}");
     }
 }

@@ -10,7 +10,9 @@ use std::process::Command;
 use crate::commands::{code_spans, files_below, programs, root};
 
 /// The programs of this project.
-const PROGRAMS: [&str; 6] = ["seekwise", "seekwise-agent", "seekwise-fleet", "seekwise-serve", "seekwise-lab", "seekwise-applier"];
+fn program_names() -> impl Iterator<Item = &'static str> {
+    include_str!("../packaging/programs").lines()
+}
 
 /// Folders whose files are named by their path from the root.
 const FOLDERS: &[&str] =
@@ -161,7 +163,7 @@ fn faults(page: &str, helps: &Helps, all_options: &BTreeSet<String>, words: &BTr
     let mut faults = Vec::new();
     for span in spans {
         let program = span.strip_prefix("sudo ").unwrap_or(span).split(' ').next().unwrap_or_default();
-        let fault = if PROGRAMS.contains(&program) {
+        let fault = if program_names().any(|name| name == program) {
             fault_of_command(helps, span)
         } else if let Some(option) = option(span) {
             let is_known = all_options.is_empty() || all_options.contains(&option) || FOREIGN.contains(&option.as_str());
@@ -213,8 +215,8 @@ fn crates(page: &str, text: &str) -> Vec<String> {
 #[test]
 fn names_in_the_running_text_exist() {
     let (helps, words, mut all_options) = (Helps::default(), words_of_code(), BTreeSet::new());
-    PROGRAMS.iter().for_each(|program| helps.options(program, &mut all_options));
-    if let Some(program) = PROGRAMS.iter().find(|program| !programs().join(program).is_file()) {
+    program_names().for_each(|program| helps.options(program, &mut all_options));
+    if let Some(program) = program_names().find(|program| !programs().join(program).is_file()) {
         eprintln!("skipped: options alone: needs {program} as of today (cargo build --workspace)");
         all_options.clear();
     }

@@ -59,8 +59,8 @@ impl Scene {
         let backing = folder.path().join("backing");
         let mounted = folder.path().join("mounted");
         [&backing, &mounted].iter().for_each(|folder| fs::create_dir(folder).unwrap());
-        let mut emulator = Command::new(PROGRAM);
-        emulator.args(["emulate", "--attach"]).args(disk).arg(&backing).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut emulator = Command::new(program::sibling("seekwise-emulate"));
+        emulator.arg("--attach").args(disk).arg(&backing).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut emulator = emulator.spawn().unwrap();
         let mut lines = BufReader::new(emulator.stdout.take().unwrap()).lines();
         let device = lines.next().unwrap().unwrap();

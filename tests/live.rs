@@ -16,10 +16,6 @@ use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn seekwise() -> PathBuf {
-    program::sibling("seekwise")
-}
-
 fn lab() -> PathBuf {
     PathBuf::from(program::PROGRAM)
 }
@@ -152,8 +148,8 @@ struct Disk {
 impl Disk {
     fn new() -> Disk {
         let folder = folder();
-        let mut emulator = Command::new(seekwise())
-            .args(["emulate", "--attach", "--no-overhead-compensation", "--size", "256M", "--disk", "sata7200"])
+        let mut emulator = Command::new(program::sibling("seekwise-emulate"))
+            .args(["--attach", "--no-overhead-compensation", "--size", "256M", "--disk", "sata7200"])
             .arg(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

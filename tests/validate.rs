@@ -113,8 +113,8 @@ struct Disk {
 impl Disk {
     fn new() -> Disk {
         let folder = tempfile::tempdir().unwrap();
-        let mut emulator = Command::new(program::sibling("seekwise"))
-            .args(["emulate", "--attach", "--json", "--size", "8G", "--queue-depth", "4", "--queue-policy", "fifo"])
+        let mut emulator = Command::new(program::sibling("seekwise-emulate"))
+            .args(["--attach", "--json", "--size", "8G", "--queue-depth", "4", "--queue-policy", "fifo"])
             .arg(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -21,9 +21,14 @@ pub fn agent() -> PathBuf {
     }
 }
 
-/// Path of the program that emulates disks, in the folder of the built workspace.
+/// Path of the program for people, in the folder of the built workspace.
 pub fn seekwise() -> PathBuf {
     agent().with_file_name("seekwise")
+}
+
+/// Path of the program that emulates disks.
+fn emulator() -> PathBuf {
+    agent().with_file_name("seekwise-emulate")
 }
 
 /// Path of the applier, in the folder of the built workspace.
@@ -40,6 +45,7 @@ pub fn can_run(more: &[(bool, &str)]) -> bool {
         (!opens("/dev/loop-control"), "/dev/loop-control"),
         (Command::new("losetup").arg("--version").output().is_err(), "losetup"),
         (!seekwise().exists(), "the program seekwise next to seekwise-agent (cargo build -p seekwise)"),
+        (!emulator().exists(), "the program seekwise-emulate next to seekwise-agent (cargo build -p seekwise-emulate)"),
         (!agent().exists(), "the program seekwise-agent (cargo build -p seekwise-agent)"),
         (!applier().exists(), "the program seekwise-applier next to seekwise-agent (cargo build -p seekwise-applier)"),
         (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
@@ -72,9 +78,9 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// Attaches an emulated disk; returns its process and the device.
 pub fn emulate(options: &[&str], backing: &Path) -> (Child, String) {
-    let mut emulator = Command::new(seekwise());
+    let mut emulator = Command::new(self::emulator());
     emulator
-        .args(["emulate", "--attach", "--no-overhead-compensation"])
+        .args(["--attach", "--no-overhead-compensation"])
         .args(options)
         .arg(backing)
         .stdin(Stdio::null())

@@ -10,9 +10,10 @@ pub const PROGRAM: &str = match (
     option_env!("CARGO_BIN_EXE_seekwise"),
     option_env!("CARGO_BIN_EXE_seekwise-lab"),
     option_env!("CARGO_BIN_EXE_seekwise-fleet"),
+    option_env!("CARGO_BIN_EXE_seekwise-emulate"),
 ) {
-    (Some(program), ..) | (None, Some(program), _) | (None, None, Some(program)) => program,
-    (None, None, None) => panic!("the test belongs to a package without one of the programs"),
+    (Some(program), ..) | (None, Some(program), ..) | (None, None, Some(program), _) | (None, None, None, Some(program)) => program,
+    (None, None, None, None) => panic!("the test belongs to a package without one of the programs"),
 };
 
 /// Path of another program of the workspace. Built if missing, because cargo builds only programs of the packages under test.

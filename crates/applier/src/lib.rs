@@ -19,6 +19,7 @@ pub mod notify;
 pub mod other_writers;
 mod ownership;
 mod plan;
+#[cfg(feature = "policy")]
 pub mod policy;
 mod protocol;
 mod restore;

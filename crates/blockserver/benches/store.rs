@@ -9,10 +9,10 @@ use std::io::{self, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use backing::Backing;
 use block::{Roster, Tenant};
 use blockserver::store::{Batch, Buffer, Buffers, Kind, Piece, Replies, StoreDevice, StoreHost, Work};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use emulate::backing::Backing;
 use sim::host::QueueSettings;
 
 /// Requests that are put together.

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::store::{Extents, Medium, StoreDevice, StoreHost};
 use anyhow::{Context, bail, ensure};
+use backing::{Backing, MemoryBacking};
 use block::{Merges, Nanos};
-use emulate::backing::{Backing, MemoryBacking};
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
 

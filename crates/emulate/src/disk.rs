@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use block::{Nanos, Op};
 use sim::device::Device;
 
-use crate::backing::Backing;
 use crate::emulated::{DiskRequest, DueReply, Emulated};
 use crate::overhead::TransportOverhead;
 use crate::pacer::Pacer;
 use crate::statistics::{Overload, Record, Statistics};
+use backing::Backing;
 
 /// Receiver of the reply to one request. Exactly one method is called, once.
 pub trait Reply: Send + 'static {
@@ -71,7 +71,7 @@ const MAX_BUFFERS: usize = 256;
 /// use std::io;
 /// use std::sync::{Arc, mpsc};
 ///
-/// use emulate::backing::MemoryBacking;
+/// use backing::MemoryBacking;
 /// use emulate::disk::{Disk, Reply};
 /// use emulate::null_device::NullDevice;
 ///

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! program ─▶ file system ─▶ I/O scheduler ─▶ loop device ─▶ Backend (FUSE) ─▶ Disk ─▶ Emulated ─▶ sim's Device
-//!            └──────────────── the real kernel ─────────┘                    │  └─▶ Backing: the data
+//!            └──────────────── the real kernel ─────────┘                    │  └─▶ crate backing: the data
 //!                                                                            └ replies when the model says so
 //! ```
 //! [`emulated`] is the pure core, without a clock; [`disk`] drives it in real time. [`backend`] is the interface to the kernel, [`fuse`]
@@ -11,7 +11,6 @@
 
 pub mod attach;
 pub mod backend;
-pub mod backing;
 pub mod disk;
 pub mod emulated;
 pub mod fuse;

@@ -34,3 +34,8 @@ pub mod synthetic;
 pub mod tenants;
 pub mod timed;
 pub mod world;
+
+/// The reason why a program that was built without knowledge bases refuses one, and the remedy.
+#[cfg(not(feature = "knowledge"))]
+const WITHOUT_KNOWLEDGE: &str =
+    "this build has no knowledge bases: build it with `cargo build --release -p seekwise --features full`, or install the package";

@@ -2,6 +2,7 @@
 //! time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 use rayon::prelude::*;
@@ -54,28 +55,32 @@ impl<'a> Workers<'a> {
     /// Like [`Workers::map`], without progress.
     pub fn each<I: Sync, T: Send>(&self, items: &[I], work: impl Fn(&I) -> anyhow::Result<T> + Sync) -> anyhow::Result<Vec<T>> {
         let failed = AtomicBool::new(false);
-        let one = |item: &I| {
+        let results: Vec<Mutex<Option<anyhow::Result<T>>>> = items.iter().map(|_| Mutex::new(None)).collect();
+        in_parallel(self.threads.min(items.len()), items.len(), &|number| {
             if failed.load(Ordering::Relaxed) {
                 // Another item failed; its error is returned.
-                return None;
+                return;
             }
-            let result = self.monitor.check().map_err(anyhow::Error::from).and_then(|()| work(item));
+            let result = self.monitor.check().map_err(anyhow::Error::from).and_then(|()| work(&items[number]));
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            Some(result)
-        };
-        let threads = self.threads.min(items.len());
-        let results: Vec<Option<anyhow::Result<T>>> = if threads <= 1 {
-            // Runs on the caller's own thread, which keeps its thread-local state, such as an interpreter's.
-            items.iter().map(one).collect()
-        } else {
-            // The scope waits for the threads: none is left behind, and the process may fork afterwards.
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-            let work = |pool: &rayon::ThreadPool| pool.install(|| items.par_iter().with_max_len(1).map(one).collect());
-            pool.build_scoped(|thread| thread.run(), work).context("cannot start threads")?
-        };
+            *results[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        })?;
         // If an item was skipped, the results contain another one's error.
-        results.into_iter().flatten().collect()
+        results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
     }
+}
+
+/// Calls `work` with each number below `count`, on this number of threads. Not generic: rayon's part is compiled once and not for each caller.
+fn in_parallel(threads: usize, count: usize, work: &(dyn Fn(usize) + Sync)) -> anyhow::Result<()> {
+    if threads <= 1 {
+        // Runs on the caller's own thread, which keeps its thread-local state, such as an interpreter's.
+        (0..count).for_each(work);
+        return Ok(());
+    }
+    // The scope waits for the threads: none is left behind, and the process may fork afterwards.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    let run = |pool: &rayon::ThreadPool| pool.install(|| (0..count).into_par_iter().with_max_len(1).for_each(work));
+    pool.build_scoped(|thread| thread.run(), run).context("cannot start threads")
 }
 
 /// A monitor for one of several items of work: hides the item's own progress.

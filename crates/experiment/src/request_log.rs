@@ -1,8 +1,11 @@
 //! Requests of a run under a scheduler that learns, for the knowledge base.
 
+#![cfg_attr(not(feature = "knowledge"), allow(dead_code, reason = "only knowledge bases read them"))]
+
 use std::collections::VecDeque;
 
 use block::{Nanos, Request};
+#[cfg(feature = "knowledge")]
 use knowledge::RequestRow;
 
 /// Number of the newest requests to keep of a run: a tenth of a knowledge base's capacity.
@@ -43,6 +46,7 @@ impl RequestLog {
     }
 
     /// The rows in order of dispatch. The first request of each stretch is left out: its distance is unknown.
+    #[cfg(feature = "knowledge")]
     pub fn rows(&self) -> Vec<RequestRow> {
         let mut sent: Vec<&Done> = self.done.iter().collect();
         // Parts of one merged request have the same dispatch time; they are ordered by sector.
@@ -65,7 +69,7 @@ impl RequestLog {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "knowledge"))]
 mod tests {
     use block::{Op, Priority};
 

@@ -6,9 +6,9 @@ pub mod check;
 pub mod compare;
 pub mod controller;
 pub mod disk;
-pub mod emulate;
 pub mod guarantee;
 pub mod host;
+#[cfg(feature = "knowledge")]
 pub mod kb;
 pub mod learn;
 pub mod library;
@@ -32,6 +32,7 @@ pub mod workload;
 /// Initialises a program with this name: installs handlers of Ctrl-C and SIGTERM that stop its work, including queries of knowledge bases.
 pub fn begin(program: &'static str) {
     terminal::begin(program);
+    #[cfg(feature = "knowledge")]
     knowledge::interrupt_on(terminal::interrupted());
 }
 
@@ -49,6 +50,7 @@ fn takes_negative_numbers(command: clap::Command) -> clap::Command {
         .mut_subcommands(takes_negative_numbers)
 }
 
+#[cfg(feature = "knowledge")]
 /// Warns if an argument is an address with a password, which `ps` shows to other users.
 pub fn warn_of_password() {
     if std::env::args_os().any(|argument| knowledge::Knowledge::holds_password(std::path::Path::new(&argument))) {

@@ -1,9 +1,6 @@
 //! Schedulers from shared libraries, named by their paths.
 
-use std::path::Path;
-
 use anyhow::Context;
-use terminal::Failed;
 
 /// Loads the library if `text` begins with the path of one (`./elevator.so:patience_ms=20`), and returns the text with the scheduler's name
 /// in its place.
@@ -16,9 +13,19 @@ pub fn named(text: &str) -> anyhow::Result<String> {
         return Ok(text.to_owned());
     };
     let (path, rest) = text.split_at(end);
-    let spec = foreign::load(Path::new(path))?;
+    load(path).map(|name| format!("{name}{rest}"))
+}
+
+#[cfg(feature = "foreign")]
+fn load(path: &str) -> anyhow::Result<&'static str> {
+    let spec = foreign::load(std::path::Path::new(path))?;
     device_model::sched::add(spec).map_err(anyhow::Error::msg).with_context(|| path.to_owned())?;
-    Ok(format!("{}{rest}", spec.name))
+    Ok(spec.name)
+}
+
+#[cfg(not(feature = "foreign"))]
+fn load(path: &str) -> anyhow::Result<&'static str> {
+    Err(crate::programs::lacking("schedulers from shared libraries")).context(path.to_owned())
 }
 
 /// Fails if a library broke a rule of the interface: its requests then went in order of arrival.
@@ -26,5 +33,7 @@ pub fn named(text: &str) -> anyhow::Result<String> {
 /// # Errors
 /// The scheduler and the rule.
 pub fn check() -> anyhow::Result<()> {
-    foreign::check_all().map_err(|problem| Failed(format!("{problem}; its results are not valid")).into())
+    #[cfg(feature = "foreign")]
+    foreign::check_all().map_err(|problem| terminal::Failed(format!("{problem}; its results are not valid")))?;
+    Ok(())
 }

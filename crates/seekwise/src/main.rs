@@ -2,11 +2,14 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+#[cfg(feature = "manual")]
+use clap::CommandFactory as _;
+use clap::{Parser, Subcommand};
 use seekwise::{
-    advise, check, compare, controller, disk, emulate, guarantee, host, kb, learn, moved, offered, place, programs, protect,
-    records, scheduler, schema, simulate, sweep, trace, workload,
+    advise, check, compare, controller, disk, guarantee, host, learn, moved, place, programs, protect, records, scheduler, schema,
+    simulate, sweep, trace, workload,
 };
+#[cfg(feature = "manual")]
 use terminal::manual;
 
 /// Self-tuning disk I/O: runs a block trace or the jobs of an fio job file on simulated storage under every I/O scheduler and
@@ -35,7 +38,11 @@ enum Command {
     /// Run a trace or an fio job file under all or some schedulers and show which serves it best
     Compare(compare::CompareArguments),
     /// Print a script that lets a shell complete commands and options
+    #[cfg(feature = "manual")]
     Completions(manual::Completions),
+    /// Print a script that lets a shell complete commands and options (not in this build: see `--features full`)
+    #[cfg(not(feature = "manual"))]
+    Completions(programs::ProgramArguments),
     /// List controllers, which choose scheduler and settings while a load runs, and their tunables
     #[command(subcommand)]
     Controller(controller::Command),
@@ -44,14 +51,8 @@ enum Command {
     Disk(disk::Command),
     /// Emulate a disk in real time: a file, or a block device, that is as fast as the disk's model
     ///
-    /// It holds data, at the model's pace by the wall clock, so that programs, file systems and the kernel's I/O schedulers
-    /// meet that disk. Runs until Ctrl-C or SIGTERM, then takes everything down and prints statistics (also on SIGUSR1): utilisation,
-    /// drive queue, service time, and by how much replies were later than the model wanted. SIGUSR2 makes it a new disk that holds the
-    /// same data, as soon as nothing is under way; then its path is printed again.
-    ///
-    /// A supervising process takes everything down when this one is killed. If both are killed, `seekwise emulate --recover` does. It
-    /// stays true to slow devices, such as hard disks, up to some thousand requests a second.
-    Emulate(emulate::EmulateArguments),
+    /// Starts the program seekwise-emulate, which has its own --help.
+    Emulate(programs::ProgramArguments),
     /// Share over a PostgreSQL server what many machines measured, and roll out a setting step by step
     ///
     /// Starts the program seekwise-fleet, which has its own --help.
@@ -65,13 +66,21 @@ enum Command {
     #[command(subcommand)]
     Host(host::Command),
     /// Inspect, exchange, merge and prune knowledge bases: observations, decisions and models
+    #[cfg(feature = "knowledge")]
     #[command(subcommand)]
-    Kb(kb::Command),
+    Kb(seekwise::kb::Command),
+    /// Inspect, exchange, merge and prune knowledge bases (not in this build: see `--features full`)
+    #[cfg(not(feature = "knowledge"))]
+    Kb(programs::ProgramArguments),
     /// Measure a device for settings of the kernel
     #[command(subcommand)]
     Learn(learn::Command),
     /// Print a command's manual page, or write the pages of all commands
+    #[cfg(feature = "manual")]
     Man(manual::ManualArguments),
+    /// Print a command's manual page (not in this build: see `--features full`)
+    #[cfg(not(feature = "manual"))]
+    Man(programs::ProgramArguments),
     /// Plan on which of several arrays each volume belongs, which migrations that needs, and simulate their effect
     Place(place::PlaceArguments),
     /// Keep promises to services without a daemon
@@ -127,6 +136,7 @@ fn main() -> ExitCode {
     experiment::learned_device::make_devices();
     let command = seekwise::parse::<Cli>().command;
     // The program that is started warns itself.
+    #[cfg(feature = "knowledge")]
     if !matches!(command, Command::Fleet(_)) {
         seekwise::warn_of_password();
     }
@@ -134,16 +144,25 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(args),
         Command::Check(args) => check::run(&args),
         Command::Compare(args) => compare::run(args, &controller::product()),
-        Command::Completions(args) => manual::complete(&args, offered::with_values(Cli::command(), &controller::product())),
+        #[cfg(not(feature = "manual"))]
+        Command::Completions(_) | Command::Man(_) => Err(programs::lacking("shell completions and manual pages")),
+        #[cfg(feature = "manual")]
+        Command::Completions(args) => {
+            manual::complete(&args, seekwise::offered::with_values(Cli::command(), &controller::product()))
+        }
         Command::Controller(command) => controller::run(command, "seekwise", &controller::product()),
         Command::Disk(command) => disk::run(command),
-        Command::Emulate(args) => emulate::run(&args),
+        Command::Emulate(arguments) => programs::run("seekwise-emulate", &arguments),
         Command::Fleet(arguments) => programs::run("seekwise-fleet", &arguments),
         Command::Guarantee(args) => guarantee::run(&args),
         Command::Host(command) => host::run(&command),
-        Command::Kb(command) => kb::run(command),
+        #[cfg(feature = "knowledge")]
+        Command::Kb(command) => seekwise::kb::run(command),
+        #[cfg(not(feature = "knowledge"))]
+        Command::Kb(_) => Err(programs::lacking("knowledge bases")),
         Command::Lab(args) => moved::lab(&args),
         Command::Learn(command) => learn::run(&command),
+        #[cfg(feature = "manual")]
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(args) => moved::paper(&args),
         Command::Place(args) => place::run(&args),

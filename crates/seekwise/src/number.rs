@@ -44,6 +44,12 @@ pub fn factor(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "give a number from 0.000001 to 1000000000".to_owned())
 }
 
+/// Parses the speed of an emulated disk as a factor from 0.01 to 1000.
+pub fn speed_up(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.01..=1000.0).contains(number));
+    number.ok_or_else(|| "give a number from 0.01 to 1000".to_owned())
+}
+
 /// Parses whole numbers from 1, both ends included, as in `1000..2000`, `1000..` or `..2000`.
 pub fn numbers(text: &str) -> Result<RangeInclusive<u64>, String> {
     let wanted = || "give numbers from 1, such as 1000..2000, 1000.. or ..2000".to_owned();

@@ -1,5 +1,5 @@
 //! Programs that are commands, too: `seekwise fleet …` starts `seekwise-fleet …`. They link more than a first answer needs: a PostgreSQL
-//! client, TLS, the block server.
+//! client, TLS, FUSE, the block server.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -31,4 +31,11 @@ pub fn run(name: &str, arguments: &ProgramArguments) -> anyhow::Result<()> {
         format!("{}: {error}", program.display())
     };
     Err(anyhow!(Failed(why)))
+}
+
+/// The error of a command that this build leaves out; `of` names its subject.
+pub fn lacking(of: &str) -> anyhow::Error {
+    anyhow!(Failed(format!(
+        "this build has no {of}: build it with `cargo build --release -p seekwise --features full`, or install the package"
+    )))
 }

@@ -8,6 +8,7 @@
 //! | 130 | interrupted by Ctrl-C or SIGTERM; nothing half-written is left |
 
 mod bar;
+#[cfg(feature = "manual")]
 pub mod manual;
 pub mod size;
 

@@ -53,8 +53,8 @@ impl Emulator {
     /// It cannot be emulated, or attached.
     pub fn start(model: &Model, size_bytes: u64, scale: f64) -> anyhow::Result<(Emulator, PathBuf)> {
         let folder = tempfile::tempdir().context("cannot create a mount point")?;
-        let mut command = Command::new(programs::find("seekwise", "emulates the disk")?);
-        command.args(["emulate", "--attach", "--disk", &model.disk, "--size", &size_bytes.to_string()]).arg(folder.path());
+        let mut command = Command::new(programs::find("seekwise-emulate", "emulates the disk")?);
+        command.args(["--attach", "--disk", &model.disk, "--size", &size_bytes.to_string()]).arg(folder.path());
         command.args(["--scale", &scale.to_string()]);
         if let Some(depth) = model.queue_depth {
             command.arg("--queue-depth").arg(depth.to_string());
@@ -79,7 +79,7 @@ impl Emulator {
             if let Some(mut stderr) = self.child.stderr.take() {
                 stderr.read_to_string(&mut said).context("the emulated disk")?;
             }
-            anyhow::bail!("the emulated disk exited: {}", said.trim().trim_start_matches("seekwise: "));
+            anyhow::bail!("the emulated disk exited: {}", said.trim().trim_start_matches("seekwise-emulate: "));
         }
         Ok(PathBuf::from(line.trim()))
     }

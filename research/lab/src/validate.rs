@@ -41,7 +41,7 @@ pub struct ValidateArguments {
     runs: u32,
     /// Speed factor of the emulated disk. Pauses of the jobs, times of the schedulers and measured seconds are divided by it; bfq and
     /// buffered workloads, which cannot be scaled, are skipped
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = seekwise::emulate::scale, conflicts_with = "device")]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = seekwise::number::speed_up, conflicts_with = "device")]
     scale: f64,
     /// Use this block device instead of an emulated disk. It is only read; its scheduler is changed, and restored at the end. --disk is its
     /// profile [default: fitted to 30 s of reads]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use block::{Nanos, Request, RequestId};
 use sim::device::{Completion, Device};
 
-use emulate::backing::Backing;
+use backing::Backing;
 
 /// A device and its data.
 pub struct StoreDevice {

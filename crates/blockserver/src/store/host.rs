@@ -22,7 +22,7 @@ use super::ring::Mover;
 use super::state::{Command, Core, Observed, Report, Turn};
 use super::status::StoreStatus;
 use super::work::{Kind, Piece, Replies, Work};
-use emulate::backing::Backing;
+use backing::Backing;
 
 /// Turns after which a thread that submitted work or moved data leaves the rest to the store's thread: a client must not wait in its socket
 /// while its thread serves others.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use uring::Buffer;
 
 use super::work::Kind;
-use emulate::backing::Backing;
+use backing::Backing;
 
 /// Buffers of a request with the tokens of their pieces; most requests have one.
 pub(super) type Pieces = SmallVec<[(usize, Buffer); 1]>;

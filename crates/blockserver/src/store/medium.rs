@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, fcntl_lock, flock};
 use rustix::io::{ReadWriteFlags, preadv2, pwritev2};
 
-use emulate::backing::Backing;
+use backing::Backing;
 
 /// How long to wait for transfers that a killed server left in flight: the kernel's timeout of a disk (`/sys/block/*/device/timeout`).
 const LAST_TRANSFERS: Duration = Duration::from_secs(30);

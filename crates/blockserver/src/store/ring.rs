@@ -11,7 +11,7 @@ use uring::{Ring, Waker};
 
 use super::job::{Done, Job, Moves, Pieces};
 use super::work::Kind;
-use emulate::backing::Backing;
+use backing::Backing;
 
 /// A job in the ring.
 struct Moving {

@@ -19,7 +19,7 @@ use super::recent::{Recent, Served};
 use super::status::StoreStatus;
 use super::totals::{ByStream, Totals};
 use super::work::{Kind, Piece, Replies, Work};
-use emulate::backing::Backing;
+use backing::Backing;
 
 /// Set in the token of a flush, whose other bits are a key of `work`. All other tokens are keys of `pieces`.
 const OF_FLUSH: u64 = 1 << 63;

@@ -10,7 +10,7 @@ use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, load};
 
 use super::*;
-use emulate::backing::{Backing, MemoryBacking};
+use backing::{Backing, MemoryBacking};
 
 /// Memory that can be stalled, with a range whose reads fail.
 #[derive(Default)]

@@ -38,7 +38,8 @@ fn emulator_of(plan: &Plan) -> Option<u32> {
     let process = plan.source.rsplit('-').next()?.parse().ok()?;
     // The id may be reused by another process; a zombie has no command line.
     let command = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
-    command.split(|&byte| byte == 0).any(|argument| argument == b"emulate").then_some(process)
+    let program = command.split(|&byte| byte == 0).next()?;
+    program.ends_with(b"seekwise-emulate").then_some(process)
 }
 
 /// Takes everything down, and returns messages about failures.

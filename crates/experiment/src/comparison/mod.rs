@@ -4,7 +4,12 @@ mod jobs;
 mod minutes;
 mod record;
 pub mod regime;
+#[cfg(feature = "knowledge")]
 mod remembered;
+#[cfg(not(feature = "knowledge"))]
+#[path = "without_knowledge.rs"]
+mod remembered;
+mod run_history;
 mod runs;
 mod trace;
 
@@ -26,7 +31,8 @@ pub use crate::load::Load;
 pub use jobs::JobsLoad;
 pub use minutes::prediction;
 pub use record::{figures_of, service};
-pub use remembered::{Remembered, RunHistory};
+pub use remembered::Remembered;
+pub use run_history::RunHistory;
 pub use runs::{RequestObserver, source};
 
 use crate::experience;

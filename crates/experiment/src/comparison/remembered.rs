@@ -8,10 +8,9 @@ use control::experience::Experience;
 use knowledge::{
     DecisionRow, Knowledge, KnowledgeError, ModelRow, Pace, Problem, RequestRow, Retention, Row, Run, RunId, WindowRow, Writer,
 };
-use observe::Preference;
 use sha2::Digest;
 
-use super::minutes;
+use super::run_history::RunHistory;
 use crate::request_log::RequestLog;
 use crate::steered::Steered;
 use progress::monitor::{Interrupted, Monitor};
@@ -24,20 +23,6 @@ pub struct Remembered<'a> {
     path: &'a Path,
     /// Experience of earlier runs; `None` if it could not be read.
     lived: Option<Experience>,
-}
-
-/// A run to store.
-pub struct RunHistory<'a> {
-    /// Name of the workload or trace, by which runs of the same load are recognised.
-    pub source: &'a str,
-    /// Seed of the run.
-    pub seed: u64,
-    /// The scheduler or controller with its tunables.
-    pub under: String,
-    /// Preference by which gains are measured.
-    pub preference: &'a Preference,
-    /// Windows, decisions and requests of the run.
-    pub steered: &'a Steered,
 }
 
 impl<'a> Remembered<'a> {
@@ -101,10 +86,7 @@ impl RunHistory<'_> {
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let steering = self.steered.steering();
         let (decided, windows) = (steering.decisions(), steering.windows());
-        let decisions = decided.iter().enumerate().map(|(number, one)| DecisionRow {
-            measured_gain: minutes::measured_gain(decided, number, windows, self.preference),
-            ..DecisionRow::new(number as u64, one)
-        });
+        let decisions = decided.iter().enumerate().map(|(number, one)| DecisionRow::new(number as u64, one));
         let rows: Vec<Row> = windows.iter().map(|window| WindowRow::from(window).into()).chain(decisions.map(Row::from)).collect();
         let run = self.run(&rows);
         let models: Vec<ModelRow> = self.model(&run).into_iter().chain(self.pools(&run)?).collect();

@@ -14,7 +14,8 @@ use sim::host::{HostSettings, RunSummary};
 use sim::run::{Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Transferred, Watch};
 
 use super::regime::Regime;
-use super::remembered::{Remembered, RunHistory};
+use super::remembered::Remembered;
+use super::run_history::RunHistory;
 use super::{minutes, record};
 use crate::load::Load;
 use crate::pool::Workers;

@@ -1,25 +1,25 @@
-//! `seekwise emulate`: a block device for the kernel with the response times of a disk model.
+//! The program `seekwise-emulate`, also started as `seekwise emulate`: a block device for the kernel with the response times of a disk model.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use backing::{Backing, FileBacking, MemoryBacking};
 use block::Nanos;
+use clap::{CommandFactory as _, Parser};
 use emulate::attach::{AttachRequest, Attached, Plan, Supervisor, recover, supervise};
 use emulate::backend::{Backend as _, Serving};
-use emulate::backing::{Backing, FileBacking, MemoryBacking};
 use emulate::disk::Disk;
 use emulate::fuse::{FILE, Fuse, FuseReply};
 use emulate::null_device::NullDevice;
+use seekwise::arguments::QueuePolicyArgument;
+use seekwise::number;
 use sim::device::Device;
 use sim::profile::{DeviceOptions, Profile, load};
-
-use crate::arguments::QueuePolicyArgument;
-use crate::number;
-use terminal::eprint_line;
+use terminal::{eprint_line, manual};
 
 /// Name of the disk without service time.
 const NONE: &str = "none";
@@ -33,9 +33,37 @@ const KEEPS_UP: Duration = Duration::from_secs(5);
 /// Minimum interval between warnings that it does not.
 const WARNS: Duration = Duration::from_secs(60);
 
-/// Arguments of `seekwise emulate`.
+/// Emulate a disk in real time: a file, or a block device, that is as fast as the disk's model
+///
+/// It holds data, at the model's pace by the wall clock, so that programs, file systems and the kernel's I/O schedulers
+/// meet that disk. Runs until Ctrl-C or SIGTERM, then takes everything down and prints statistics (also on SIGUSR1): utilisation,
+/// drive queue, service time, and by how much replies were later than the model wanted. SIGUSR2 makes it a new disk that holds the
+/// same data, as soon as nothing is under way; then its path is printed again.
+///
+/// A supervising process takes everything down when this one is killed. If both are killed, `seekwise-emulate --recover` does. It
+/// stays true to slow devices, such as hard disks, up to some thousand requests a second.
+#[derive(Parser)]
+#[command(name = "seekwise-emulate", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+struct Cli {
+    #[command(flatten)]
+    arguments: EmulateArguments,
+    #[command(subcommand)]
+    command: Option<Subcommand>,
+}
+
+/// The subcommands.
+#[derive(clap::Subcommand)]
+enum Subcommand {
+    /// Print a shell completion script
+    Completions(manual::Completions),
+    /// Print this program's manual page, or write it to a folder
+    Man(manual::ManualArguments),
+}
+
+/// Arguments of an emulated disk.
 #[derive(clap::Args)]
-pub struct EmulateArguments {
+struct EmulateArguments {
     /// An empty folder, where the file `disk` appears
     #[arg(value_name = "MOUNTPOINT", required_unless_present_any = ["recover", "supervise"])]
     mountpoint: Option<PathBuf>,
@@ -55,7 +83,7 @@ pub struct EmulateArguments {
     queue_policy: Option<QueuePolicyArgument>,
     /// How many times as fast as the model the disk is. A disk of ten times the speed ranks `none`, `mq-deadline` and `kyber` as the
     /// disk itself does, if their times are set to a tenth; judge bfq at 1
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = number::speed_up)]
     scale: f64,
     /// Keep the data in this sparse file, created if there is none, for the next time; a flush reaches the
     /// machine's own disk [default: in memory, of which it takes as much as was written; gone at the end]
@@ -82,16 +110,19 @@ pub struct EmulateArguments {
     supervise: bool,
 }
 
-/// Parses a speed-up, 0.01 to 1000.
-pub fn scale(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if (0.01..=1000.0).contains(&value) => Ok(value),
-        _ => Err("give a number from 0.01 to 1000".to_owned()),
-    }
+fn main() -> ExitCode {
+    seekwise::begin("seekwise-emulate");
+    experiment::learned_device::make_devices();
+    let cli = seekwise::parse::<Cli>();
+    let outcome = match cli.command {
+        None => run(&cli.arguments),
+        Some(Subcommand::Completions(arguments)) => manual::complete(&arguments, Cli::command()),
+        Some(Subcommand::Man(arguments)) => manual::run(&arguments, Cli::command()),
+    };
+    terminal::exit_code(outcome)
 }
 
-/// Runs the command.
-pub fn run(args: &EmulateArguments) -> anyhow::Result<()> {
+fn run(args: &EmulateArguments) -> anyhow::Result<()> {
     if args.supervise {
         terminal::outlive_interrupts();
         supervise();
@@ -186,7 +217,7 @@ fn emulate(args: &EmulateArguments, mountpoint: &Path) -> anyhow::Result<()> {
 
 fn supervising_process() -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
-    command.args(["emulate", "--supervise"]);
+    command.arg("--supervise");
     Ok(command)
 }
 

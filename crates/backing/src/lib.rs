@@ -1,4 +1,4 @@
-//! Storage for the content of an emulated disk: in memory, or in a sparse file.
+//! Storage for the content of an emulated disk or of a store of volumes: in memory, or in a sparse file.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 /// The content of a disk, initially zeros. Ranges must lie within its size.
 ///
 /// ```
-/// use emulate::backing::{Backing, MemoryBacking};
+/// use backing::{Backing, MemoryBacking};
 ///
 /// let backing = MemoryBacking::default();
 /// backing.write(4_096, b"data")?;
