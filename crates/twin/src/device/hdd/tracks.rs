@@ -24,8 +24,8 @@ const SOON_NS: u64 = 300_000;
 /// Minimum length of a run that shows the media rate, in sectors: a few tracks. Choice: includes some changes of track; longer ones are
 /// rare; not varied.
 const LONG_RUN: u64 = 2_048;
-/// Below this mean size in sectors, the rate is limited by the requests and not by the media. Choice: 48 KiB take longer than the usual
-/// overhead of 0.25 ms on media of up to 200 MB/s; not varied.
+/// Below this mean size in sectors, the rate is limited by the requests and not by the media. Choice: 48 KiB take at least the usual
+/// overhead of 0.25 ms on media of up to 190 MB/s; not varied.
 const LARGE: f64 = 96.0;
 /// Prior standard deviation of the logarithm of the rate. Choice: capacity alone predicts the rate within a factor of 1.6; not varied.
 const UNKNOWN: f64 = 0.5;
