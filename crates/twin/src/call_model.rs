@@ -13,9 +13,11 @@ use sim::run::Responses;
 
 use crate::recording::{Call, ObservedRequest};
 
-/// A stream counts as throttled by write-back if it waits for write-back for more than this share of its time.
+/// A stream counts as throttled by write-back if it waits for write-back for more than this share of its time. Choice: less is within the
+/// errors of the call model, and a throttled writer waits for most of its time; not varied.
 const THROTTLED: f64 = 0.05;
-/// A stream with at most this number of requests in a trial is not judged by its requests.
+/// A stream with at most this number of requests in a trial is not judged by its requests. Choice: the mean wait of three requests is
+/// mostly chance; a larger number would leave more streams unjudged; not varied.
 const FEW_REQUESTS: f64 = 3.0;
 
 /// The relation between calls and requests, per stream.

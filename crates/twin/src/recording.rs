@@ -6,7 +6,8 @@ use block::{Nanos, Op, Priority, Request, StreamId};
 use observe::Event;
 use sim::trace::TraceRequest;
 
-/// Default memory of a recording: 64 MiB, a third each for requests, calls and flushes.
+/// Default memory of a recording: 64 MiB, a third each for requests, calls and flushes. Choice: memory of the daemon against the length of
+/// the recording, some 45 s of 10,000 requests a second; not varied.
 const MAX_BYTES: usize = 64 << 20;
 
 /// The time of an event that has not occurred.
@@ -82,6 +83,7 @@ pub struct Call {
 }
 
 /// Maximum number of tracked requests in flight. Beyond it the oldest are dropped, whose completion was probably not reported.
+/// Choice: above the tags of most devices, and less than a megabyte; not varied.
 const MAX_UNDER_WAY: usize = 1 << 14;
 
 /// Rings of the latest requests, flushes and calls, in order of completion.

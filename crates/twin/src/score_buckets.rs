@@ -7,9 +7,11 @@ use observe::performance::Performance;
 use observe::window::Tally;
 use observe::{Event, WindowOutcome};
 
-/// Length of a bucket: long enough for a few requests of a hard disk, short compared with any load.
+/// Length of a bucket: long enough for a few requests of a hard disk, short compared with any load. Choice: both bounds leave a factor of
+/// ten; not varied.
 pub const BUCKET: Nanos = Nanos::from_millis(500);
-/// Maximum number of buckets kept of a long run: the minutes relevant to a decision.
+/// Maximum number of buckets kept of a long run: the minutes relevant to a decision. Choice: five minutes of [`BUCKET`], and tens of
+/// kilobytes; not varied.
 const MAX_BUCKETS: usize = 600;
 
 /// Performance of a run, in buckets of equal length from time 0.

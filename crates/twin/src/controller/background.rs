@@ -5,7 +5,8 @@ use observe::Event;
 
 /// Write-back below this fraction of its earlier rate starves the processes that wait for it. A throttled process waits in bursts, so the
 /// p99 of its calls rises much more than its throughput falls: by a factor of 18 when throughput fell to a third (readers and a buffered
-/// writer under bfq).
+/// writer under bfq). Choice: ends a trial before a third is reached; a larger share would end trials whose processes do not wait; not
+/// varied.
 const LEAST_SHARE: f64 = 0.5;
 
 /// Throughput of asynchronous requests over a period.

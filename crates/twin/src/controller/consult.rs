@@ -14,7 +14,8 @@ use super::{EARLY_REFIT, REFIT, SIMULATED_REQUEST_NS, TwinController, sample};
 use crate::device::{self, Finding, MAX_FITTED};
 use crate::forecast::{Activation, Forecast, ForecastError, ForecastRequest, rank, widened};
 
-/// Minimum number of observed requests for a forecast: with fewer, a few seeks or cache hits would determine it.
+/// Minimum number of observed requests for a forecast: with fewer, a few seeks or cache hits would determine it. Choice: the mean of 100
+/// response times that vary by their mean has an error of 10%; more would delay the first forecast; not varied.
 const MIN_FORECAST_REQUESTS: usize = 100;
 
 /// The model of the device, and how accurate it was.

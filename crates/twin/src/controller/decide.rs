@@ -11,7 +11,7 @@ use super::phase::Pending;
 use super::{EARLY_REFIT, MIN_LOAD_S, REFIT, STREAM_START_GAP, TwinController, WINDOW, percent};
 use crate::forecast::{Forecast, differ_by_read_ahead, rank};
 
-/// Maximum number of streams listed in the evidence.
+/// Maximum number of streams listed in the evidence. Choice: completeness against the length of an explanation; not varied.
 const MAX_STREAMS: usize = 8;
 
 impl TwinController {

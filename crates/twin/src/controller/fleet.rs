@@ -6,17 +6,16 @@
 
 use std::sync::Arc;
 
-use control::ab_test::Estimate;
+use control::ab_test::{CRITICAL_VALUE, Estimate};
 use control::fleet::{FleetKnowledge, Trust};
 use control::trials::{UNKNOWN, stated};
 use observe::merit::TOLERANCE;
 
 use super::{TwinController, sources};
 
-/// Standard error of one turn of a trial: the noise of two-second windows is mostly below it.
+/// Standard error of one turn of a trial: the noise of two-second windows is mostly below it. Choice: a smaller error would refute a fleet
+/// by the noise of a turn; not varied.
 const TURN_ERROR: f64 = 0.1;
-/// A gain this many standard errors below the fleet's expectation refutes the fleet for all arms under this load.
-const REFUTED: f64 = 2.0;
 
 /// Fleet knowledge and its accuracy in this run.
 #[derive(Debug)]
@@ -127,7 +126,8 @@ impl TwinController {
             let expected = Estimate { error: expected.error.hypot(TURN_ERROR), ..*expected };
             self.fleet.trust.note(&expected, measured);
             self.fleet.judged[arm] = true;
-            if measured < expected.mean - REFUTED * expected.error {
+            // A gain significantly below its expectation refutes the fleet for all arms under this load.
+            if measured < expected.mean - CRITICAL_VALUE * expected.error {
                 self.fleet.is_refuted = true;
                 // The current expectations include the fleet's, so forecast again.
                 self.timeline.next_forecast = self.timeline.next_forecast.min(self.timeline.measured_from);

@@ -5,7 +5,8 @@ use control::Window;
 use control::experience::MIN_REQUESTS;
 use observe::similarity::{NOWHERE, Point, approach};
 
-/// Maximum time over which windows are pooled: over a longer one, a change of the load could remain unnoticed.
+/// Maximum time over which windows are pooled: over a longer one, a change of the load could remain unnoticed. Choice: 20 requests a minute
+/// are enough for a description; not varied.
 const MAX_POOLED: Nanos = Nanos::from_millis(60_000);
 
 /// Pooled windows with too few requests so far.

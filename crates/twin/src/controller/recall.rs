@@ -17,7 +17,8 @@ use super::trying::Trying;
 use super::{TwinController, WINDOW};
 use super::{known_loads, sources};
 
-/// Maximum number of remembered loads of this run.
+/// Maximum number of remembered loads of this run. Choice: each new load is compared with all of them; more than the distinct loads of most
+/// machines; not varied.
 const MAX_PAST_LOADS: usize = 64;
 
 /// Loads that are known from this run and from earlier ones.

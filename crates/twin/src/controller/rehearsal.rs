@@ -24,7 +24,8 @@ use crate::recording::{ObservedRequest, Recording};
 use crate::score_buckets::ScoreBuckets;
 use crate::trial::{REQUESTS, TrialLength, TrialResult};
 
-/// Minimum length of a trial, in seconds: some hundred requests on a slow disk.
+/// Minimum length of a trial, in seconds: some hundred requests on a slow disk. Choice: shorter trials show no expiry times and idling of
+/// schedulers (up to seconds); not varied.
 const MIN_TRIAL_S: f64 = 4.0;
 
 /// The load on which settings are scored.

@@ -24,19 +24,23 @@ use crate::forecast::{TrialRig, judged_requests};
 use crate::load::{AssumedRequest, AssumedStream, BIO_SECTORS, Load, Pace};
 use crate::trial::{TrialLength, TrialResult};
 
-/// Numbers of sequential and of random readers in each assumed load.
+/// Numbers of sequential and of random readers in each assumed load. Choice: no contention, contention among sequential readers, and with
+/// random reads; each further load costs four trials; not varied.
 const LOADS: [(u32, u32); 3] = [(1, 0), (4, 0), (1, 1)];
-/// Length of a trial, and its limit on requests.
+/// Maximum length of a trial. Choice: hundreds of windows of a slow disk; not varied.
 const TRIAL: Nanos = Nanos::from_millis(10_000);
+/// Maximum number of requests of a trial. Choice: the mean of 1,000 response times that vary by their mean has an error of 3%; not varied.
 const TRIAL_REQUESTS: u64 = 1_000;
-/// Number of requests of a stream before it repeats.
+/// Number of requests of a stream before it repeats. Choice: a repeat is a seek, so it should be rare; more take longer to build; not
+/// varied.
 const STREAM_REQUESTS: u64 = 64;
-/// Size of a random read in sectors: a page of 4 KiB.
-const PAGE_SECTORS: u32 = 8;
-/// Windows in flight of a sequential reader: Linux reads the next one while the process reads the last one.
+/// Size of a random read in sectors. Derived: a page of 4 KiB in sectors of 512 bytes.
+const PAGE_SECTORS: u32 = 4_096 / 512;
+/// Windows in flight of a sequential reader: Linux reads the next one while the process reads the last one. Source: `page_cache_async_ra`
+/// in `mm/readahead.c`.
 const WINDOWS: u32 = 2;
 
-/// Maximum number of requests simulated per comparison: each trial may be repeated.
+/// Maximum number of requests simulated per comparison. Derived: two settings, and each trial may be repeated.
 pub(super) const MAX_REQUESTS: u64 = 2 * 2 * LOADS.len() as u64 * TRIAL_REQUESTS;
 
 /// Compares read-aheads on a device.

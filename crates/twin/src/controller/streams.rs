@@ -6,21 +6,26 @@ use block::{Nanos, Request, StreamId};
 use observe::{Event, merit};
 
 /// A stream starves if it is not served for this many times the bound of its p99, as one request in a hundred may exceed the bound.
+/// Choice: ending a setting for a single long wait against a stream that starves for longer; not varied.
 const STARVED: f64 = 3.0;
 /// In a trial a stream is overdue from this fraction of its bound on: the check runs every half second, the bound is at least a second, and
-/// with a hundred requests a single wait beyond the bound is the p99.
+/// with a hundred requests a single wait beyond the bound is the p99. Derived: it leaves half a second of the shortest bound until the next
+/// check.
 const OVERDUE: f64 = 0.5;
-/// Maximum number of tracked streams. Beyond it, idle ones are dropped, as programs start and end for months.
+/// Maximum number of tracked streams. Beyond it, idle ones are dropped, as programs start and end for months. Choice: some megabytes; above
+/// the processes of most machines; not varied.
 const MAX_STREAMS: usize = 1 << 14;
 
-/// Number of longest waits kept per stream: they give the p99 of up to 800 requests, and an upper bound beyond that.
+/// Number of longest waits kept per stream: they give the p99 of up to 800 requests, and an upper bound beyond that. Derived: 1% of 800
+/// requests.
 const LONGEST: usize = 8;
 
 /// Requests count as late from this fraction of the bound on. Requests of one window have similar waits, so the p99 of a run has about that
-/// uncertainty, and a setting must be dropped before the bound is exceeded.
+/// uncertainty, and a setting must be dropped before the bound is exceeded. Choice: early warning against false alarms; not varied.
 const LATE_SHARE: f64 = 0.75;
 
-/// A stream belongs to the load if it is busy for at least this fraction of its lifetime.
+/// A stream belongs to the load if it is busy for at least this fraction of its lifetime. Choice: excludes processes that rest mostly, such
+/// as the start of a daemon; not varied.
 const MIN_BUSY_SHARE: f64 = 0.5;
 
 /// Requests and calls of one stream.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use block::Nanos;
 
-/// Number of remembered changes of the setting or of the load: the device is fitted to requests from between all of them. A choice; not
-/// studied.
+/// Number of remembered changes of the setting or of the load: the device is fitted to requests from between all of them. Choice: variety
+/// of the sample against the number of requests from each interval; not varied.
 const MAX_CHANGES: usize = 4;
 
 /// Times of the present load and setting.

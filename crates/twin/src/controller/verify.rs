@@ -12,11 +12,15 @@ use observe::window::depth;
 
 use super::arm::{Arm, Measured, NEVER, is_significant_gain};
 use super::{TwinController, WINDOW, percent};
+use crate::score_buckets::BUCKET;
 
-/// Minimum and maximum time over which a change is judged, in seconds.
+/// Minimum and maximum time over which a change is judged, in seconds. Choice: a first judgement soon after harm, a last one by the time
+/// that [`super::MIN_LOAD_S`] expects of a load; not varied.
 const JUDGED_S: (f64, f64) = (2.0, 8.0);
-/// Buckets per jackknife block: a second, or more if there would be more than `MAX_BLOCKS` blocks.
-const BLOCK: usize = 2;
+/// Minimum number of buckets per jackknife block; more if there would be more than [`MAX_BLOCKS`] blocks. Derived: a second of [`BUCKET`].
+const BLOCK: usize = (Nanos::from_millis(1_000).0 / BUCKET.0) as usize;
+/// Maximum number of jackknife blocks. Choice: processor time in proportion to the number, every second (commit a9de788d), against the
+/// precision of the error; not varied.
 const MAX_BLOCKS: usize = 30;
 
 impl TwinController {

@@ -6,7 +6,7 @@ use block::Nanos;
 use control::experience::MIN_REQUESTS;
 use observe::counters::{Rate, Rates, Sample};
 
-/// Minimum busy time, in seconds.
+/// Minimum busy time, in seconds. Choice: two intervals of a second, the fewest that vary; not varied.
 const MIN_S: f64 = 2.0;
 
 /// Counters of reads or of writes while the device was busy.

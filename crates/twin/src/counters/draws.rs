@@ -42,8 +42,11 @@ impl Point {
 
     /// A Metropolis proposal: some coordinates are shifted, a few drawn again. Proposals are symmetric.
     pub fn moved(&self, random: &mut Random) -> Point {
+        /// Probability that a coordinate is shifted. Choice: a larger share rejects more proposals; not varied.
         const MOVED: f64 = 0.25;
+        /// Probability that a coordinate is drawn again. Choice: jumps between separate modes, of which most are rejected; not varied.
         const REDRAWN: f64 = 0.05;
+        /// Maximum shift of a coordinate. Choice: large steps explore, small ones are accepted; not varied.
         const STEP: f64 = 0.25;
         let moved = |value: &f64| {
             let (chosen, by) = (random.unit(), random.unit());

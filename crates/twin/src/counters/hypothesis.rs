@@ -17,7 +17,8 @@ use crate::load::{Load, Pace};
 
 /// Coordinates of a point.
 pub(super) const DIMENSIONS: usize = device::DIMENSIONS + groups::DIMENSIONS;
-/// Approximate number of requests of a load before its streams repeat.
+/// Approximate number of requests of a load before its streams repeat. Choice: more than the 1,200 requests of a trial of a hypothesis, so
+/// that nothing repeats in it; not varied.
 const OF_A_LOAD: usize = 2_000;
 
 /// Properties of a device known from sysfs.

@@ -15,17 +15,20 @@ use crate::device::AssumedDevice;
 use crate::forecast::{GAIN_ERROR, TrialRig, best_schedulers, is_first_of_scheduler, is_within_block_layer, judged_requests};
 use crate::trial::{REQUESTS, TrialLength, TrialResult};
 
-/// Bounds on the length of a trial, in seconds.
+/// Bounds on the length of a trial, in seconds. Choice: at least some requests of a slow disk, at most the length of a load; not varied.
 const LASTS_S: (f64, f64) = (0.2, 40.0);
-/// Sampling error of a gain. The model error is [`GAIN_ERROR`], as of a twin without replay error.
+/// Sampling error of a gain. The model error is [`GAIN_ERROR`], as of a twin without replay error. Choice: [`merit::TOLERANCE`], below
+/// which settings count as equal; not varied.
 const MIN_ERROR: f64 = 0.02;
 /// Factor from the spread of the hypotheses to the error: accepted hypotheses are more alike than all that have these counters. With it,
-/// 94% of the gains of requests are within two errors, and 97% of those of processes. From the world for choices: `seekwise-lab counters
-/// --quick --seed 2 --seeds 2 --build-world`.
+/// 94% of the gains of requests are within two errors, and 97% of those of processes. Source: `seekwise-lab counters --quick --seed 2
+/// --seeds 2 --build-world`, the world for choices.
 const WIDER: f64 = 1.7;
-/// A candidate counts as starving if it starves a stream under more than this fraction of the hypotheses.
+/// A candidate counts as starving if it starves a stream under more than this fraction of the hypotheses. Choice: starvation is worse than
+/// a missed gain, but a single outlier of 48 hypotheses should not decide; not varied.
 const MAY_STARVE: f64 = 0.05;
-/// The error bar reaches at least down to this quantile of the hypotheses' gains.
+/// The error bar reaches at least down to this quantile of the hypotheses' gains. Choice: a change that loses under more than one in ten
+/// hypotheses is not sure; not varied.
 const MAY_LOSE: f64 = 0.1;
 
 /// Evaluates candidates by an ensemble.

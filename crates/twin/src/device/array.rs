@@ -17,18 +17,22 @@ use super::findings::Finding;
 use super::refine::{distance_before, distance_of, refine};
 use super::{hdd, members};
 
-/// Minimum fraction of accesses with others in flight: without overlap an array behaves like a disk.
+/// Minimum fraction of accesses with others in flight: without overlap an array behaves like a disk. Choice: fits of arrays take several
+/// times as long as that of a disk; not varied.
 const QUEUED: f64 = 0.1;
-/// An array is accepted if its error is below this factor times that of a single disk.
-const CLEARLY: f64 = 0.85;
+/// An array is accepted if its error is below this factor times that of a single disk. Choice: an array has more parameters, so it fits
+/// better by chance, too; not varied.
+pub const CLEARLY: f64 = 0.85;
 /// An array whose error exceeds that of a single disk by this factor before refinement is dropped. Also the penalty for disks that were
-/// never sold.
+/// never sold. Choice: processor time of a refinement, and the order of shapes of similar error (commit f332c40c); not varied.
 const NEARLY: f64 = 1.3;
 /// Number of best shapes, besides the best one of each level, whose disks are estimated again from the accesses of each member.
+/// Choice: each costs a fit; not varied.
 const BY_DISKS: usize = 3;
-/// Usual levels and numbers of disks.
+/// Usual levels and numbers of disks. Choice: the smallest of each level, and larger ones whose time differs visibly; not varied.
 const SHAPES: &[(u32, usize)] = &[(0, 2), (0, 4), (0, 8), (1, 2), (10, 4), (5, 3), (5, 5)];
-/// Stripe units in sectors: 4 KiB, 64 KiB and 512 KiB, md's default.
+/// Stripe units in sectors: 4 KiB, 64 KiB and 512 KiB. Source: mdadm(8), `--chunk`, for the default of md; the others are a page and a
+/// usual unit of controllers.
 const UNITS: &[u64] = &[8, 128, 1024];
 
 /// A fitted array.

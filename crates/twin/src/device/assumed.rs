@@ -8,7 +8,8 @@ use super::array::Array;
 use super::flash::{self, AssumedFlash};
 use super::hdd::{self, AssumedDisk};
 
-/// Stripe unit of an assumed array in sectors: 64 KiB.
+/// Stripe unit of an assumed array in sectors: 64 KiB. Choice: within the 16 to 256 KiB of controllers
+/// (`research/research/src/devices/array.rs`); not varied.
 const UNIT: u64 = 128;
 
 /// A hypothetical device.

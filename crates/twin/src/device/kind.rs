@@ -2,18 +2,18 @@
 
 use statistics::Rank;
 
-use super::access::Access;
+use super::access::{Access, MIN_COUNT};
 use super::findings::Finding;
 
-/// Minimum number of accesses for an estimate.
-const MIN_COUNT: usize = 10;
-/// Minimum response time of a disk at the tenth percentile; that of reads on a 15,000 rpm drive is 2 ms.
+/// Minimum response time of a disk at the tenth percentile; that of reads on a 15,000 rpm drive is 2 ms. Choice: half of that, and twice
+/// the 0.4 ms of a slow card (`disks/sd-card.toml`); not varied.
 const QUICKEST_ARM_MS: f64 = 1.0;
-/// Minimum response time of a disk per read in flight, for reads that are far apart.
+/// Minimum response time of a disk per read in flight, for reads that are far apart. Choice: as [`QUICKEST_ARM_MS`].
 const QUICKEST_READ_MS: f64 = 1.0;
-/// Maximum rate of scattered writes of a disk, buffered or not.
+/// Maximum rate of scattered writes of a disk, buffered or not. Choice: several times the 200 to 300 of an arm, as a cache sorts them; not
+/// varied.
 const MAX_WRITES_A_SECOND: f64 = 800.0;
-/// Maximum throughput of a disk: the fastest of 2020 have 270 MB/s.
+/// Maximum throughput of a disk: the fastest of 2020 have 270 MB/s. Choice: a third above that; not varied.
 const FASTEST_MEDIA_MB_S: f64 = 350.0;
 
 /// A kind of device.

@@ -17,48 +17,64 @@ use sim::profile::DeviceProfile;
 use sim::profile::limited::LimitedProfile;
 use statistics::Rank;
 
-use super::access::{Access, in_context};
+use super::access::{Access, MIN_COUNT, in_context};
 use super::findings::Finding;
 
-/// Accesses per window: the minimum with which a plateau shows; more are needed if service times vary more.
+/// Accesses per window: the minimum with which a plateau shows; more are needed if service times vary more. Choice: factors of four, as
+/// chance halves at each; not varied.
 const WINDOWS: [usize; 3] = [16, 64, 256];
-/// Number of consecutive windows of a plateau, and the maximum relative difference between their times.
+/// Minimum number of consecutive windows of a plateau. Choice: chance levels against short recordings; not varied.
 const LASTING: usize = 6;
+/// Maximum relative difference between the times of the windows of a plateau. Choice: as [`LASTING`].
 const LEVEL: f64 = 0.04;
-/// Relative distance from a plateau within which windows belong to it; the factor on its pace below which they are a burst; and the
-/// fraction of the other windows that must belong to it.
+/// Maximum relative distance from a plateau of the windows that belong to it. Choice: less than [`LEVEL`], as it counts from the mean; not
+/// varied.
 const NEAR: f64 = 0.03;
+/// Windows below this factor on the pace of a plateau are a burst. Choice: above the noise of [`NEAR`], below the smallest burst of
+/// interest; not varied.
 const QUICKER: f64 = 0.9;
+/// Minimum fraction of the windows not in a burst that belong to the plateau. Choice: pauses of the load against plateaus by chance; not
+/// varied.
 const MOSTLY: f64 = 0.7;
 /// Sums of independent service times vary with the square root of their number; those at a limit vary by less than this fraction of that,
-/// or each interval varies by less than `EVEN` of the mean. No device has either property.
+/// or each interval varies by less than [`EVEN`] of the mean. No device has either property. Choice: flash and disks without a limit showed
+/// none in 8 loads of 2 seeds (commit f7b8ebe8); not varied.
 const LESS_THAN_CHANCE: f64 = 0.4;
+/// Maximum deviation of single intervals at a limit, as a fraction of their mean: see [`LESS_THAN_CHANCE`]. Choice: as
+/// [`LESS_THAN_CHANCE`].
 const EVEN: f64 = 0.02;
-/// Minimum number of accesses for an estimate.
-const MIN_COUNT: usize = 10;
-/// A read with no others in flight takes less than this fraction of its time at the limit.
+/// A read with no others in flight takes less than this fraction of its time at the limit. Choice: as [`LESS_THAN_CHANCE`].
 const QUICKER_ALONE: f64 = 0.7;
-/// With `MANY` others in flight any flash device exceeds these rates of reads and of bytes, even with the first SATA generation and few
-/// dies. With one request in flight it exceeds `SLOWEST_ALONE_A_SECOND`.
+/// With [`MANY`] others in flight any solid-state drive exceeds this rate of reads, even with the first SATA generation and few dies.
+/// Choice: a third to half of the 8,000 to 12,000 that such drives read one at a time (`research/research/src/devices/sata_flash.rs`); not
+/// varied.
 const SLOWEST_FLASH_A_SECOND: f64 = 4_000.0;
+/// Such a drive exceeds this rate of bytes, in MB/s. Choice: below the 250 of the slowest (`research/research/src/devices/sata_flash.rs`);
+/// not varied.
 const SLOWEST_FLASH_MB_S: f64 = 200.0;
+/// Number of others in flight: see [`SLOWEST_FLASH_A_SECOND`]. Choice: four in flight keep several dies busy; not varied.
 const MANY: u32 = 3;
+/// With one request in flight flash exceeds this rate of reads. Choice: 2 ms, several times the 0.4 ms of a slow card
+/// (`disks/sd-card.toml`); not varied.
 const SLOWEST_ALONE_A_SECOND: f64 = 500.0;
-/// Small requests are below this fraction of the mean size, and take less than this multiple of the time of their bytes.
+/// Small requests are below this fraction of the mean size. Choice: their bytes then hardly count; not varied.
 const SMALL: f64 = 0.25;
+/// Small requests take less than this multiple of the time of their bytes. Choice: tolerates noise of the interval; not varied.
 const WORTH: f64 = 2.0;
-/// An access of an arm or a flash card takes longer than this: cards of application class A1 read 1,500 pages a second (SD Association),
-/// 667 µs each.
+/// An access of an arm or a flash card takes longer than this, in nanoseconds. Source: cards of application class A1 read 1,500 pages a
+/// second (SD Association), 667 µs each, less a margin.
 const QUICKEST_CARD_NS: f64 = 500e3;
-/// Service time if unknown, and its maximum as a fraction of the interval at the limit.
+/// Service time if unknown, in nanoseconds. Choice: the order of a read of flash, which is usual behind limits; not varied.
 const USUAL_SERVICE_NS: f64 = 100e3;
+/// Maximum of that as a fraction of the interval at the limit. Choice: the device must be faster than its limit; not varied.
 const MAX_OF_INTERVAL: f64 = 0.5;
-/// Fewer credits than this are noise: the amount that passes before the first window ends.
-const MIN_CREDITS: f64 = 16.0;
-/// Size of the pieces in which EBS and Azure count requests.
+/// Fewer credits than this are noise: the amount that passes before the first window ends. Derived: the shortest of [`WINDOWS`].
+const MIN_CREDITS: f64 = WINDOWS[0] as f64;
+/// Size of the pieces in which EBS and Azure count requests. Source: AWS's documentation, Amazon EBS I/O characteristics and monitoring
+/// (`disks/cloud-volume.toml`).
 const PIECE_KIB: u32 = 256;
 /// With a single request size, operations and bytes cannot be distinguished. Above this size in sectors the limit is taken to be on bytes:
-/// the 3,000 operations and 125 MiB/s of EBS gp3 meet at 43 KiB.
+/// the 3,000 operations and 125 MiB/s of EBS gp3 meet at 43 KiB. Choice: the next power of two above that, 64 KiB; not varied.
 const LARGE: f64 = 128.0;
 
 /// The quantity that is limited.

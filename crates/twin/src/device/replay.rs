@@ -5,7 +5,8 @@ use sim::device::Device;
 
 use super::access::Access;
 
-/// First id of flushes, which are in the order of the accesses that they precede.
+/// First id of flushes, which are in the order of the accesses that they precede. Derived: half of the range of ids, so that those of
+/// accesses are below.
 const FLUSH: RequestId = 1 << 31;
 
 /// Response times from dispatch to completion in ms, in the order of the accesses; NaN for accesses that were not completed.

@@ -6,29 +6,39 @@
 //! slope. The fit maximises the posterior likelihood of the band, with usual drives as the prior. Both edges of the band count: that is
 //! more precise than a mean, and robust if rotational scheduling thins out the upper part and leaves the lower edge.
 
-/// Softness of the band's edges, as a fraction of a revolution: the curve is approximate, and overheads vary.
+/// Softness of the band's edges, as a fraction of a revolution: the curve is approximate, and overheads vary. Choice: 0.2 ms at 7,200 rpm,
+/// the order of the variation of overheads; not varied.
 const SOFT: f64 = 0.02;
-/// Fraction of outliers: accesses that wait for something other than the media.
+/// Fraction of outliers: accesses that wait for something other than the media. Choice: outliers that bend the curve against seeks that do
+/// not count; not varied.
 pub const STRANGE: f64 = 0.05;
-/// Fraction of outliers if writes were reported early: many accesses then wait for their write-back.
+/// Fraction of outliers if writes were reported early: many accesses then wait for their write-back. Choice: as `STRANGE`.
 pub const STRANGE_BEHIND_WRITES: f64 = 0.3;
-/// Tilt without rotational scheduling, see [`Waits::new`].
+/// Tilt without rotational scheduling, see [`Waits::new`]. Choice: nearly uniform, as some drives sort a little; not varied.
 pub const SLIGHT: f64 = 0.5;
-/// Tilts to try if scheduling may be rotational.
+/// Tilts to try if scheduling may be rotational. Choice: factors of two, from no sorting to a queue of several requests; not varied.
 pub const TILTS: [f64; 3] = [SLIGHT, 2.0, 4.0];
-/// Fractions of the stroke at which the curve is given: a short seek and a long one.
+/// Short seek at which the curve is given, as a fraction of the stroke. Choice: nearly the next cylinder, but far enough to be sampled; not
+/// varied.
 const SHORT: f64 = 0.005;
+/// Long seek at which the curve is given, as a fraction of the stroke. Choice: most random seeks are shorter, and their average is a third;
+/// not varied.
 const LONG: f64 = 0.5;
-/// Prior of the times at these, overhead included: the median in ms, and the standard deviation of the logarithm. Data sheets of 1990 to
-/// 2015 (see the sources of `laboratory`'s devices) have 0.3 to 3.5 ms to the next cylinder, 3.3 to 15 on average, 0.1 to 1.1 of overhead.
+/// Prior of the times at [`SHORT`] and [`LONG`], overhead included: the median in ms, and the standard deviation of the logarithm.
+/// Source: data sheets of 1990 to 2015 (`research/research/src/devices`): 0.3 to 3.5 ms to the next cylinder, 3.3 to 15 on average, 0.1 to
+/// 1.1 of overhead.
 const USUAL: [(f64, f64); 2] = [(2.2, 0.6), (9.5, 0.4)];
-/// Where the root becomes a line, as a fraction of the stroke.
+/// Where the root becomes a line, as a fraction of the stroke. Choice: each is a fit, and the curve changes little in between; not varied.
 const DIVISIONS: [f64; 4] = [0.25, 0.35, 0.45, 0.6];
+/// Default of [`DIVISIONS`]. Choice: the second of these; not varied.
 const USUAL_DIVISION: f64 = 0.35;
-/// Maximum number of samples of the grid search, and the number of times that the step of the refinement from its best point is halved.
-const MIN_COUNT: usize = 300;
+/// Maximum number of samples of the grid search. Choice: the grid has 110 to 330 curves, and only its best point matters; not varied.
+const MAX_GRID_SAMPLES: usize = 300;
+/// Number of times that the step of the refinement from its best point is halved. Choice: to a step of 0.06%, below the errors of the
+/// curve; not varied.
 const HALVINGS: usize = 8;
-/// Number of halvings if curves are only compared: a step of 1% or less.
+/// Number of halvings if curves are only compared: a step of 1% or less. Choice: processor time, as all speeds and divisions are compared;
+/// not varied.
 const COARSE: usize = 4;
 
 /// A seek and its time.
@@ -111,9 +121,12 @@ pub struct Waits {
     table: Vec<f64>,
 }
 
-/// Range of the table, in revolutions: beyond it there are only outliers.
+/// First value of the table, in revolutions: below it there are only outliers. Choice: several times [`SOFT`] from the edge of the band;
+/// not varied.
 const FIRST: f64 = -0.25;
+/// Last value of the table, in revolutions. Choice: as [`FIRST`].
 const LAST: f64 = 1.25;
+/// Number of values of the table per revolution. Choice: a twentieth of [`SOFT`], between which values are interpolated; not varied.
 const STEPS: f64 = 1_000.0;
 
 impl Waits {
@@ -163,7 +176,7 @@ pub fn fit(samples: &[SeekSample], band: Band, division: f64) -> Curve {
 
 /// The likeliest curve after this number of halvings, and its log-likelihood.
 fn fit_to(samples: &[SeekSample], band: Band, division: f64, halvings: usize) -> (Curve, f64) {
-    let few = placed(&thin(samples, MIN_COUNT), division);
+    let few = placed(&thin(samples, MAX_GRID_SAMPLES), division);
     // With short transfers the transfer rate makes no difference.
     let mean_ms = samples.iter().map(|sample| sample.transfer_ms).sum::<f64>() / samples.len().max(1) as f64;
     let starts: &[f64] = if mean_ms * band.rate_error < SOFT * band.turn_ms { &[1.0] } else { &[0.65, 1.0, 1.5] };
@@ -184,6 +197,8 @@ fn fit_to(samples: &[SeekSample], band: Band, division: f64, halvings: usize) ->
 
 /// Pattern search: takes steps that improve the likelihood, and halves the step `halvings` times.
 fn climb(samples: &[Placed], band: Band, mut best: (Curve, f64), halvings: usize) -> (Curve, f64) {
+    /// Directions of the pattern search: relative changes of the short and the long time, and of the transfer time. Choice: each alone,
+    /// both times together, and transfer against time; not varied.
     const DIRECTIONS: [[f64; 3]; 5] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.3, 1.0]];
     let mut step = 0.15;
     for _ in 0..halvings {

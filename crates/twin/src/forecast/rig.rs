@@ -13,9 +13,11 @@ use crate::call_model::CallModel;
 use crate::load::Load;
 use crate::trial::{self, Change, Services, Successor, TrialLength, TrialResult};
 
-/// Time of a live switch, as a fraction of the warm-up: by then every stream has issued a request.
+/// Time of a live switch, as a fraction of the warm-up: by then every stream has issued a request. Choice: most of the warm-up remains for
+/// the scheduler to settle; not varied.
 const SWITCH_AT: f64 = 0.25;
-/// Time of the switch in a repeated trial, as a fraction of the warm-up.
+/// Time of the switch in a repeated trial, as a fraction of the warm-up. Choice: as [`SWITCH_AT`], but at another moment of the load; not
+/// varied.
 const REPEATED_SWITCH_AT: f64 = 0.35;
 
 /// Builds the scheduler of a setting for a queue with these limits.

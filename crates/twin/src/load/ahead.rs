@@ -17,10 +17,11 @@ use super::Stream;
 use super::pace::Step;
 use super::places::NOWHERE;
 
-/// Number of latest reads from which a stream's read-ahead is inferred.
+/// Number of latest reads from which a stream's read-ahead is inferred. Choice: several windows of each open file; more would include files
+/// that were opened under an earlier read-ahead; not varied.
 const LATEST: usize = 32;
-/// Maximum sectors of a request; a larger window is split: with pages of 4 KiB a bio is 1 MiB (`BIO_MAX_VECS` in `include/linux/bio.h`).
-pub(crate) const BIO_SECTORS: u32 = 2048;
+/// Maximum sectors of a request; a larger window is split. Source: `BIO_MAX_VECS` in `include/linux/bio.h`, 256 pages of 4 KiB.
+pub(crate) const BIO_SECTORS: u32 = 256 * 8;
 
 /// A run that is being read.
 struct Reading {

@@ -62,10 +62,13 @@ struct Stream {
     waits_for_room: bool,
 }
 
-/// A stream counts as active at the end if it issued a request within this last fraction of the time.
+/// A stream counts as active at the end if it issued a request within this last fraction of the time. Choice: active streams with few
+/// requests against ones that have ended; not varied.
 const LATELY: f64 = 0.1;
-/// A stream counts as ended if it was idle at the end for `SILENT` times its longest gap, and had more than `MIN_GAPS` requests.
+/// A stream counts as ended if it was idle at the end for this many times its longest gap, and had more than [`MIN_GAPS`] requests.
+/// Choice: longer would keep ended streams in forecasts for longer (commit 2bbc4c21); not varied.
 const SILENT: f64 = 2.0;
+/// Minimum number of gaps that show the longest one, see [`SILENT`]. Choice: the longest of a few gaps is exceeded too often; not varied.
 const MIN_GAPS: usize = 10;
 
 impl Load {

@@ -16,12 +16,14 @@ use block::{Nanos, Op, Priority};
 
 use crate::recording::ObservedRequest;
 
-/// A request within this time after a completion was already due: think times are longer. In seconds.
+/// A request within this time after a completion was already due: think times are longer. In seconds. Choice: above the tens of
+/// microseconds from a completion to the next call, below usual think times; not varied.
 const AT_ONCE_S: f64 = 0.2e-3;
-/// Fractions of requests below this are ignored.
+/// Fractions of requests below this are ignored. Choice: exceptions such as preempted processes should not decide; not varied.
 const RARE: f64 = 0.02;
 
-/// Ratio between the variations of gaps and thoughts from which the smaller one is taken to be the regular one.
+/// Ratio between the variations of gaps and thoughts from which the smaller one is taken to be the regular one. Choice: a clock that is
+/// late at times has far more regular gaps than thoughts (commit f787f355), and a smaller ratio is left to the likelihood; not varied.
 const CLEARLY: f64 = 10.0;
 
 /// When a stream issues requests.
@@ -200,7 +202,8 @@ fn is_paced(answered: &[(f64, f64)]) -> bool {
     waits.iter().map(likelihood).sum::<f64>() > 0.0
 }
 
-/// Upper bound on the rate of due requests, per second.
+/// Upper bound on the rate of due requests, per second. Choice: a request per microsecond, above the rate of any stream; ends the search
+/// where all requests are late; not varied.
 const HIGHEST_RATE: f64 = 1e6;
 
 /// The rate per second of a random clock at which `late` requests are due before these completions. Newton's method from below: the

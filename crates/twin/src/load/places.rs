@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
 
-/// Maximum number of open runs of a stream: a process reads and writes a few files at the same time.
+/// Maximum number of open runs of a stream: a process reads and writes a few files at the same time. Choice: each request searches all of
+/// them; not varied.
 const HEADS: usize = 16;
 /// The run number of a flush.
 pub(super) const NOWHERE: u32 = u32::MAX;
-/// Minimum number of requests of a run that counts as spanning the recording: shorter ones may be a coincidence.
+/// Minimum number of requests of a run that counts as spanning the recording: shorter ones may be a coincidence. Choice: three consecutive
+/// random requests may adjoin by chance on a small device; not varied.
 const LONG: u32 = 4;
 
 /// The positions of a stream's requests.

@@ -10,23 +10,27 @@ use crate::counters::counted::{Counted, Side};
 use crate::counters::draws::{Random, Reader};
 use crate::load::{AssumedRequest, AssumedStream, Pace};
 
-/// Coordinates read: for reads and for writes, a mix and two groups each; and some for writes only.
+/// Coordinates read: for reads and for writes, a mix and two groups each; and some for writes only. Derived: five of a mix, six of a group,
+/// and four for writes.
 pub const DIMENSIONS: usize = 2 * (5 + 2 * 6) + 4;
 
-/// Maximum number of streams of a group; more would behave alike.
+/// Maximum number of streams of a group; more would behave alike. Choice: bounds the size of a load; not varied.
 const MAX_STREAMS: u32 = 48;
-/// Maximum number of streams per busy stream.
+/// Maximum number of streams per busy stream. Choice: as [`MAX_STREAMS`].
 const MAX_IDLE: f64 = 48.0;
-/// A direction with at most this fraction of the requests is omitted.
+/// A direction with at most this fraction of the requests is omitted. Choice: such requests hardly change the counters; not varied.
 const RARE: f64 = 0.01;
-/// Alignment of requests, in sectors.
-const BLOCK: u64 = 8;
-/// Maximum size of a request, in bytes.
+/// Alignment of requests, in sectors. Derived: a page of 4 KiB in sectors of 512 bytes.
+const BLOCK: u64 = 4_096 / 512;
+/// Maximum size of a request, in bytes. Choice: three times the usual `max_sectors_kb` of 1,280; not varied.
 const LARGEST: f64 = 4.0 * 1024.0 * 1024.0;
-/// Standard deviation of the logarithm of the rate, among the streams of a group.
+/// Standard deviation of the logarithm of the rate, among the streams of a group. Choice: streams of a group differ by a factor of two; not
+/// varied.
 const DIFFER: f64 = 0.7;
-/// Maximum number of requests in a burst, and the time between two of them in seconds.
+/// Maximum number of requests in a burst. Choice: the pages of a chunk of write-back (`MIN_WRITEBACK_PAGES` in `fs/fs-writeback.c`, 4 MiB);
+/// not varied.
 const MAX_IN_BURST: f64 = 1_024.0;
+/// Time between two requests of a burst, in seconds. Choice: the order of the time in which the kernel issues a request; not varied.
 const IN_BURST_S: f64 = 20e-6;
 
 /// A group of identical streams.

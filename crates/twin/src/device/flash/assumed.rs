@@ -2,7 +2,8 @@
 
 use super::{Estimate, PCIE_MB_S, SATA_MB_S};
 
-/// Size of the flash model in trials, in sectors: 1 GiB, because hundreds of devices are built.
+/// Size of the flash model in trials, in sectors: 1 GiB, because hundreds of devices are built. Choice: memory and time to build against
+/// room for garbage collection; not varied.
 pub const SMALL_FLASH: u64 = 1 << 21;
 
 /// Flash. Times are in microseconds.

@@ -12,41 +12,52 @@ pub use assumed::{AssumedFlash, SMALL_FLASH, assumed};
 use folded::Folded;
 use statistics::Rank;
 
-use super::access::Access;
+use super::access::{Access, MIN_COUNT};
 use super::findings::Finding;
 use super::refine::{Move, refine, scaled};
 
-/// Minimum number of accesses for an estimate.
-const MIN_COUNT: usize = 10;
-/// Requests of up to this number of sectors are one or two pages.
-const SMALL: u64 = 16;
-/// Default page size in bytes; 4 to 16 KiB were sold.
+/// Requests of up to this number of sectors are one or two pages. Derived: [`USUAL_PAGE`] in sectors.
+const SMALL: u64 = USUAL_PAGE / 512;
+/// Default page size in bytes; 4 to 16 KiB were sold. Choice: the middle of these; not varied.
 const USUAL_PAGE: u64 = 8_192;
-/// Maximum number of pages, which take memory of the model: beyond it pages are larger instead, up to the maximum of a profile.
+/// Maximum number of pages, which take memory of the model: beyond it pages are larger instead, up to [`LARGEST_PAGE`]. Choice: 64 MB of
+/// maps; not varied.
 const MAX_PAGES: u64 = 1 << 23;
+/// Maximum size of a page of a profile, in bytes. Source: `page_bytes` in `crates/sim/src/device/ssd/spec.rs`.
 const LARGEST_PAGE: u64 = 32_768;
+/// Number of pages of an erase block. Choice: within the 64 to 256 of SATA drives (`research/research/src/devices/sata_flash.rs`), as no
+/// response time shows it; not varied.
 const PAGES_PER_BLOCK: u64 = 128;
-/// Size of the model for replays, in sectors: 32 GiB; and the maximum of a profile.
+/// Size of the model for replays, in sectors: 32 GiB. Choice: memory and time to build against collisions of addresses; not varied.
 const FOLDED: u64 = 1 << 26;
+/// Maximum size of a profile, in sectors: 2 TiB. Source: `MAX_DEVICE_SECTORS` in `crates/sim/src/device/ssd/spec.rs`.
 const LARGEST: u64 = 1 << 32;
-/// Times of flash with two or three bits per cell, in microseconds: data sheets have 45 to 110 and 400 to 1,300.
+/// Read time of flash with two or three bits per cell, in microseconds. Derived: about the geometric mean of the 45 to 110 of data sheets
+/// (`research/research/src/devices/flash.rs`).
 const USUAL_READ_US: f64 = 70.0;
+/// Program time of such flash, in microseconds. Derived: about the geometric mean of the 400 to 1,300 there.
 const USUAL_PROGRAM_US: f64 = 700.0;
+/// Erase time of such flash, in microseconds. Derived: about the geometric mean of the 2,000 to 6,000 there.
 const ERASE_US: f64 = 3_500.0;
-/// Default overhead of the controller.
+/// Default overhead of the controller, in microseconds. Choice: within the 15 to 60 of SATA drives and the 5 to 25 of NVMe drives
+/// (`research/research/src/devices`); not varied.
 const USUAL_OVERHEAD_US: f64 = 20.0;
-/// Transfer rate of a channel.
+/// Transfer rate of a channel, in MB/s. Choice: that of the fastest channels of SATA drives and of the slowest of NVMe drives
+/// (`research/research/src/devices`); not varied.
 const CHANNEL_MB_S: f64 = 400.0;
-/// Rates of SATA and of the next faster link, PCIe 3 with four lanes.
+/// Rate of SATA at 6 Gb/s. Choice: 600 MB/s less the overhead of frames; drives are sold with up to 560; not varied.
 const SATA_MB_S: f64 = 540.0;
+/// Rate of the next faster link, PCIe 3 with four lanes. Source: sequential reads of the 960 EVO (`disks/nvme-tlc.toml`).
 const PCIE_MB_S: f64 = 3_200.0;
-/// Default number of dies.
+/// Default number of dies. Choice: a drive of 250 GB has 16 dies of 128 Gbit (`disks/nvme-tlc.toml`); not varied.
 const USUAL_DIES: f64 = 16.0;
-/// Default size of the write buffer in pages, if there is one.
+/// Default size of the write buffer in pages, if there is one. Choice: 4 MiB, within the 64 to 4,096 pages of generated drives
+/// (`research/research/src/devices`); not varied.
 const USUAL_BUFFER: f64 = 512.0;
-/// No cell is programmed faster: a faster write went to a buffer.
+/// Time in microseconds below which a write went to a buffer. Choice: below the 150 of fast cells with one bit
+/// (`research/research/src/devices/flash.rs`); the papers' device (`disks/ssd-dftl.toml`) takes 126 and counts as buffered; not varied.
 const QUICKEST_PROGRAM_US: f64 = 130.0;
-/// Ratio of the flash, including over-provisioning, to the capacity.
+/// Ratio of the flash, including over-provisioning, to the capacity. Choice: drives are sold with 7 to 28%; not varied.
 const SPARE: f64 = 1.15;
 
 /// The parameters of a flash device, as far as accesses show them.
@@ -156,6 +167,7 @@ fn dies(accesses: &[Access], service_us: f64) -> (f64, usize) {
 
 /// Maximum throughput over a stretch of accesses, in MB/s.
 fn fastest_mb_s(accesses: &[Access]) -> f64 {
+    /// Number of accesses over which throughput is averaged. Choice: a burst from the buffer against changes of the load; not varied.
     const STRETCH: usize = 64;
     let rate = |stretch: &[Access]| {
         let (first, last) = (&stretch[0], &stretch[stretch.len() - 1]);

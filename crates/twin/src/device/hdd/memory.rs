@@ -4,28 +4,31 @@ use std::collections::BTreeMap;
 
 use statistics::Rank;
 
-use crate::device::access::Access;
+use crate::device::access::{Access, MIN_COUNT, RECENT};
 use crate::device::findings::Finding;
 use crate::device::seek::Curve;
 
 use super::tracks::Tracks;
 use super::turn::Turn;
 
-/// Minimum number of accesses for an estimate.
-const MIN_COUNT: usize = 10;
-/// Default command overhead: data sheets and measurements have 0.1 to 1.1 ms.
+/// Default command overhead. Choice: within the 0.1 to 1.1 ms of data sheets and measurements, nearer to those of later drives; not varied.
 const USUAL_OVERHEAD_MS: f64 = 0.25;
+/// Maximum command overhead. Source: data sheets and measurements (`research/research/src/devices/broad_disk.rs`).
 const MAX_OVERHEAD_MS: f64 = 1.1;
-/// Overhead of a cache hit, as a fraction of that of a miss.
+/// Overhead of a cache hit, as a fraction of that of a miss. Choice: a hit needs no command to the arm; only the ratio of two defaults; not
+/// varied.
 const OF_HIT: f64 = 0.6;
-/// Default bus rate, as a factor on the media rate.
+/// Default bus rate, as a factor on the media rate. Choice: buses are chosen to be faster than the media, and a faster one hardly shows;
+/// not varied.
 const BUS_TO_MEDIA: f64 = 1.5;
 /// Maximum factor by which the bus is slower than usual media: 5 for a current drive behind USB 2. Reads that all take the same longer time
-/// each miss a revolution.
+/// each miss a revolution. Choice: between that and the 17 of a missed revolution with 64 KiB on a 4 TB drive; not varied.
 const SLOWEST_BUS_TO_MEDIA: f64 = 6.0;
-/// Default number of cache segments.
+/// Default number of cache segments. Choice: profiles have 2 to 64 (`disks`); not varied.
 const USUAL_SEGMENTS: u32 = 16;
-/// A write faster than this counts as buffered if there are no reads for comparison; in ms.
+/// Without reads for comparison, a write faster than this counts as buffered; before the mechanics are known, a sequential read counts as a
+/// hit if it takes less than this longer than its transfer. In ms. Choice: command and transfer of a buffered write take less, a quarter of
+/// a revolution takes more; not varied.
 const QUICK_MS: f64 = 1.0;
 
 /// An estimate, and the number of accesses that it is based on.
@@ -74,12 +77,15 @@ pub fn buffers_writes(accesses: &[Access]) -> Inferred<bool> {
     Inferred { value: quick * 5 >= writes.len(), accesses: writes.len() }
 }
 
-/// Number of classes of sequential accesses, by the number of accesses in between.
-const SORTS: usize = 7;
-/// Accesses of a class count as media accesses if the fraction of hits is at most this.
+/// Number of classes of sequential accesses, by the binary logarithm of the number of accesses in between. Derived: up to [`RECENT`] of
+/// them.
+const SORTS: usize = RECENT.ilog2() as usize + 1;
+/// Accesses of a class count as media accesses if the fraction of hits is at most this. Choice: rare hits hardly move the lower edge of the
+/// band; not varied.
 const RARELY: f64 = 0.1;
 
-/// Times that differ by less count as equal: no drive has a rotation time below 4 ms.
+/// Times that differ by less count as equal: no drive has a rotation time below 4 ms. Choice: a quarter of that; random waits for the
+/// platter differ by more; not varied.
 const SAME_MS: f64 = 1.0;
 
 /// Times of reads from the drive's cache, inferred from sequential reads.

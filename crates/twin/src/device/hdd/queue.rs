@@ -7,9 +7,9 @@ use crate::device::findings::Finding;
 
 use super::memory::Hits;
 
-/// Minimum number of queued reads for an estimate of the order.
+/// Minimum number of queued reads for an estimate of the order. Choice: two overtaken reads of 20 decide; not varied.
 const MIN_COUNT: usize = 20;
-/// Maximum queue depth in `sim`.
+/// Maximum queue depth. Source: `depth` of `HddQueue` in `crates/sim/src/device/hdd/spec.rs`.
 const DEEPEST: u32 = 1_024;
 
 /// The drive's queue.

@@ -8,18 +8,22 @@ use sim::device::hdd::spec::{
 use super::Estimate;
 use super::tracks::SKEW_MS;
 
-/// Usual number of zones, and the maximum number of sectors of one.
+/// Usual number of zones. Choice: generated drives have 8 to 30 (`research/research/src/devices/broad_disk.rs`); not varied.
 const ZONES: u32 = 16;
+/// Maximum number of sectors of a zone. Choice: a quarter of the range of sector numbers in 32 bits, which leaves room for rounding; not
+/// varied.
 const MAX_IN_ZONE: u64 = 1 << 30;
 /// Maximum number of cylinders: more cost a model much time and memory, and do not make seeks more accurate. Tracks are distributed over
-/// more surfaces instead.
+/// more surfaces instead. Choice: the seek table then takes 256 KiB; not varied.
 const MOST_CYLINDERS: u32 = 1 << 16;
+/// Maximum number of surfaces of a model. Choice: a few times the 20 of real drives, to hold the tracks of large ones; not varied.
 const MAX_SURFACES: u16 = 64;
-/// Distances of the seek table, as fractions of the stroke: close together where the curve bends.
+/// Distances of the seek table, as fractions of the stroke: close together where the curve bends. Choice: a few points per octave; not
+/// varied.
 const PARTS: [f64; 16] = [0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0];
-/// Head switch time, as a fraction of the skew.
+/// Head switch time, as a fraction of the skew. Choice: the rest of the skew is settling and a margin; not varied.
 const SWITCH_OF_SKEW: f64 = 0.6;
-/// Default size of a segment, in tracks.
+/// Default size of a segment, in tracks. Choice: a drive reads ahead for about a revolution; not varied.
 const TRACKS_IN_SEGMENT: f64 = 1.5;
 
 impl Estimate {

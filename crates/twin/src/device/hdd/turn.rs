@@ -9,7 +9,8 @@ use crate::device::access::Access;
 use crate::device::findings::Finding;
 use crate::device::seek::{self, SeekSample};
 
-/// Rotation speeds of drives in rpm, with log priors relative to the commonest: from data sheets of 1990 to 2020.
+/// Rotation speeds of drives in rpm, with log priors relative to the commonest. Source: data sheets of 1990 to 2020 for the speeds
+/// (`research/research/src/devices`); the priors are a choice, not varied.
 const SOLD: [(f64, f64); 9] = [
     (3_600.0, -2.0),
     (4_200.0, -2.5),
@@ -21,21 +22,29 @@ const SOLD: [(f64, f64); 9] = [
     (12_000.0, -4.0),
     (15_000.0, -1.0),
 ];
-/// Relative tolerance of the rotation speed.
+/// Relative tolerance of the rotation speed. Choice: real speeds deviate by up to 0.5% (10,045 for 10,000), and sold ones differ by 7% at
+/// least; not varied.
 const OFF_SPEED: f64 = 0.015;
-/// Largest divisor: with several disks, completions may show a fraction of a revolution, down to a revolution divided by this.
+/// Largest divisor: with several disks, completions may show a fraction of a revolution, down to a revolution divided by this. Choice: a
+/// RAID 5 showed half a revolution (commit 951dbcd0), and larger divisors match some speed by chance; not varied.
 const MAX_PARTS: u32 = 4;
-/// Rotation time at the commonest speed.
+/// Rotation time at the commonest speed, 7,200 rpm. Derived: a minute in ms by 7,200.
 pub const USUAL_MS: f64 = 60e3 / 7_200.0;
-/// log2 of the sectors of a region in which most tracks have one length: 1 GiB, as in the schedulers that search for lines.
+/// log2 of the sectors of a region in which most tracks have one length: 1 GiB. Choice: as `REGION_SHIFT` of the scheduler that searches
+/// for lines (`device_model::sched::per_request`); not varied.
 const REGION_SHIFT: u32 = 21;
-/// Minimum and maximum number of completions in which a line is searched for.
+/// Minimum number of completions in which a line is searched for. Choice: somewhat more than the 40 pairs that a line needs
+/// (`device_model::rotation::MIN_PAIRS`); not varied.
 const MIN_ENDS: usize = 48;
+/// Maximum number of completions in which a line is searched for. Choice: processor time, and the search uses at most 1,500 pairs; not
+/// varied.
 const MAX_ENDS: usize = 512;
-/// Maximum number of seeks from which the speed is inferred.
+/// Maximum number of seeks from which the speed is inferred. Choice: half of those for the curve, as each speed and tilt is a fit; not
+/// varied.
 const MAX_SEEKS: usize = 400;
 /// Minimum log-likelihood ratio between the best speed and the next one. Seeks are not independent, and no curve matches the drive exactly,
-/// so this is four times that of 20 to 1.
+/// so this is four times that of 20 to 1. Derived: 4 ln 20, rounded; with ln 20 alone 4,500 rpm was certain for the HP C2247A of 5,400
+/// (commit b9932241).
 const MIN_MARGIN: f64 = 12.0;
 
 /// An estimate of the rotation.
