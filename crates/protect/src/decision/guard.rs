@@ -9,46 +9,63 @@ use super::watch::{Verdict, Watch};
 use super::{Admission, Blame, PERIOD, Promise, Standing, State, Unit, limits};
 
 /// Time after its last event from which a guaranteed unit counts as idle, so that a pause between two requests does not lift limits.
+/// Choice: a longer one holds neighbours back for an idle unit; six steps; not varied.
 const IDLE: Nanos = Nanos::from_millis(600);
-/// Time after a change of the load during which limits are searched in quick steps.
+/// Time after a change of the load during which limits are searched in quick steps. Choice: a shorter one ends before a level is found, a
+/// longer one lets limits oscillate; not varied.
 const SEEKING: Nanos = Nanos::from_millis(5_000);
-/// Minimum time between two changes after that.
+/// Minimum time between two changes after that. Choice: a shorter one breaks the guarantee more often, a longer one leaves room unused;
+/// not varied.
 const STEADY: Nanos = Nanos::from_millis(5_000);
-/// Minimum factor by which limits are raised.
+/// Minimum factor by which limits are raised. Choice: smaller raises have no effect beyond the noise; not varied.
 const SMALL_STEP: f64 = 1.1;
-/// Maximum relative raise of a limit in a steady load, small enough to be reverted without a noticeable effect.
+/// Maximum relative raise of a limit in a steady load, small enough to be reverted without a noticeable effect. Choice: larger raises break
+/// the guarantee for seconds, smaller ones find room late; below a fifth; not varied.
 const STEADY_STEP: f64 = 0.19;
-/// Seconds of evidence of room before limits are raised. With 0.4, 203 of 240 random cases kept the guarantee; with 0.8, 207.
+/// Seconds of evidence of room before limits are raised. With 0.4, 203 of 240 random cases kept the guarantee; with 0.8, 207. Choice: the
+/// better of these two, on seeds 3 to 6 of `seekwise-lab protect`.
 const HOLD: f64 = 0.8;
-/// Time after which a level that broke the guarantee may be approached again.
+/// Time after which a level that broke the guarantee may be approached again. Choice: a shorter one repeats the violation, a longer one
+/// keeps limits after the device has recovered; not varied.
 const FORGET: Nanos = Nanos::from_millis(30_000);
-/// Factor on the first cut for unknown neighbours, so that the cut is deeper than late requests suggest.
+/// Factor on the first cut for unknown neighbours, so that the cut is deeper than late requests suggest. Choice: a second with limits too
+/// low costs less than three with limits too high; not varied.
 const FIRST_CUT: f64 = 0.3;
-/// Range of the first cut, as a fraction; limits rise from there in quick steps.
+/// Range of the first cut, as a fraction; limits rise from there in quick steps. Choice: the lower end keeps some work to measure, the
+/// upper end drains the queue; not varied.
 const FIRST: (f64, f64) = (0.03, 0.3);
-/// Minimum factor of any other cut.
+/// Minimum factor of any other cut. Choice: a deeper cut costs the neighbours more than a second cut; not varied.
 const LARGEST_CUT: f64 = 0.15;
-/// Share of the device's time below which neighbours are not the cause.
+/// Share of the device's time below which neighbours are not the cause. Choice: a higher one overlooks neighbours with few slow requests, a
+/// lower one cuts bystanders; not varied.
 const HARMLESS: f64 = 0.01;
-/// Neighbours count as using their limits if one of them moves at least this fraction of its allowance.
+/// Neighbours count as using their limits if one of them moves at least this fraction of its allowance. Choice: a higher one sees no room
+/// under bursty neighbours, a lower one counts idle limits as evidence; not varied.
 const USED: f64 = 0.5;
-/// A cut starts from at least this fraction of their limits.
+/// A cut starts from at least this fraction of their limits. Choice: bounds the cut after a pause of the neighbours; not varied.
 const LEAST_USED: f64 = 0.1;
-/// Minimum device time of the neighbours, below which it is not cut.
+/// Minimum device time of the neighbours, below which it is not cut. Choice: below the least floor of the configuration, 1 MB/s, up to a
+/// device of 10 GB/s, so that floors apply; not varied.
 const LEAST: f64 = 1e-4;
-/// Time with all neighbours at their floors after which a guarantee counts as infeasible, if most steps break it.
+/// Time with all neighbours at their floors after which a guarantee counts as infeasible, if most steps break it. Choice: a drive that
+/// destages its cache is slow for several seconds, in which giving up would be premature; not varied.
 const AT_FLOOR: Nanos = Nanos::from_millis(10_000);
-/// Time without limits, draining included, after which their benefit is judged.
+/// Time without limits, draining included, after which their benefit is judged. Choice: a shorter one is decided by the queue that drains,
+/// a longer one harms the unit longer; not varied.
 const WITHOUT: Nanos = Nanos::from_millis(4_000);
-/// Limits were useful if the violation is at least this many times as severe without them.
+/// Limits were useful if the violation is at least this many times as severe without them. Choice: a lower one takes chance for a benefit;
+/// not varied.
 const USEFUL: f64 = 2.0;
-/// Time after which limits are tried again.
+/// Time after which limits are tried again. Choice: a shorter one interrupts the neighbours in vain, a longer one misses a device that has
+/// recovered; not varied.
 const RETRY: Nanos = Nanos::from_millis(60_000);
 /// Requests already queued when limits change are not affected. The limits take effect once these have completed, or after this time.
+/// Choice: three times the six seconds that 32 writes of 1 MiB take on a disk of 5 MB/s; not varied.
 const DRAIN: Nanos = Nanos::from_millis(20_000);
-/// Maximum time for which neighbours are held at their floors after a change of the load, to drain the queue.
+/// Maximum time for which neighbours are held at their floors after a change of the load, to drain the queue. Choice: a longer dip costs
+/// neighbours more than it gains the unit; ten steps; not varied.
 const DIP: Nanos = Nanos::from_millis(1_000);
-/// Maximum number of sets of neighbours whose levels are remembered.
+/// Maximum number of sets of neighbours whose levels are remembered. Choice: bounds the memory; six neighbours have 64 sets; not varied.
 const REMEMBERED: usize = 64;
 
 /// The state of the search for the neighbours' device time, for one set of neighbours.

@@ -8,28 +8,34 @@ use statistics::count::{at_least, bearable_mean};
 
 use super::admission::{DEVICE_TIME, REFERENCE, Trial};
 use super::reference::Shadow;
-use super::{KINDS, Promise, RATES};
+use super::{KINDS, Promise, RATES, STEPS};
 
-/// Fraction of requests that may be late under a p99.
+/// Fraction of requests that may be late under a p99. Derived: 1 - 0.99, the definition of a p99.
 pub(super) const LATE: f64 = 0.01;
-/// Rate in requests per second from which one request may be late under a p99; below it, none may.
+/// Rate in requests per second from which one request may be late under a p99; below it, none may. Choice: a lower one allows one late
+/// request among a few, a higher one none among many; not varied.
 pub(super) const FEW: f64 = 20.0;
 /// Margin of the mean rate above the guaranteed one in standard deviations, so that 97% of seconds keep it: 1.9, and half as much again
-/// because the steps of a second are correlated if the device or the page cache writes in bursts.
+/// because the steps of a second are correlated if the device or the page cache writes in bursts. Derived: 1.5 times the normal quantile at
+/// 97%, rounded.
 const RATE_MARGIN: f64 = 2.8;
-/// Minimum relative margin, for bursts that are rarer than a span.
+/// Minimum relative margin, for bursts that are rarer than a span. Choice: a larger one costs the neighbours throughput; not varied.
 const RATE_RESERVE: f64 = 0.05;
 /// Significance level for more late requests than tolerable. It is tested at every step, so limits end up below the level that is just
-/// tolerable.
+/// tolerable. Choice: a lower level notices violations later, a higher one cuts by chance; not varied.
 const CHANCE: f64 = 0.1;
 /// Fraction of seconds that may break the guarantee: well below the 5% that are allowed, as seconds during the search for limits also
-/// count. With 3%, 8 of 20 random cases kept the guarantee, with 1.5% 12.
+/// count. Choice: with 3%, and with late requests that 97 instead of 99% of seconds bear, 8 of 20 random cases kept the guarantee instead
+/// of 12.
 const BROKEN: f64 = 0.015;
-/// Limits may be raised if the probability of no more late requests than observed is below this.
+/// Limits may be raised if the probability of no more late requests than observed is below this. Choice: a higher level raises limits on
+/// less evidence; three times [`CHANCE`], as a raise is small; not varied.
 const ROOM: f64 = 0.3;
-/// Fraction of the tolerable late requests at which a cut aims.
+/// Fraction of the tolerable late requests at which a cut aims. Choice: a lower aim costs the neighbours more, a higher one needs a second
+/// cut; not varied.
 const AIM: f64 = 0.5;
-/// There is also room if at least this number of requests all took less than this fraction of the limit.
+/// There is also room if at least this number of requests all took less than this fraction of the limit. Choice: fewer requests have no
+/// p99, a fraction nearer to 1 leaves no distance for a raise; not varied.
 const FAR: (f64, f64) = (100.0, 0.6);
 
 /// A kind of requests with a guaranteed p99.
@@ -160,11 +166,12 @@ impl Count {
     }
 }
 
+/// Index of reads. Derived: the order of the [`KINDS`].
 const READ: usize = 0;
+/// Index of synchronous writes. Derived: the order of the [`KINDS`].
 const WRITE: usize = 1;
+/// Index of flushes and of calls of fsync. Derived: the order of the [`KINDS`].
 const FLUSH: usize = 2;
-/// Number of steps per second.
-const STEPS: usize = 10;
 
 impl Watch {
     pub fn new(promise: &Promise) -> Watch {

@@ -7,8 +7,9 @@ use linux::cgroups::{CgroupError, Cgroups};
 
 use super::Terms;
 
-/// Number of the member that stands for all remaining processes.
+/// Number of the member that stands for all remaining processes. Choice: the first number, as it always exists; not varied.
 pub(super) const OTHERS: usize = 0;
+/// Name of the member that stands for all remaining processes. Choice: names both parts of the remainder; not varied.
 const OTHERS_NAME: &str = "other processes and write-back";
 
 /// A unit, identified by its cgroup.

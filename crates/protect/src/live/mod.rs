@@ -23,7 +23,7 @@ use linux::cgroups::{CgroupError, Cgroups, Processes, Role, Source};
 use linux::events::EventSource;
 use linux::topology::Device;
 use observe::Event;
-use observe::units::UnitId;
+use observe::units::{MOST_UNITS, UnitId};
 use report::number::three_digits;
 use serde::{Deserialize, Serialize};
 
@@ -32,13 +32,13 @@ use held_back::HeldBack;
 pub use limiter::{ByApplier, Limiter};
 use members::{Members, OTHERS};
 
-/// Interval at which limits are verified, and applied to neighbours that have come back.
+/// Interval at which limits are verified, and applied to neighbours that have come back. Choice: a shorter one reads more files, a longer
+/// one leaves a restarted service without its limit; not varied.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(1_000);
-/// Interval of scans for new units.
+/// Interval of scans for new units. Choice: a shorter one reads all folders more often, a longer one finds a new unit late; not varied.
 const SCAN_INTERVAL: Nanos = Nanos::from_millis(2_000);
-/// Number of members above which those that are gone are dropped; all limits are lifted for a moment then. Equal to the maximum of `top`.
-const MAX_MEMBERS: usize = 255;
-/// Maximum size of the cache from units to members; equal to that of [`Processes`].
+/// Maximum size of the cache from units to members; equal to that of [`Processes`]. Choice: as `MOST_UNITS` of `linux::cgroups::processes`;
+/// not varied.
 const MAX_UNITS: usize = 1_024;
 
 /// Guarantees on a device, and the units that may be limited to keep them.
@@ -107,7 +107,7 @@ pub struct LimitStatus {
     pub why: String,
 }
 
-/// Names of the states, in order.
+/// Names of the states, in order. Derived: the variants of [`State`].
 pub const STATES: [(State, &str); 5] = [
     (State::Idle, "idle"),
     (State::Kept, "kept"),
@@ -318,7 +318,8 @@ impl Protection {
         self.missing = missing;
         let known = self.members.len();
         let limitable = self.members.take_over(&members, |path| self.cgroups.folder(path).is_dir());
-        let is_crowded = self.members.len() > known.max(MAX_MEMBERS) && members.len() < self.members.len();
+        // Above the maximum of `top`, units that are gone are dropped; all limits are lifted for a moment then.
+        let is_crowded = self.members.len() > known.max(MOST_UNITS) && members.len() < self.members.len();
         // Processes of a new unit were attributed to its parent or to others before.
         self.member_of.clear();
         match limitable {

@@ -9,7 +9,9 @@ use linux::events::ObserveError;
 
 use super::*;
 
+/// Cgroup of the neighbour. Choice: the neighbour of the guides; not varied.
 const BACKUP: &str = "/system.slice/backup.service";
+/// Cgroup of the protected unit. Choice: the protected unit of the guides; not varied.
 const MINE: &str = "/system.slice/postgresql.service";
 
 /// Calls of a limiter, and its next result.
