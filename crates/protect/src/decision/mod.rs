@@ -8,10 +8,15 @@
 //! applies the changes.
 
 mod admission;
+mod demand;
+mod feasibility;
 mod guard;
 mod limits;
 mod meter;
 mod reference;
+mod search;
+mod settling;
+mod spans;
 mod watch;
 
 use block::Nanos;
