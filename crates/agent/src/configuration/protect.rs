@@ -13,8 +13,8 @@ use super::{Configuration, Pattern};
 
 /// Bytes in a megabyte. Source: SI, 10⁶ bytes.
 const MB: f64 = 1e6;
-/// Maximum bound on response times: twice the kernel's default request timeout of 30 s. Derived: two default timeouts (`blk_mq_alloc_queue`
-/// in `block/blk-mq.c`).
+/// Maximum bound on response times: twice the kernel's default request timeout of 30 s. Derived: two default timeouts
+/// (`blk_mq_init_allocated_queue` in `block/blk-mq.c`).
 const MAX_P99_MS: f64 = 60_000.0;
 /// Minimum bound on response times: 1 µs is below any device. Choice: refuses bounds in a wrong unit; not varied.
 const MIN_P99_MS: f64 = 0.001;
@@ -25,7 +25,7 @@ const MAX_MB_S: f64 = 1e6;
 /// Minimum share: below it, a disk would serve less than one request per second. Choice: refuses shares without an effect; not varied.
 const MIN_SHARE_PERCENT: f64 = 0.1;
 /// Maximum floor: with a higher one no unit would be limited. Derived: as [`MAX_MB_S`].
-const MAX_FLOOR_MB_S: i64 = 1_000_000;
+const MAX_FLOOR_MB_S: i64 = MAX_MB_S as i64;
 
 /// A guarantee to a unit.
 #[derive(Clone, Debug, PartialEq)]
