@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use agent::configuration::{Configuration, reference};
 use agent::daemon::open::Machine;
