@@ -13,9 +13,9 @@ use report::record::unfinished;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// File name in the state directory; one line of JSON per entry.
+/// File name in the state directory; one line of JSON per entry. Choice: a name for its content and format; not varied.
 const FILE: &str = "history.jsonl";
-/// Length of the id of a recommendation, in characters.
+/// Length of the id of a recommendation, in characters. Choice: more are tedious to type, fewer collide; not varied.
 const ID_LETTERS: usize = 8;
 
 /// Kind of a history entry.

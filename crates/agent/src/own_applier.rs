@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use applier::{ApplierError, Client, Kind, PROGRAM};
 use tracing::{info, warn};
 
-/// Startup timeout: the applier first reads its journal, and may restore settings.
+/// Startup timeout: the applier first reads its journal, and may restore settings. Choice: a shorter one fails on a busy machine;
+/// not varied.
 const STARTS: Duration = Duration::from_secs(30);
 
 /// Path of the program `seekwise-applier`, in the folder of the running program.

@@ -46,11 +46,12 @@ pub static SETS: &[Set] = &[
     },
 ];
 
-/// The schedulers in the paper: its own, and the five for comparison.
+/// The schedulers in the paper: its own, and the five for comparison. Source: "Self-Learning Disk Scheduling", section 5.1: four of Linux
+/// 2.6.13 and SSTF, beside its own.
 const OF_THE_PAPER: [&str; 6] = ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"];
 
 /// Tunings worth a trial, each with a reason. Every candidate costs trials, so each differs from the defaults clearly, and in one direction
-/// only.
+/// only. Choice: more find larger gains and cost trials; two to four of each scheduler; not varied.
 const TUNINGS: &[(&str, &str)] = &[
     ("deadline:fifo_batch=1", "where waiting matters and seeks are cheap: a late request is noticed at every pick"),
     ("deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),
@@ -83,6 +84,7 @@ const TUNINGS: &[(&str, &str)] = &[
 ];
 
 /// A larger read-ahead, for disks that seek between several sequential readers: reading Linux's 128 KiB takes a millisecond, a seek ten.
+/// Choice: a larger one wastes more at the end of a run; 1 MiB takes about as long as a seek; not varied.
 const WIDER: (&str, i64) = ("read_ahead_kb", 1024);
 
 fn classic() -> Vec<Setting> {

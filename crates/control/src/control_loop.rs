@@ -17,7 +17,7 @@ use observe::event::Event;
 use observe::window::{Extractor, Tally};
 
 /// Number of consecutive idle windows that are closed on time, before one window takes all further idle time. So a controller that waits
-/// one window for a change to settle gets one more.
+/// one window for a change to settle gets one more. Derived: one window to settle and one to judge.
 const IDLE_WINDOWS: u64 = 2;
 
 /// A decision and its result.

@@ -30,7 +30,7 @@ pub struct Setting {
     pub host: Vec<(String, i64)>,
 }
 
-/// The owner of host tunables in error messages.
+/// The owner of host tunables in error messages. Choice: the word of the documentation; not varied.
 const HOST: &str = "host";
 
 impl Setting {

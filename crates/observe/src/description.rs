@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::event::SECTOR_BYTES;
 use crate::window::{Features, WindowOutcome};
 
 /// Looks up a feature by name; NaN if there is none.
@@ -34,15 +35,14 @@ macro_rules! of_service {
     };
 }
 
-const SECTOR_BYTES: f64 = 512.0;
-
 /// Mean service time in seconds below which a device has no seeks; ten times as much indicates seeks. The settling of a head alone takes
-/// about a millisecond (the built-in profiles: 0.8 to 2.6 ms for the next cylinder), a read from a drive's cache a tenth.
+/// about a millisecond (the built-in profiles: 0.8 to 2.6 ms for the next cylinder), a read from a drive's cache a tenth. Choice: between
+/// the two, so that neither is taken for the other; not varied.
 const NO_ARM_S: f64 = 1e-4;
 
 /// `log2` of the ratio of the span to a distance.
 fn below_span(get: Get, distance: &str) -> f64 {
-    (1.0 + get("span_bytes") / SECTOR_BYTES).log2() - get(distance)
+    (1.0 + get("span_bytes") / f64::from(SECTOR_BYTES)).log2() - get(distance)
 }
 
 static ROWS: &[Row] = &[

@@ -2,6 +2,9 @@
 
 use block::{Nanos, Op, Request, StreamId};
 
+/// Bytes per sector. Source: `SECTOR_SIZE` in `include/linux/blk_types.h`.
+pub(crate) const SECTOR_BYTES: u32 = 512;
+
 /// An event of a request in the block layer. Events are in order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {

@@ -6,9 +6,11 @@ use block::Nanos;
 
 use crate::similarity::{ANOTHER, NOWHERE, Point, approach, load_distance};
 
-/// Maximum number of windows in the mean position of a load.
+/// Maximum number of windows in the mean position of a load. Choice: more follow a slow drift of the load late, fewer follow bursts;
+/// not varied.
 const MEMORY: f64 = 60.0;
-/// Number of windows in the recent position, which is compared with that mean.
+/// Number of windows in the recent position, which is compared with that mean. Choice: more notice a change later, fewer take an outlying
+/// window for one; not varied.
 const RECENT: usize = 3;
 
 /// The position of a load in the space of [similarity](crate::similarity), from windows under one setting.

@@ -24,17 +24,22 @@ use block::StreamId;
 
 use crate::preference::Preference;
 
-/// The bound of a stream's p99 response time, as a multiple of that under the default scheduler.
+/// The bound of a stream's p99 response time, as a multiple of that under the default scheduler. Choice: a lower one forbids gains of all
+/// other streams, a higher one permits waits that users notice; not varied.
 pub const BOUND_FACTOR: f64 = 4.0;
-/// Minimum bound in seconds: users of interactive programs accept about a second (Nielsen, Usability Engineering, 1993, section 5.5).
+/// Minimum bound in seconds: users of interactive programs accept about a second. Source: Nielsen, Usability Engineering, 1993, section
+/// 5.5.
 pub const LEAST_BOUND_S: f64 = 1.0;
 /// Minimum number of requests under the default scheduler for a stream to be judged: with fewer, a 99th percentile is meaningless.
+/// Derived: the least number of which one is beyond a p99.
 pub const LEAST_REQUESTS: u64 = 100;
 
-/// Settings whose scores differ by less count as equal.
+/// Settings whose scores differ by less count as equal. Choice: a lower one makes changes for gains that no user notices, a higher one
+/// leaves gains unused; not varied.
 pub const TOLERANCE: f64 = 0.02;
 
-/// Lower limit of throughput, response time and fairness, so that their logarithms are finite.
+/// Lower limit of throughput, response time and fairness, so that their logarithms are finite. Choice: below every measured value, so that
+/// it changes no score; not varied.
 const LEAST: f64 = 1e-9;
 
 /// The score of a performance: a weighted sum of logarithms. Minus infinity without throughput; never NaN or plus infinity.
@@ -60,7 +65,8 @@ pub struct Scored {
     pub is_hidden: bool,
 }
 
-/// Mean share of tags in use above which all of them are often in use.
+/// Mean share of tags in use above which all of them are often in use. Choice: a lower one extrapolates queues that never fill, a higher
+/// one misses queues that fill in bursts; not varied.
 const FULL: f64 = 0.9;
 
 impl Scored {

@@ -10,7 +10,7 @@ enum Scale {
 }
 
 /// The values compared, with scale and width: an administrator would regard a difference of one width in any of them as another workload or
-/// another kind of disk.
+/// another kind of disk. Choice: wider ones transfer settings to other loads, narrower ones find no known load; not varied.
 const ASPECTS: &[(&str, Scale, f64)] = &[
     ("read_share", Scale::Linear, 0.2),
     ("sync_share", Scale::Linear, 0.2),
@@ -24,16 +24,17 @@ const ASPECTS: &[(&str, Scale, f64)] = &[
     ("arm_share", Scale::Linear, 0.3),
     ("at_device_mean", Scale::Ratio, 0.5),
 ];
-/// Distance if only one of the two windows has the value.
+/// Squared distance if only one of the two windows has the value. Derived: as [`ANOTHER`].
 const MISSING: f64 = 1.0;
 
 /// The position of a window or case.
 pub type Point = [f64; ASPECTS.len()];
 
-/// A point without any values.
+/// A point without any values. Derived: no value for any aspect.
 pub const NOWHERE: Point = [f64::NAN; ASPECTS.len()];
 
-/// Squared [distance](load_distance) from which two loads count as different, by the definition of the aspects.
+/// Squared [distance](load_distance) from which two loads count as different, by the definition of the aspects. Derived: the square of one
+/// width.
 pub const ANOTHER: f64 = 1.0;
 
 /// Adds a value with this weight to a mean; `whole` is the sum of all weights including this one.
@@ -96,7 +97,7 @@ pub fn distance(a: &[f64], b: &[f64], far: f64) -> f64 {
     sum
 }
 
-/// The first aspects of a [`Point`], which depend only on the load and not on the active setting.
+/// The first aspects of a [`Point`], which depend only on the load and not on the active setting. Derived: the order of [`ASPECTS`].
 const OF_LOAD: std::ops::Range<usize> = 0..5;
 
 /// Squared distance in the aspects that depend only on the load.

@@ -2,13 +2,18 @@
 
 use block::StreamId;
 
+/// Base-2 logarithm of the number of groups. Choice: more cost memory for each window, fewer replace streams that are active; 64 groups of
+/// eight hold 512 streams; not varied.
 const GROUP_BITS: u32 = 6;
+/// Number of groups. Derived: from [`GROUP_BITS`].
 const GROUPS: usize = 1 << GROUP_BITS;
-/// Slots per group: eight stream ids take half a cache line.
+/// Slots per group: eight stream ids take half a cache line. Choice: more take longer to search, fewer replace streams that are active;
+/// not varied.
 const PLACES: usize = 8;
 
-/// Maximum number of streams at a time. Each stream belongs to one of 64 groups of eight slots; a ninth stream of a group replaces the least
-/// recently used one. Consecutive ids are distributed evenly over the groups, so that 512 of them all fit.
+/// Maximum number of streams at a time. Each stream belongs to one of 64 groups of eight slots; a ninth stream of a group replaces the
+/// least recently used one. Consecutive ids are distributed evenly over the groups, so that 512 of them all fit. Derived: groups times
+/// slots.
 pub const MAX_STREAMS: usize = GROUPS * PLACES;
 
 /// A table from streams to values, whose order of iteration depends only on the calls.

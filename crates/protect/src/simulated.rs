@@ -108,7 +108,7 @@ impl CgroupRecord {
     }
 }
 
-/// In nanoseconds.
+/// A second in nanoseconds. Derived: 10⁹ nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
 /// Records the service of tenants, and limits them.

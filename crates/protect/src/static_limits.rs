@@ -23,26 +23,30 @@ use sim::run::{Finished, Issue, Measure, RunError, Source, Watch, run};
 use sim::trace::OpenOptions;
 use twin::ObservedRequest;
 
-use crate::decision::{Limit, Promise};
+use crate::decision::{Limit, Promise, SMALL_BYTES};
 use crate::simulated::{CgroupPilot, CgroupRecord, Kind, largest_kept};
 
-/// The guarantee is evaluated in windows of this many seconds.
+/// The guarantee is evaluated in windows of this many seconds. Choice: a shorter one has too few requests for a p99, a longer one hides
+/// seconds that break the guarantee; not varied.
 const WINDOW_S: usize = 10;
-/// In a window, this part of the responses has to be in time.
+/// In a window, this part of the responses has to be in time. Derived: the definition of a p99.
 const IN_TIME: f64 = 0.99;
-/// In each hour, this part of the windows has to keep the guarantee.
+/// In each hour, this part of the windows has to keep the guarantee. Choice: a larger part lets the worst minute of an hour set the limit;
+/// `seekwise-lab protect` asks the same of seconds; not varied.
 pub const KEPT: f64 = 0.95;
-/// A minimum rate is evaluated only in windows in which the unit had requests for this part of the time.
+/// A minimum rate is evaluated only in windows in which the unit had requests for this part of the time. Choice: a smaller part judges
+/// windows in which the unit paused, a larger one leaves few; not varied.
 const ACTIVE: f64 = 0.9;
-/// Candidate limits per decade.
+/// Candidate limits per decade. Choice: more find a larger limit and cost replays; a third from one to the next; not varied.
 const STEPS_PER_DECADE: f64 = 8.0;
-/// A neighbour with a smaller mean request size than this is limited in requests as well: their cost depends little on their size.
-const LARGE_BYTES: f64 = 131_072.0;
-const SECONDS_PER_HOUR: usize = 3_600;
+/// Length of an hour. Derived: 60 minutes of 60 seconds.
+const SECONDS_PER_HOUR: usize = 60 * 60;
+/// Bytes in a megabyte. Source: SI, 10⁶ bytes.
 const MB: f64 = 1e6;
-/// Maximum number of streams that an error lists.
+/// Maximum number of streams that an error lists. Choice: bounds the length of an error; not varied.
 const NAMED: usize = 20;
-/// The scheduler assumed for recordings that do not name theirs: Linux's default.
+/// The scheduler assumed for recordings that do not name theirs: Linux's default. Source: `elevator_get_default` in `block/elevator.c`, for
+/// devices with one hardware queue.
 const SCHEDULER: &str = "mq-deadline";
 
 /// A request for static limits.
@@ -122,7 +126,7 @@ pub fn find(wanted: &LimitRequest, monitor: &dyn Monitor) -> anyhow::Result<Stat
     let sizes = recording.mean_sizes();
     let before = recording.replay(&[], monitor)?;
     let limited = |bytes_per_s: u64| -> Vec<Limited> {
-        let of_small = |size: &f64| (*size > 0.0 && *size < LARGE_BYTES).then(|| (bytes_per_s as f64 / size).ceil() as u64);
+        let of_small = |size: &f64| (*size > 0.0 && *size < SMALL_BYTES).then(|| (bytes_per_s as f64 / size).ceil() as u64);
         let iops = sizes[1..].iter().map(|sizes| sizes.each_ref().map(of_small));
         let each = wanted.neighbours.iter().zip(iops);
         each.map(|(unit, iops)| Limited { unit: unit.clone(), bytes_per_s, iops }).collect()

@@ -29,7 +29,7 @@ impl Default for FleetSettings {
 /// Stores a parsed value in the configuration.
 type Put = Box<dyn FnOnce(&mut FleetSettings)>;
 
-/// Keys of `[fleet]`.
+/// Keys of `[fleet]`. Choice: declared once for the parser, its errors and the reference; not varied.
 pub(super) const KEYS: &[Key<Put>] = &[
     Key {
         name: "server",

@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use chrono::{DateTime, Datelike as _, Local, Timelike as _};
 
+/// Minutes of a day. Derived: 24 hours of 60 minutes.
 const MINUTES: u32 = 24 * 60;
+/// Days of the week, from Monday. Source: the names of days in `systemd.time(7)`.
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// A time of the week, in the machine's time zone.

@@ -11,11 +11,12 @@ use endpoint::metrics::Listen;
 use super::key::{Key, Source, Wrong, find, number, one_of, path, text, texts, unknown};
 use super::{Configuration, Exit, Mode, Pattern, Rule, Settings, fleet, learning, protect};
 
-/// The default candidates.
+/// The default candidates. Choice: all settings that a running kernel can switch to; not varied.
 pub const CANDIDATES: &str = "linux";
-/// Maximum length of the history: an entry takes about half a KiB of memory.
+/// Maximum length of the history: an entry takes about half a KiB of memory. Choice: bounds the memory at 50 MB; not varied.
 const MAX_ENTRIES: i64 = 100_000;
-/// Maximum changes per minute: a change keeps a device idle for about 35 ms, so these take a third of its time.
+/// Maximum changes per minute: a change keeps a device idle for about 35 ms, so these take a third of its time. Choice: refuses a
+/// configuration that mostly switches; not varied.
 const MAX_CHANGES: i64 = 600;
 
 /// The value of a key that applies to a device.
@@ -45,7 +46,8 @@ impl Said {
     }
 }
 
-/// Keys of devices: at the top of the file for all devices, in a `[[device]]` for some.
+/// Keys of devices: at the top of the file for all devices, in a `[[device]]` for some. Choice: declared once for the parser, its errors
+/// and the reference; not varied.
 const OF_DEVICES: &[Key<Said>] = &[
     Key {
         name: "mode",
@@ -105,7 +107,7 @@ const OF_DEVICES: &[Key<Said>] = &[
     },
 ];
 
-/// Keys that select the devices of a `[[device]]`.
+/// Keys that select the devices of a `[[device]]`. Choice: declared once for the parser, its errors and the reference; not varied.
 const OF_RULES: &[Key<Pattern>] = &[
     Key { name: "name", default: "\"sd*\"", doc: "The kernel's name.", read: |value| text(value).map(Pattern::new) },
     Key {
@@ -125,7 +127,7 @@ const OF_RULES: &[Key<Pattern>] = &[
 /// Stores a parsed value in the configuration.
 type Put = Box<dyn FnOnce(&mut Configuration)>;
 
-/// Keys of the program.
+/// Keys of the program. Choice: declared once for the parser, its errors and the reference; not varied.
 const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "budget_permille",

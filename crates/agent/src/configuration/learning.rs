@@ -8,9 +8,9 @@ use toml::de::DeTable;
 use super::hours::Hours;
 use super::key::{Key, Source, Wrong, find, number, path, text, texts, unknown};
 
-/// The search controllers.
+/// The search controllers. Derived: the searches of `control::search`; the first is the default.
 const SEARCHES: [&str; 4] = ["genetic", "ioperf", "random", "bayes"];
-/// A week.
+/// Maximum idle time in minutes: a week. Choice: refuses a device that would never be idle enough; not varied.
 const MOST_MINUTES: i64 = 7 * 24 * 60;
 
 /// Where and when learning mode runs.
@@ -37,7 +37,7 @@ impl Default for Learning {
 /// Stores a parsed value in the configuration.
 type Put = Box<dyn FnOnce(&mut Learning)>;
 
-/// Keys of `[learning]`.
+/// Keys of `[learning]`. Choice: declared once for the parser, its errors and the reference; not varied.
 pub(super) const KEYS: &[Key<Put>] = &[
     Key {
         name: "scratch",

@@ -11,19 +11,21 @@ use toml::de::{DeTable, DeValue};
 use super::key::{Key, Source, Wrong, find, number, text, texts, unknown};
 use super::{Configuration, Pattern};
 
-/// Bytes in a megabyte.
+/// Bytes in a megabyte. Source: SI, 10⁶ bytes.
 const MB: f64 = 1e6;
-/// Maximum bound on response times: half the kernel's default request timeout of 30 s.
+/// Maximum bound on response times: twice the kernel's default request timeout of 30 s. Derived: two default timeouts
+/// (`blk_mq_init_allocated_queue` in `block/blk-mq.c`).
 const MAX_P99_MS: f64 = 60_000.0;
-/// Minimum bound on response times: 1 µs is below any device.
+/// Minimum bound on response times: 1 µs is below any device. Choice: refuses bounds in a wrong unit; not varied.
 const MIN_P99_MS: f64 = 0.001;
-/// Maximum rate: above any current device.
+/// Maximum rate in requests per second: above any current device. Choice: refuses rates in a wrong unit; not varied.
 const MAX_IOPS: f64 = 1e9;
+/// Maximum rate in 10⁶ bytes per second: above any current device. Choice: as [`MAX_IOPS`].
 const MAX_MB_S: f64 = 1e6;
-/// Minimum share: below it, a disk would serve less than one request per second.
+/// Minimum share: below it, a disk would serve less than one request per second. Choice: refuses shares without an effect; not varied.
 const MIN_SHARE_PERCENT: f64 = 0.1;
-/// Maximum floor: with a higher one no unit would be limited.
-const MAX_FLOOR_MB_S: i64 = 1_000_000;
+/// Maximum floor: with a higher one no unit would be limited. Derived: as [`MAX_MB_S`].
+const MAX_FLOOR_MB_S: i64 = MAX_MB_S as i64;
 
 /// A guarantee to a unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +77,7 @@ impl Default for Limits {
 /// Stores a parsed value.
 type Put<T> = Box<dyn FnOnce(&mut T)>;
 
-/// Keys of a `[[protect]]`. The default is an example.
+/// Keys of a `[[protect]]`. The default is an example. Choice: declared once for the parser, its errors and the reference; not varied.
 pub(super) const OF_PROMISES: &[Key<Put<Promised>>] = &[
     Key {
         name: "unit",
@@ -163,7 +165,7 @@ pub fn reference(name: &str) -> Result<Reference, String> {
     Ok(Reference { name: name.to_owned(), model })
 }
 
-/// Keys of `[limits]`.
+/// Keys of `[limits]`. Choice: declared once for the parser, its errors and the reference; not varied.
 pub(super) const OF_LIMITS: &[Key<Put<Limits>>] = &[
     Key {
         name: "neighbours",

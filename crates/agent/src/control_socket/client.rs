@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::{Answer, Ask};
 
-/// Timeout for a reply: the daemon replies between two steps of its loop, and a step may switch a scheduler.
+/// Timeout for a reply: the daemon replies between two steps of its loop, and a step may switch a scheduler. Choice: no less than the
+/// timeouts of the server together (30 s and twice 5 s), so that its error arrives; not varied.
 const DEADLINE: Duration = Duration::from_secs(40);
-/// Maximum bytes of a reply: a history of maximum length.
+/// Maximum bytes of a reply: a history of maximum length. Choice: bounds the memory; 100,000 entries of 2.6 KB; not varied.
 const LONGEST: u64 = 256 << 20;
 
 /// Sends a request to the daemon that listens on this socket, and returns its reply; `None` if none is running.

@@ -13,13 +13,14 @@ use std::time::Duration;
 use super::{Answer, Ask};
 use endpoint::connections::{Places, UntilDeadline, listen};
 
-/// Time for a client to send its whole request, and to take the whole reply.
+/// Time for a client to send its whole request, and to take the whole reply. Choice: a shorter one fails on a busy machine, a longer one
+/// lets a silent client keep its place; not varied.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout for a reply of the daemon's loop.
+/// Timeout for a reply of the daemon's loop. Choice: above a step of many devices, each with a switch of some 35 ms; not varied.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum bytes of a request.
+/// Maximum bytes of a request. Choice: bounds the memory of unprivileged clients; one page; not varied.
 const MAX_REQUEST_BYTES: u64 = 4096;
-/// Maximum concurrent connections of privileged clients, and of all others.
+/// Maximum concurrent connections of privileged clients, and of all others. Choice: bounds the threads of unprivileged clients; not varied.
 const MAX_CONNECTIONS: usize = 16;
 
 /// A request that waits for its reply.

@@ -4,12 +4,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders of udev rules, in order of precedence.
+/// Folders of udev rules, in order of precedence. Source: `udev(7)`.
 const UDEV: [&str; 3] = ["etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d"];
-/// tuned's file with the active profile, and its folders of profiles.
+/// tuned's file with the active profile. Source: `ACTIVE_PROFILE_FILE` in `tuned/consts.py`.
 const TUNED_ACTIVE: &str = "etc/tuned/active_profile";
+/// tuned's folders of profiles. Source: the profile directories in `tuned/consts.py`, of old and new releases.
 const TUNED: [&str; 4] = ["etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles"];
-/// Maximum size of a file of rules; larger files are ignored.
+/// Maximum size of a file of rules; larger files are ignored. Choice: bounds the memory and the time of a check; usual files have some KiB;
+/// not varied.
 const LONGEST: u64 = 1 << 20;
 
 /// One sentence per tool that sets this attribute. `root` is the machine's `/`, or a folder of a test.

@@ -46,6 +46,7 @@ pub trait DeviceControl: Target + Send {
     fn restore(&mut self) -> Result<Vec<Restored>, ApplierError>;
 }
 
+/// The period in which changes are counted. Derived: 60 seconds.
 const MINUTE: Nanos = Nanos(60_000_000_000);
 
 /// Times of the changes within the last minute.
@@ -64,10 +65,10 @@ impl ChangeRate {
     }
 }
 
-/// How long a setting that the guard reverted is barred: longer than the pauses of a load that recurs every few minutes, and short enough that a
-/// nightly backup does not decide about the day.
+/// How long a setting that the guard reverted is barred: longer than the pauses of a load that recurs every few minutes, and short enough
+/// that a nightly backup does not decide about the day. Choice: an hour, between these two; not varied.
 const VETO: Nanos = Nanos(3_600_000_000_000);
-/// Maximum number of vetoes; the oldest is dropped first.
+/// Maximum number of vetoes; the oldest is dropped first. Choice: bounds the memory; above the number of candidates; not varied.
 const MAX_VETOES: usize = 64;
 
 /// Settings recently reverted by the guard.

@@ -10,11 +10,12 @@ use crate::configuration::{Learning, WallTime};
 use crate::learning::{Course, Equipment, Lesson, Memory};
 use linux::clock::Moment;
 
-/// Interval of checks whether a lesson may begin.
+/// Interval of checks whether a lesson may begin. Choice: a shorter one costs CPU time, a longer one delays lessons; not varied.
 const LOOKS: Nanos = Nanos(1_000_000_000);
-/// Minimum idle time; a shorter one in the configuration has no effect.
+/// Minimum idle time; a shorter one in the configuration has no effect. Choice: a shorter one starts a lesson in a pause of a load;
+/// not varied.
 const LEAST_IDLE: Nanos = Nanos(3_000_000_000);
-/// Retry interval after an obstacle.
+/// Retry interval after an obstacle. Choice: a shorter one repeats the error in the log; not varied.
 const AGAIN: Nanos = Nanos(60_000_000_000);
 
 /// Starts and ends lessons.

@@ -48,20 +48,25 @@ use linux::events::EventSource;
 use linux::topology::{self, Device, wwid};
 use protect::live::{Protection, Terms};
 
-/// Interval of scans for devices that were added or removed without an event.
+/// Interval of scans for devices that were added or removed without an event. Choice: a shorter one reads all of sysfs more often; events
+/// come at once; not varied.
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
-/// Delay of a scan after a kernel event, because events come in bursts.
+/// Delay of a scan after a kernel event, because events come in bursts. Choice: a shorter one scans within a burst, a longer one delays a
+/// new device; not varied.
 const SWARM: Nanos = Nanos(200_000_000);
-/// Interval at which results of searches under the normal workload are stored.
+/// Interval at which results of searches under the normal workload are stored. Choice: a shorter one writes more, a longer one loses more
+/// if the daemon is killed; not varied.
 const KEEPS_POOLS: Nanos = Nanos(600_000_000_000);
-/// Interval of updates of the metrics of guarantees.
+/// Interval of updates of the metrics of guarantees. Choice: guarantees are judged by the second; not varied.
 const SAMPLE_INTERVAL: Nanos = Nanos(1_000_000_000);
-/// Interval of the per-unit figures: short enough for the usual scrape interval of 15 s.
+/// Interval of the per-unit figures: short enough for the usual scrape interval of 15 s. Choice: a longer one leaves scrapes without new
+/// figures, a shorter one has few requests; not varied.
 const UNITS_EVERY: Nanos = Nanos(10_000_000_000);
-/// Memory for observations of all devices together, in MiB. A third holds requests: about 40,000, of which a trial uses a few thousand. At 10,000
-/// requests per second, analysing more for each forecast would take more CPU time than the trials.
+/// Memory for observations of all devices together, in MiB. A third holds requests: about 40,000, of which a trial uses a few thousand. At
+/// 10,000 requests per second, analysing more for each forecast would take more CPU time than the trials. Choice: more cost memory and CPU
+/// time for forecasts that are no surer; not varied.
 const MEMORY_MIB: i64 = 8;
-/// Minimum memory for observations of one device, in MiB.
+/// Minimum memory for observations of one device, in MiB. Choice: a third holds some 10,000 requests, several trials; not varied.
 const LEAST_MIB: i64 = 2;
 
 /// Control and event source of an opened device.

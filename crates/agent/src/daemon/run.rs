@@ -15,10 +15,12 @@ use applier::notify::Notify;
 use linux::clock::now;
 use linux::topology::HotPlug;
 
-/// Maximum sleep, because signals are checked in between.
+/// Maximum sleep, because signals are checked in between. Choice: a longer one delays the exit, a shorter one wakes an idle machine;
+/// not varied.
 const LONGEST: Duration = Duration::from_millis(500);
-/// Minimum sleep, so that events of a busy device are read in batches.
-const LEAST: Duration = Duration::from_millis(20);
+/// Minimum sleep, so that events of a busy device are read in batches. Choice: a longer one delays decisions, a shorter one costs CPU time
+/// for each batch; not varied.
+pub const MIN_SLEEP: Duration = Duration::from_millis(20);
 
 /// Inputs of the loop besides the devices.
 pub struct LoopContext<'a> {
@@ -77,7 +79,7 @@ pub fn run(daemon: &mut Daemon, context: &LoopContext, mut told: impl FnMut(&Ent
 /// Sleeps until there are events, a client sends a request, or a window ends.
 fn wait(daemon: &Daemon, context: &LoopContext, ends: Option<Nanos>) {
     let next = ends.map_or(daemon.next(), |ends| daemon.next().min(ends));
-    let until = Duration::from_nanos((next - now().at).0).clamp(LEAST, LONGEST);
+    let until = Duration::from_nanos((next - now().at).0).clamp(MIN_SLEEP, LONGEST);
     let Ok(timeout) = Timespec::try_from(until) else { return };
     let of_devices = daemon.sessions().flat_map(|watched| watched.source().fds());
     let fds: Vec<_> =
@@ -86,6 +88,6 @@ fn wait(daemon: &Daemon, context: &LoopContext, ends: Option<Nanos>) {
     match poll(&mut polled, Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => {}
         // The pipe belongs to a device that is gone, which the next scan detects.
-        Err(_) => std::thread::sleep(LEAST),
+        Err(_) => std::thread::sleep(MIN_SLEEP),
     }
 }

@@ -42,7 +42,7 @@ use linux::events::{EventSource, ObserveError};
 use protect::live::{Protection, Told};
 use tracing::debug;
 
-/// How often to check for external changes.
+/// Interval of checks for external changes. Choice: a longer one lets a decision come between, a shorter one reads more files; not varied.
 const EXTERNAL_CHECK_INTERVAL: Nanos = Nanos(1_000_000_000);
 
 /// Resources of a device's controller.

@@ -7,10 +7,12 @@ use block::Nanos;
 
 use super::{Exchange, Job, Reply};
 
-/// Delay of the first exchange; short, so that outcomes of other machines are available early.
+/// Delay of the first exchange; short, so that outcomes of other machines are available early. Choice: a shorter one comes before the
+/// devices are known; not varied.
 const FIRST: Nanos = Nanos(5_000_000_000);
 
-/// Timeout of an exchange: longer than the server's statement timeout, and than the delivery of a month's outcomes.
+/// Timeout of an exchange: longer than the server's statement timeout, and than the delivery of a month's outcomes. Choice: six times the
+/// statement timeout of 600 s (`knowledge::server`); not varied.
 const STALLED: Nanos = Nanos(3_600_000_000_000);
 
 /// Passes jobs to a thread and receives its replies, without blocking.

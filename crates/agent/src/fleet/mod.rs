@@ -71,7 +71,7 @@ pub struct Exchange {
     pub machine_id: PathBuf,
 }
 
-/// The host's unique id, drawn at installation and regenerated in machines correctly created from an image (`machine-id(5)`).
+/// The host's unique id, drawn at installation and regenerated in machines correctly created from an image. Source: `machine-id(5)`.
 pub const MACHINE_ID: &str = "/etc/machine-id";
 
 impl Exchange {

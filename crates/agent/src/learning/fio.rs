@@ -18,11 +18,12 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::load::{Generator, Load, Place};
 
-/// The hidden command of this program that executes fio.
+/// The hidden command of this program that executes fio. Choice: a verb for its effect; not varied.
 pub const COMMAND: &str = "generate";
-/// Timeout for fio's exit after SIGKILL: outstanding requests must complete first.
+/// Timeout for fio's exit after SIGKILL: outstanding requests must complete first. Choice: above the half second that the outstanding
+/// requests of a load take; not varied.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum bytes of fio's output that are read.
+/// Maximum bytes of fio's output that are read. Choice: bounds the length of an error; not varied.
 const MAX_OUTPUT_BYTES: u64 = 2_000;
 
 /// Runs one fio process at a time.

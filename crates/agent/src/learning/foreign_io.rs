@@ -8,16 +8,21 @@
 use block::{Nanos, Op, StreamId};
 use observe::Event;
 
-/// Period over which writes are counted.
+/// Period over which writes are counted. Choice: a shorter one misses slow writers, a longer one adds up logs; not varied.
 const SPAN: Nanos = Nanos(1_000_000_000);
-/// Writes of programs in a period that are background I/O: a log that is flushed.
+/// Writes of programs in a period that are background I/O: a log that is flushed. Choice: more overlook programs that flush each write,
+/// fewer end lessons for a log; not varied.
 const WRITES: u32 = 8;
+/// Bytes of these writes. Choice: as [`WRITES`], 32 KiB each; not varied.
 const WRITTEN_BYTES: u64 = 256 << 10;
-/// Bytes that kernel threads may write in a period: journal and inodes of a nearly idle filesystem.
+/// Bytes that kernel threads may write in a period: journal and inodes of a nearly idle filesystem. Choice: more overlook write-back of
+/// programs, less ends lessons for a journal; not varied.
 const KERNEL_BYTES: u64 = 1 << 20;
-/// Name prefixes of kernel threads that issue disk I/O.
+/// Name prefixes of kernel threads that issue disk I/O. Source: the names given to threads in `kernel/workqueue.c`, `mm/vmscan.c`,
+/// `fs/jbd2`, `fs/xfs`, `fs/btrfs`, `fs/ext4` and `fs/f2fs`.
 const KERNEL: [&str; 8] = ["kworker/", "jbd2/", "xfsaild/", "xfs-", "btrfs-", "ext4lazyinit", "kswapd", "f2fs_"];
-/// The agent and its applier, whose journal and history may be on the same disk. The kernel truncates names to 15 characters.
+/// The agent and its applier, whose journal and history may be on the same disk. The kernel truncates names to 15 characters. Derived: the
+/// names of the programs; `TASK_COMM_LEN` in `include/linux/sched.h` is 16.
 const OURS: [&str; 2] = ["seekwise-agent", "seekwise-applie"];
 
 /// A process with foreign I/O.

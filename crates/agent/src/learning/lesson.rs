@@ -21,8 +21,10 @@ use super::memory::{LoadRecord, Memory};
 use linux::clock::Moment;
 
 /// Time that verification adds to the trials of a search, in milliseconds: up to ten pairs of turns (`control::search::Tuner`).
+/// Derived: two challengers, five pairs, two turns each, of 6 s and 4 s of settling.
 const VERIFIES_MS: i64 = 200_000;
-/// Time limit of a search that has no end of its own, in seconds.
+/// Time limit of a search that has no end of its own, in seconds. Choice: a longer one learns fewer loads in a night, a shorter one ends a
+/// search before its best; not varied.
 const ENDLESS_S: u64 = 900;
 
 /// Parameters of a lesson.

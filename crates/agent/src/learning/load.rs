@@ -12,16 +12,19 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::workload::random::{Mix, mixes};
 
-/// Queue depths of a process to draw from.
+/// Queue depths of a process to draw from. Choice: half wait for each request, the others cover a queue of NCQ (32); not varied.
 const DEPTHS: [u32; 6] = [1, 1, 1, 4, 16, 32];
+/// Bytes in a KiB. Derived: 2¹⁰ bytes.
 const KIB: u64 = 1024;
-/// Request sizes are whole pages, which every device supports for direct I/O.
+/// Request sizes are whole pages, which every device supports for direct I/O. Source: the page size of x86-64.
 const PAGE: u64 = 4 * KIB;
-/// Minimum requests that fit in a process's own part of the scratch file.
+/// Minimum requests that fit in a process's own part of the scratch file. Choice: fewer have no places to differ, more limit large
+/// requests; not varied.
 const MIN_REQUESTS: u64 = 4;
 /// Maximum requests outstanding in total. Foreign I/O waits for them, and so does the switch back to the original scheduler: less than half
-/// a second on a hard disk.
+/// a second on a hard disk. Choice: the queue of NCQ; more delay foreign I/O; not varied.
 const MAX_OUTSTANDING: u64 = 32;
+/// Maximum bytes outstanding in total. Choice: as [`MAX_OUTSTANDING`], at 512 KiB each; not varied.
 const MAX_OUTSTANDING_BYTES: u64 = 16 << 20;
 
 /// A workload.
@@ -152,6 +155,8 @@ pub trait Generator: Send {
 mod tests {
     use super::*;
 
+    /// The part of a device that these tests use. Choice: neither at the beginning nor of a round size, so that wrong arithmetic shows;
+    /// not varied.
     const PLACE: Place = Place { begins: 1 << 20, bytes: (128 << 20) + 777 };
 
     fn number(arguments: &[String], name: &str) -> u64 {

@@ -11,9 +11,9 @@ use knowledge::{DecisionRow, Knowledge, KnowledgeError, Pace, Retention, Row, Ru
 use knowledge::{ModelRow, NewOutcome};
 use sha2::Digest as _;
 
-/// File name in the state directory.
+/// File name in the state directory. Choice: a name for its content and format; not varied.
 pub const FILE: &str = "knowledge.sqlite";
-/// All rows of a load are written in one batch.
+/// All rows of a load are written in one batch. Choice: no limit, as a load has few rows; not varied.
 const WHOLE: Pace = Pace { rows: usize::MAX, time: Nanos(u64::MAX) };
 
 /// The knowledge base of this machine.

@@ -15,10 +15,11 @@ use super::load::Place;
 use applier::sysfs::Sysfs;
 use linux::topology;
 
-/// Minimum size: with less, the heads would hardly move, and eight processes would have no room for large requests.
+/// Minimum size: with less, the heads would hardly move, and eight processes would have no room for large requests. Choice: more excludes
+/// small partitions; not varied.
 const MIN_BYTES: u64 = 64 << 20;
 /// Bytes at the beginning of a partition that must be zero and are not written: headers of filesystems, volumes and partition tables are
-/// there.
+/// there. Choice: the usual alignment of first partitions; not varied.
 const HEAD: u64 = 1 << 20;
 
 /// An open file or partition that may be overwritten.

@@ -62,18 +62,19 @@ struct OfNeighbour {
     neighbour: String,
 }
 
-/// Maximum units per device with their own series: those that waited longest. The rest is aggregated as `other`.
+/// Maximum units per device with their own series: those that waited longest. The rest is aggregated as `other`. Choice: each series costs
+/// the server of the metrics memory; not varied.
 const UNITS: usize = 10;
-/// Label of the aggregated units.
+/// Label of the aggregated units. Choice: no systemd unit has this name, as all have a suffix; not varied.
 const OTHER: &str = "other";
 
 /// A gauge with a floating-point value.
 type Fraction = Gauge<f64, AtomicU64>;
 
-/// Reasons for changes of settings.
+/// Reasons for changes of settings. Derived: the variants of [`Kind`] that change settings.
 const REASONS: [&str; 3] = ["controller", "guard", "restore"];
 
-/// States of a device, one series each.
+/// States of a device, one series each. Derived: the variants of [`DeviceState`].
 const STATES: [(DeviceState, &str); 3] =
     [(DeviceState::Watched, "watched"), (DeviceState::Tuned, "tuned"), (DeviceState::StoodDown, "stood_down")];
 

@@ -55,7 +55,7 @@ pub fn names(given: &[String]) -> anyhow::Result<Vec<String>> {
     given.iter().map(|one| Ok(topology::find(&sysfs, one)?.0.name)).collect()
 }
 
-/// Environment variable with the log level, such as `debug`.
+/// Environment variable with the log level, such as `debug`. Choice: the name of the program first; not varied.
 const LOG: &str = "SEEKWISE_LOG";
 
 /// Logs to standard error: without times if that is the systemd journal, which adds its own. The level is that of the environment variable

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use agent::configuration::{Configuration, reference};
 use agent::daemon::open::Machine;
+use agent::daemon::run::MIN_SLEEP;
 use anyhow::{Context as _, anyhow, bail};
 use applier::sysfs::Sysfs;
 use block::Nanos;
@@ -21,10 +21,8 @@ use terminal::Failed;
 use super::act::own_applier;
 use super::{Configured, is_root, names, say};
 
-/// Maximum sleep, because signals are checked in between.
+/// Maximum sleep, because signals are checked in between. Choice: one step of the controller (`protect::PERIOD`); not varied.
 const LONGEST: Nanos = Nanos::from_millis(100);
-/// Minimum sleep, so that events of a busy device are read in batches.
-const LEAST: Duration = Duration::from_millis(20);
 
 /// Arguments of `seekwise-agent protect`.
 #[derive(clap::Args)]
@@ -213,7 +211,7 @@ fn keep(args: &Args, protected: &mut [Protected], print: &dyn Fn(String) -> std:
                 print(sentence)?;
             }
         }
-        std::thread::sleep(LEAST);
+        std::thread::sleep(MIN_SLEEP);
         let next = protected.iter().map(|one| one.protection.next()).fold(now().at + LONGEST, Nanos::min);
         let fds: Vec<_> = protected.iter().flat_map(|one| one.source.fds()).collect();
         wait(&fds, next - now().at).context("waiting for requests")?;

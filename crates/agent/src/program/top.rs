@@ -17,11 +17,12 @@ use terminal::Failed;
 
 use super::Configured;
 
-/// Interval of reading events. The unit of a process that ends within it may be unknown.
+/// Interval of reading events. The unit of a process that ends within it may be unknown. Choice: a longer one loses units of short
+/// processes, a shorter one costs CPU time; not varied.
 const READS_EVERY: Nanos = Nanos::from_millis(50);
-/// Shortest and longest interval.
+/// Shortest and longest interval. Choice: shorter ones have hardly any requests, longer ones are no longer watched; not varied.
 const INTERVALS: [Nanos; 2] = [Nanos::from_millis(100), Nanos::from_millis(3_600_000)];
-/// ANSI: cursor to the upper left corner, clear the screen.
+/// ANSI: cursor to the upper left corner, clear the screen. Source: ECMA-48, CUP and ED.
 const HOME: &str = "\u{1b}[H\u{1b}[J";
 
 /// Arguments of `seekwise-agent top`.

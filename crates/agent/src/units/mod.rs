@@ -18,12 +18,14 @@ use serde::{Deserialize, Serialize};
 
 pub use text::{Screen, json_for_terminals, text};
 
-/// Maximum neighbours listed per unit, of up to 255.
+/// Maximum neighbours listed per unit, of up to 255. Choice: more fill the reply with shares of hardly a percent; not varied.
 const NEIGHBOURS: usize = 10;
-/// Bytes in `io.stat` beyond those of a unit's processes count as requests of the kernel from this share of the latter. A smaller excess may
-/// come from reading both at slightly different times: some milliseconds in an interval of a second.
+/// Bytes in `io.stat` beyond those of a unit's processes count as requests of the kernel from this share of the latter. A smaller excess
+/// may come from reading both at slightly different times: some milliseconds in an interval of a second. Choice: those milliseconds are up
+/// to a hundredth of the interval; not varied.
 const LEAST_BEYOND: f64 = 0.01;
-/// Name of the row that aggregates further units, and of requests that were outstanding before recording began.
+/// Name of the row that aggregates further units, and of requests that were outstanding before recording began. Choice: brackets, as for
+/// all rows that are not units; not varied.
 const OTHER: &str = "[other]";
 
 /// Statistics of the units that used a device in an interval.

@@ -5,11 +5,14 @@ use report::{printable, shortened};
 
 use super::{Times, UnitRow, UnitTable};
 
-/// Minimum width of names while columns can be omitted instead.
+/// Minimum width of names while columns can be omitted instead. Choice: a shorter one hides the service, a longer one hides columns;
+/// not varied.
 const LEAST_NAME: usize = 16;
-/// Maximum width of names.
+/// Maximum width of names. Choice: room for all columns on a usual terminal; not varied.
 const MOST_NAME: usize = 48;
+/// Spaces between columns. Choice: two spaces, so that names with a space stay legible; not varied.
 const GAP: usize = 2;
+/// ANSI: bold, and back to normal. Source: ECMA-48, SGR.
 const BOLD: (&str, &str) = ("\u{1b}[1m", "\u{1b}[0m");
 
 /// Output format of a table.

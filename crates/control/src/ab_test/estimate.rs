@@ -7,7 +7,7 @@ use statistics::sample;
 use super::{CRITICAL_VALUE, DRIFT};
 use crate::Window;
 
-/// Minimum number of known loads for a prediction.
+/// Minimum number of known loads for a prediction. Choice: fewer have no usable spread, more exclude short experience; not varied.
 const MIN_KNOWN_LOADS: usize = 3;
 
 /// A score, or a gain as a difference of scores, and its standard error.

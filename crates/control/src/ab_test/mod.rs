@@ -32,14 +32,16 @@ use statistics::student;
 pub use alternating::{AbTest, Challenger, Winner};
 pub use estimate::{Estimate, error_of_difference, weighted_by_precision};
 
-/// Standard errors beyond which a mean of many values is significant: the two-sided 95% quantile of the normal distribution, 1.96, rounded
-/// up.
+/// Standard errors beyond which a mean of many values is significant, two-sided at 95%. Derived: the normal quantile 1.96, rounded up.
 pub const CRITICAL_VALUE: f64 = 2.0;
-/// Minimum number of pairs for a comparison: with fewer, the t quantile is 6.3.
+/// Minimum number of pairs for a comparison: with fewer, the t quantile is 6.3. Choice: more delay a clear result; with three, the quantile
+/// is 2.9; not varied.
 const MIN_PAIRS: usize = 3;
-/// Standard deviation of the drift of a load's score between two measurements, under any setting.
+/// Standard deviation of the drift of a load's score between two measurements, under any setting. Choice: a larger one hides gains, a
+/// smaller one takes drift for a gain; half of the difference that counts as equal (`observe::merit::TOLERANCE`); not varied.
 pub const DRIFT: f64 = 0.01;
-/// Minimum gain that is worth a change.
+/// Minimum gain that is worth a change. Choice: a lower one makes changes without a noticeable effect, a higher one leaves gains unused;
+/// half of [`DRIFT`]; not varied.
 pub const MIN_GAIN: f64 = 0.005;
 
 /// The gain of a candidate over a baseline, and the distance from zero at which it is significant.

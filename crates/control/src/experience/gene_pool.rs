@@ -10,7 +10,8 @@ use observe::performance::{Performance, stored_features};
 use observe::preference::Preference;
 use observe::similarity::{Columns, Point, load_distance};
 
-/// Maximum size of a pool; the best are kept.
+/// Maximum size of a pool; the best are kept. Choice: bounds the size of a stored pool; four times the settings that a search takes from
+/// one; not varied.
 const MAX_MEMBERS: usize = 16;
 
 /// The best settings of a load on a device.

@@ -14,12 +14,14 @@ use observe::preference::Preference;
 
 pub use gene_pool::{GenePool, Member};
 
-/// Length of the window of a case. Controllers also use shorter and longer ones.
+/// Length of the window of a case. Controllers also use shorter and longer ones. Choice: shorter ones have too few requests for shares,
+/// longer ones notice a change late; not varied.
 pub const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Minimum number of requests of a window; windows with fewer are not used.
+/// Minimum number of requests of a window; windows with fewer are not used. Choice: more exclude slow devices; with 20, the standard error
+/// of a share is at most 0.11; not varied.
 pub const MIN_REQUESTS: u64 = 20;
 
-/// Version of the file format.
+/// Version of the file format. Choice: rises by one with each incompatible change; not varied.
 pub const SCHEMA: u32 = 2;
 
 /// Cases, with the names of their features and settings.

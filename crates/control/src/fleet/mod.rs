@@ -19,28 +19,39 @@ use observe::similarity::{ANOTHER, Columns, Point, load_distance};
 use crate::ab_test::Estimate;
 use crate::setting::Setting;
 
-/// Gains are clamped to this, as a logarithm: a factor of e either way, the same as for forecasts.
+/// Gains are clamped to this, as a logarithm: a factor of e either way, the same as for forecasts. Choice: a higher one lets a single
+/// machine decide; evaluations clamp at the same factor; not varied.
 const MAX_GAIN: f64 = 1.0;
-/// The largest valid gain, as a logarithm: a factor of 4.9 × 10⁸. Rows beyond it are invalid.
+/// The largest valid gain, as a logarithm: a factor of 4.9 × 10⁸. Rows beyond it are invalid. Choice: accepts every possible gain and
+/// refuses damaged rows; not varied.
 pub const MAX_MEASURED: f64 = 20.0;
-/// The standard deviation of a setting's gain between machines with like devices and loads, before any of them is seen, and how many machines
-/// that counts as. On 96 loads of the training world that six machines run at their own pace and with their own data it is below 0.005 for four
+/// The standard deviation of a setting's gain between machines with like devices and loads, before any of them is seen.
+/// On 96 loads of the training world that six machines run at their own pace and with their own data it is below 0.005 for four
 /// fifths of the settings, and up to 0.2 for the rest. It is not learned from the gains that agree: five machines that lie alike would be
 /// believed to 2%, and cost 1.8 instead of 0.1% (24 loads of the validation world, in which one setting gained 6% on five machines and lost
-/// 14% on the sixth).
+/// 14% on the sixth). Choice: within the measured range, near its upper end, so that loads that differ between machines are not
+/// overestimated.
 const BETWEEN_MACHINES: f64 = 0.15;
+/// The number of machines that [`BETWEEN_MACHINES`] counts as. Choice: a larger one distrusts machines that agree, a smaller one believes a
+/// few that lie; not varied.
 const PRIOR_MACHINES: f64 = 2.0;
-/// Additional standard error of a gain measured on another model of the same kind of device.
+/// Additional standard error of a gain measured on another model of the same kind of device. Choice: as [`BETWEEN_MACHINES`], as if another
+/// model were another machine; not varied.
 const OTHER_MODEL_ERROR: f64 = 0.15;
-/// Additional standard error of a single machine's gain, which no other machine confirms.
+/// Additional standard error of a single machine's gain, which no other machine confirms. Choice: the largest measured deviation between
+/// machines ([`BETWEEN_MACHINES`]); a smaller one believes a machine that lies; not varied.
 const SINGLE_ERROR: f64 = 0.2;
-/// Minimum standard error of a measured gain: loads drift.
+/// Minimum standard error of a measured gain: loads drift. Choice: a smaller one lets one machine with many windows outvote the others;
+/// five times the drift of a load on one machine; not varied.
 const MIN_ERROR: f64 = 0.05;
-/// Maximum deviation of a wrong expectation, in standard errors.
+/// Maximum deviation of a wrong expectation, in standard errors. Choice: a higher one makes one failure weigh more than many successes;
+/// not varied.
 const MAX_Z: f64 = 3.0;
-/// Prior number of correct expectations. One complete failure before any success ends the trust in the fleet.
+/// Prior number of correct expectations. One complete failure before any success ends the trust in the fleet. Choice: a larger one forgives
+/// more failures, a smaller one ends the trust by chance; not varied.
 const PRIOR: f64 = 2.0;
-/// Error scale from which the fleet is ignored.
+/// Error scale from which the fleet is ignored. Derived: the error scale after one failure of [`MAX_Z`] before any success, √((2 + 3²) / (2
+/// + 1)) = 1.91, rounded down.
 const DISTRUSTED: f64 = 1.9;
 
 /// The properties of a device that affect the choice of setting. Never its name, serial number or contents.
@@ -81,9 +92,10 @@ pub struct FleetOutcome {
     pub program: String,
 }
 
-/// Maximum lengths of a row's texts.
+/// Maximum lengths of a row's texts. Choice: bounds the size of a row from a machine that is not trusted; several times the longest names
+/// of devices; not varied.
 const MAX_LETTERS: [(&str, usize); 5] = [("kind", 32), ("model", 128), ("firmware", 64), ("setting", 1024), ("program", 64)];
-/// Maximum number of values that describe a load.
+/// Maximum number of values that describe a load. Choice: bounds the size of a row; several times the values of a description; not varied.
 const MAX_VALUES: usize = 128;
 
 impl FleetOutcome {

@@ -13,7 +13,8 @@ use statistics::Rank;
 
 use crate::ab_test::{Comparison, Estimate, MIN_GAIN, Outcome};
 
-/// Minimum scores per device before and after a change: with fewer, one unusual hour decides.
+/// Minimum scores per device before and after a change: with fewer, one unusual hour decides. Choice: more delay a rollout by hours;
+/// not varied.
 pub const MIN_SCORES: usize = 3;
 
 /// The size of a stage.

@@ -11,16 +11,23 @@ use super::{Genome, Search, Space, Start};
 use observe::performance::TrialScore;
 use observe::preference::Preference;
 
-/// Number of random genomes, and of genomes near the best one, among which the one with the highest bound is selected.
+/// Number of random genomes, and of genomes near the best one, among which the one with the highest bound is selected. Choice: more find a
+/// higher bound and cost CPU time in proportion; not varied.
 const DRAWN: usize = 256;
-/// Number of standard errors from the mean to the upper confidence bound.
+/// Number of standard errors from the mean to the upper confidence bound. Choice: a higher one explores more, a lower one stays near the
+/// best trial; not varied.
 const CONFIDENCE: f64 = 2.0;
-/// Candidate length scales and noise fractions, of which the likeliest pair is used.
+/// Candidate length scales; the likeliest pair with one of [`NOISES`] is used. Choice: a finer grid costs a fit for each value; from a
+/// seventh of the range of a gene to all of it, in steps of 2; not varied.
 const LENGTHS: [f64; 4] = [0.15, 0.3, 0.6, 1.2];
+/// Candidate noise fractions of the variance of scores. Choice: as [`LENGTHS`]: from nearly exact scores to those of short windows;
+/// not varied.
 const NOISES: [f64; 3] = [0.01, 0.1, 0.4];
-/// Number of random genomes after the seeds, before the first model.
+/// Number of random genomes after the seeds, before the first model. Choice: more cost trials, fewer leave the first model without a
+/// spread; not varied.
 const INITIAL_DRAWS: usize = 4;
-/// Probability that a given gene of a genome near the best one differs.
+/// Probability that a given gene of a genome near the best one differs. Choice: a higher one leaves the neighbourhood of the best, a lower
+/// one repeats it; not varied.
 const NEAR: f64 = 0.2;
 
 /// A Gaussian process over the trials, which selects the next one.

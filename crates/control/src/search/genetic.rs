@@ -22,18 +22,21 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Genome, Search, Space, Start};
+use crate::ab_test::CRITICAL_VALUE;
 use observe::performance::TrialScore;
 use observe::preference::Preference;
 
-/// Maximum mutation rate.
+/// Maximum mutation rate. Source: the genetic library (`genetic.h`, linux-kernel, 15 February 2005).
 pub const MAX_MUTATION: f64 = 0.45;
+/// Minimum mutation rate. Choice: a higher one disturbs a population near its best; half of the 10% of the library; not varied.
 const MIN_MUTATION: f64 = 0.05;
+/// Mutation rate of the first generation. Source: as `MAX_MUTATION`.
 const FIRST_MUTATION: f64 = 0.15;
-/// Change of the mutation rate per generation.
+/// Change of the mutation rate per generation. Choice: a larger one follows the noise of single generations; the library has 0.04;
+/// not varied.
 const MUTATION_STEP: f64 = 0.05;
-/// Standard errors beyond which a rank correlation is significant, over the children that express the gene.
-const CLEAR: f64 = 2.0;
-/// Minimum number of children for a correlation.
+/// Minimum number of children for a correlation. Derived: the least number with which [`CRITICAL_VALUE`] standard errors are no more than a
+/// correlation of 1.
 const MIN_CHILDREN: usize = 5;
 
 /// A criterion by which children are ranked.
@@ -49,6 +52,7 @@ pub enum Phenotype {
     All,
 }
 
+/// The phenotypes with their names. Derived: the variants of [`Phenotype`].
 const PHENOTYPES: [(Phenotype, &str); 4] = [
     (Phenotype::Throughput, "throughput"),
     (Phenotype::Latency, "latency"),
@@ -114,7 +118,8 @@ impl Genetic {
         };
         let single = fitness.iter().filter(|(phenotype, _)| *phenotype != Phenotype::All);
         let clearest = single.map(|(phenotype, fitness)| (*phenotype, correlation(fitness))).max_by(|a, b| a.1.total_cmp(&b.1));
-        let least = CLEAR / ((children.len() - 1) as f64).sqrt();
+        // The standard error of a rank correlation without an effect is 1 / √(n - 1), over the children that express the gene.
+        let least = CRITICAL_VALUE / ((children.len() - 1) as f64).sqrt();
         clearest.filter(|(_, with)| *with >= least.min(1.0)).map_or(Phenotype::All, |(phenotype, _)| phenotype)
     }
 

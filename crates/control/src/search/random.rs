@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::{Genome, Search, Space, Start};
 use observe::performance::TrialScore;
 
-/// Size of a batch.
+/// Size of a batch. Choice: as the default number of children of `genetic`, so that both report progress alike; not varied.
 const BATCH: usize = 8;
 
 /// The seeds, then random genomes.

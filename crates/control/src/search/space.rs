@@ -13,10 +13,13 @@ use crate::target::Target;
 pub type Genome = Vec<f64>;
 
 /// Probability that a gene of a random genome has its default: defaults are chosen with care, and settings that differ from all of them are
-/// rarely good.
+/// rarely good. Choice: a higher one searches near the defaults only, a lower one far from them; not varied.
 const DEFAULT: f64 = 0.5;
-/// Probability that a mutated gene is redrawn; otherwise it moves by up to [`STEP`].
+/// Probability that a mutated gene is redrawn; otherwise it moves by up to [`STEP`]. Choice: a higher one refines less, a lower one stays
+/// in local optima; not varied.
 const REDRAWN: f64 = 0.5;
+/// Largest move of a mutated gene, as a fraction of its range. Choice: a larger one refines less, a smaller one takes more generations;
+/// not varied.
 const STEP: f64 = 0.15;
 
 /// The effect of a gene.

@@ -7,11 +7,12 @@ use statistics::normal;
 
 use crate::ab_test::Estimate;
 
-/// Minimum probability that an adopted arm is better: at most one change in ten may be for the worse.
+/// Minimum probability that an adopted arm is better: at most one change in ten may be for the worse. Choice: a higher one takes more
+/// trials, a lower one adopts losses; not varied.
 const SURE: f64 = 0.9;
-/// The quantile of the normal distribution for that, in standard errors.
+/// The quantile of the normal distribution for that, in standard errors. Derived: the normal quantile at `SURE`.
 pub const SURE_DEVIATIONS: f64 = normal::ONE_SIDED_90;
-/// Weight of expected losses relative to gains: users notice harm sooner than gain.
+/// Weight of expected losses relative to gains: users notice harm sooner than gain. Choice: a higher one tries fewer settings; not varied.
 const RISK_AVERSION: f64 = 2.0;
 
 /// Cost of a trial.
@@ -25,7 +26,8 @@ pub struct Cost {
     pub switching_s: f64,
 }
 
-/// Numbers of turns that are considered: several turns may show a gain that one cannot.
+/// Numbers of turns that are considered: several turns may show a gain that one cannot. Choice: more values cost CPU time; eight turns take
+/// most of a minute; not varied.
 const TURNS: [f64; 3] = [2.0, 4.0, 8.0];
 
 /// The value of trying `arm` instead of `active`, in seconds of the active setting's service: the expected gain in the remaining `lasts_s`
@@ -84,6 +86,7 @@ mod tests {
     use super::super::{Observation, Trials};
     use super::*;
 
+    /// Cost of a trial. Choice: about a trial of the twin's controller on a fast disk; not varied.
     const COST: Cost = Cost { measured_s: 2.0, settling_s: 1.0, switching_s: 0.01 };
 
     /// A reference observed for ten seconds with this noise, and an arm with this prior.

@@ -57,9 +57,12 @@ pub use report::{Group, Report, Row};
 pub type UnitId = u32;
 
 /// Maximum number of units at a time. Kubernetes allows 110 pods per machine, and not all of them use one disk in the same interval.
+/// Choice: more cost memory and time at each snapshot; these pods and more services than pods; not varied.
 pub const MOST_UNITS: usize = 255;
-/// Maximum length of the record: as long as a request may be outstanding before the host gives up on it.
-const REACHES_BACK: Nanos = Nanos::from_millis(300_000);
+/// Maximum time of an outstanding request until the host gives up on it: the length of the record, and the maximum response time in
+/// quantiles. Choice: above the 180 s after which the SCSI disk driver gives up (`SD_TIMEOUT` times one more than `SD_MAX_RETRIES`,
+/// `drivers/scsi/sd.h`); not varied.
+const MAX_OUTSTANDING: Nanos = Nanos::from_millis(300_000);
 
 /// State of a unit.
 #[derive(Clone, Debug, Default)]
@@ -273,7 +276,7 @@ impl Units {
         let mut report = Report { from: self.from, to: at, rows };
         report.sort();
         self.from = at;
-        self.timeline.forget_before(Nanos(at.0.saturating_sub(REACHES_BACK.0)));
+        self.timeline.forget_before(Nanos(at.0.saturating_sub(MAX_OUTSTANDING.0)));
         self.release();
         report
     }

@@ -4,11 +4,8 @@ use std::cmp::Reverse;
 
 use block::Nanos;
 
-use super::UnitId;
+use super::{MAX_OUTSTANDING, UnitId};
 use crate::window::Quantiles;
-
-/// Maximum response time in quantiles: as long as a request may be outstanding.
-const LONGEST: Nanos = Nanos::from_millis(300_000);
 
 /// Accumulates requests of one kind.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +20,7 @@ impl Responses {
     pub(super) fn add(&mut self, bytes: u64, response: Nanos) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(bytes);
-        self.times.get_or_insert_with(|| Quantiles::new(LONGEST.0, 2)).add(response.0);
+        self.times.get_or_insert_with(|| Quantiles::new(MAX_OUTSTANDING.0, 2)).add(response.0);
     }
 
     /// Returns the results and begins the next interval.

@@ -12,9 +12,11 @@
 
 use block::{READ_AHEAD_SECTORS, Request};
 
-/// Size of the table of runs' ends; a new end replaces the old one in its slot.
+use crate::event::SECTOR_BYTES;
+
+/// Size of the table of runs' ends; a new end replaces the old one in its slot. Choice: more cost memory, fewer forget runs of files that
+/// are read at the same time; not varied.
 const ENDS: usize = 512;
-const SECTOR_BYTES: u64 = 512;
 
 /// The end of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,7 +81,7 @@ impl Ahead {
     pub fn close(&mut self) -> Used {
         let (sectors, requests) = (std::mem::take(&mut self.sectors), std::mem::take(&mut self.requests));
         let more_requests = (sectors / u64::from(READ_AHEAD_SECTORS)).saturating_sub(requests);
-        Used { bytes: sectors * SECTOR_BYTES, more_requests }
+        Used { bytes: sectors * u64::from(SECTOR_BYTES), more_requests }
     }
 }
 

@@ -5,10 +5,11 @@ use block::{Nanos, Op, Request, SEQUENTIAL_GAP, StreamId};
 use super::table::{Feature, LOAD, SERVICE, described, feature};
 use crate::stream_table::StreamTable;
 
-/// Number of previous requests in the features: the paper's x, for single requests.
+/// Number of previous requests in the features: the paper's x, for single requests. Choice: more are features without a use for most
+/// learners; "Self-Learning Disk Scheduling" names no value of x; not varied.
 pub const PREVIOUS: usize = 3;
 
-/// A power of two that holds as many.
+/// A power of two that holds as many. Derived: from [`PREVIOUS`].
 const RING: usize = PREVIOUS.next_power_of_two();
 
 /// A previous request.
@@ -89,6 +90,7 @@ pub static REQUEST_FEATURES: &[Feature; TABLE.len()] = &described(TABLE);
 
 type Row = (Feature, fn(&RequestFeatures) -> f64);
 
+/// The features of a request. Source: Table 2 of "Self-Learning Disk Scheduling", left column; all further rows are choices.
 const TABLE: &[Row] = &[
     (feature("write", "", LOAD, "1 if sectors are written or discarded, 0 if read."), |seen| f64::from(seen.request.op.is_write())),
     (feature("discard", "", LOAD, "1 if sectors are discarded."), |seen| f64::from(seen.request.op == Op::Discard)),

@@ -10,13 +10,15 @@
 
 use block::Nanos;
 
-/// Length of the shortest slot.
+/// Length of the shortest slot. Choice: a shorter one has hardly any requests of a disk, a longer one hides bursts; about one request of a
+/// disk; not varied.
 const SLOT: Nanos = Nanos::from_millis(10);
-/// Number of scales; the slots of each are twice as long as those of the previous one.
+/// Number of scales; the slots of each are twice as long as those of the previous one. Choice: more have too few slots in a window of a
+/// second; not varied.
 pub(super) const SCALES: usize = 6;
-/// Minimum number of slots for a variance.
+/// Minimum number of slots for a variance. Choice: fewer have no usable variance, more exclude long slots of short windows; not varied.
 const LEAST_SLOTS: u64 = 8;
-/// Minimum number of scales for a slope.
+/// Minimum number of scales for a slope. Choice: two give a slope without any check of it; not varied.
 const LEAST_SCALES: usize = 3;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,6 +118,7 @@ mod tests {
 
     use super::*;
 
+    /// Length of the windows of these tests. Choice: 6,000 of the shortest slots, so that chance is small; not varied.
     const MINUTE: Nanos = Nanos::from_millis(60_000);
 
     #[test]

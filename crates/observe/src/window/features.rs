@@ -5,6 +5,7 @@ use block::{Nanos, Op};
 
 use super::sums::Sums;
 use super::table::{Feature, LOAD, SERVICE, described, feature};
+use crate::event::SECTOR_BYTES;
 
 /// Every feature of a window, in the order of [`Features`].
 pub static FEATURES: &[Feature; TABLE.len()] = &described(TABLE);
@@ -28,7 +29,7 @@ impl Features {
     }
 }
 
-const SECTOR_BYTES: f64 = 512.0;
+/// Nanoseconds per second. Derived: 10⁹ nanoseconds.
 const NANOS_PER_S: f64 = 1e9;
 
 type Row = (Feature, fn(&Sums, Nanos) -> f64);
@@ -37,6 +38,7 @@ fn ratio(part: u64, all: u64) -> f64 {
     part as f64 / all as f64
 }
 
+/// The features of a window. Source: Table 2 of "Self-Learning Disk Scheduling", right column; all further rows are choices.
 const TABLE: &[Row] = &[
     // Kinds of requests.
     (feature("reads", "requests", SERVICE, "Reads queued."), |sums, _| sums.kind(Op::Read).requests as f64),
@@ -139,22 +141,24 @@ const TABLE: &[Row] = &[
     }),
     (
         feature("run_mean_bytes", "bytes", SERVICE, "Asked for in one sequential run of a stream within the window, mean."),
-        |sums, _| sums.sizes.sectors.mean() * SECTOR_BYTES * ratio(sums.requests, sums.streams.runs),
+        |sums, _| sums.sizes.sectors.mean() * f64::from(SECTOR_BYTES) * ratio(sums.requests, sums.streams.runs),
     ),
     // Sizes.
-    (feature("size_mean_bytes", "bytes", LOAD, "A request's size, mean."), |sums, _| sums.sizes.sectors.mean() * SECTOR_BYTES),
+    (feature("size_mean_bytes", "bytes", LOAD, "A request's size, mean."), |sums, _| {
+        sums.sizes.sectors.mean() * f64::from(SECTOR_BYTES)
+    }),
     (feature("size_variation", "", LOAD, "Standard deviation of the sizes by their mean."), |sums, _| {
         sums.sizes.sectors.variation()
     }),
     (
         feature("size_p95_bytes", "bytes", LOAD, "19 of 20 requests are at most so large; up to a sixteenth too small."),
-        |sums, _| sums.sizes.p95_sectors * SECTOR_BYTES,
+        |sums, _| sums.sizes.p95_sectors * f64::from(SECTOR_BYTES),
     ),
     (feature("read_size_mean_bytes", "bytes", LOAD, "A read's size, mean."), |sums, _| {
-        ratio(sums.kind(Op::Read).sectors, sums.kind(Op::Read).requests) * SECTOR_BYTES
+        ratio(sums.kind(Op::Read).sectors, sums.kind(Op::Read).requests) * f64::from(SECTOR_BYTES)
     }),
     (feature("write_size_mean_bytes", "bytes", LOAD, "A write's size, mean."), |sums, _| {
-        ratio(sums.kind(Op::Write).sectors, sums.kind(Op::Write).requests) * SECTOR_BYTES
+        ratio(sums.kind(Op::Write).sectors, sums.kind(Op::Write).requests) * f64::from(SECTOR_BYTES)
     }),
     (feature("aligned_share", "", LOAD, "Requests that begin and end at multiples of 4 KiB."), |sums, _| {
         ratio(sums.sizes.aligned, sums.requests)
@@ -179,7 +183,7 @@ const TABLE: &[Row] = &[
         sums.streams.distance_log2.deviation()
     }),
     (feature("span_bytes", "bytes", SERVICE, "From the lowest sector asked for to the highest."), |sums, _| {
-        sums.places.span_sectors() * SECTOR_BYTES
+        sums.places.span_sectors() * f64::from(SECTOR_BYTES)
     }),
     (
         feature("footprint_bytes", "bytes", SERVICE, "How much is touched, in regions of 1 MiB: an estimate, good up to 10 GiB."),

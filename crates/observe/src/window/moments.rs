@@ -43,6 +43,7 @@ impl Moments {
 /// and several times as fast. 0 counts as 1.
 #[inline]
 pub(super) fn log2(value: u64) -> f64 {
+    /// Bits after the leading one. Derived: the stored bits of a 64-bit float.
     const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
     let value = value | u64::from(value == 0);
     let zeros = value.leading_zeros();

@@ -9,7 +9,8 @@ use crate::merit;
 use crate::preference::Preference;
 use crate::stream_table::StreamTable;
 
-/// Maximum response time in quantiles: an hour.
+/// Maximum response time in quantiles: an hour. Choice: a longer one costs memory by its logarithm; above every response time of a device
+/// that works; not varied.
 const LONGEST: Nanos = Nanos::from_millis(3_600_000);
 
 /// Performance of the requests that completed in a window.
@@ -348,6 +349,7 @@ mod tests {
 
     use super::*;
 
+    /// Length of the windows of these tests. Choice: the usual length of a window; not varied.
     const SECOND: Nanos = Nanos::from_millis(1000);
 
     fn done(stream: u32, op: Op, sync: bool, response_ms: u64, service_ms: u64) -> Event {

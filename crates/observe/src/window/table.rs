@@ -15,9 +15,9 @@ pub struct Feature {
     pub doc: &'static str,
 }
 
-/// Value of [`Feature::depends_on_service`] for features of the workload alone.
+/// Value of [`Feature::depends_on_service`] for features of the workload alone. Choice: a name for a flag in long tables; not varied.
 pub(super) const LOAD: bool = false;
-/// Value of [`Feature::depends_on_service`] for other features.
+/// Value of [`Feature::depends_on_service`] for other features. Choice: as [`LOAD`].
 pub(super) const SERVICE: bool = true;
 
 pub(super) const fn feature(name: &'static str, unit: &'static str, depends_on_service: bool, doc: &'static str) -> Feature {

@@ -3,25 +3,29 @@
 use std::collections::VecDeque;
 
 use block::Nanos;
+use observe::merit::LEAST_REQUESTS;
 use statistics::count::at_least;
 
-use super::{KINDS, Promise, RATES};
+use super::{KINDS, Promise, RATES, STEPS};
 
-/// Number of latest response times that are judged; the p99 is then the tenth longest.
+/// Number of latest response times that are judged; the p99 is then the tenth longest. Choice: more come from an older load, fewer leave
+/// too little beyond the p99; not varied.
 const RESPONSES: usize = 1_000;
-/// Minimum number of response times for a p99.
-const FEW_RESPONSES: usize = 100;
-/// Number of latest steps over which rates are judged: ten seconds.
-const SLOTS: usize = 100;
-/// Minimum number of steps for a rate: two seconds.
-const FEW_SLOTS: usize = 20;
-/// Probability of refusing a feasible guarantee, per decision: there is one per second, for days.
+/// Number of latest steps over which rates are judged: ten seconds. Choice: more mix loads, fewer widen the bound; not varied.
+const SLOTS: usize = 10 * STEPS;
+/// Minimum number of steps for a rate: two seconds. Choice: fewer have too uncertain a variance, more delay the decision; not varied.
+const FEW_SLOTS: usize = 2 * STEPS;
+/// Probability of refusing a feasible guarantee, per decision: there is one per second, for days. Choice: a lower one refuses later; this
+/// one refuses a feasible guarantee once in 11 days; not varied.
 const BY_CHANCE: f64 = 1e-6;
-/// Standard errors of a mean at that probability: twice the 4.75 of independent steps, as neighbouring steps are correlated.
+/// Standard errors of a mean at that probability: twice the 4.75 of independent steps, as neighbouring steps are correlated. Derived: twice
+/// the normal quantile at [`BY_CHANCE`].
 const STANDARD_ERRORS: f64 = 9.5;
-/// Minimum duration of a refusal, so that limits on neighbours do not oscillate.
+/// Minimum duration of a refusal, so that limits on neighbours do not oscillate. Choice: a longer one withholds a feasible guarantee after
+/// the load has changed; not varied.
 const REFUSED: Nanos = Nanos::from_millis(60_000);
-/// Age from which a measurement no longer represents the load.
+/// Age from which a measurement no longer represents the load. Choice: a shorter one forgets a unit that is rarely alone; ten times
+/// [`REFUSED`]; not varied.
 const FORGOTTEN: Nanos = Nanos::from_millis(600_000);
 
 /// A measurement or forecast with a confidence bound: a lower bound of response times, an upper one of rates.
@@ -142,7 +146,7 @@ fn keep<T>(ring: &mut VecDeque<T>, last: T, most: usize) {
 /// The p99 with its lower bound: if the p99 were lower, fewer responses would be as long. `None` with too few responses.
 fn p99(responses: &VecDeque<Nanos>) -> Option<Figure> {
     let count = responses.len();
-    if count < FEW_RESPONSES {
+    if (count as u64) < LEAST_REQUESTS {
         return None;
     }
     let mut sorted: Vec<Nanos> = responses.iter().copied().collect();
@@ -242,9 +246,9 @@ impl Promise {
     }
 }
 
-/// Index of the device time in [`Alone::rates`].
+/// Index of the device time in [`Alone::rates`]. Derived: the order of the [`RATES`].
 pub(super) const DEVICE_TIME: usize = 2;
-/// Index of the reference disk's service in [`Alone::rates`].
+/// Index of the reference disk's service in [`Alone::rates`]. Derived: the order of the [`RATES`].
 pub(super) const REFERENCE: usize = 3;
 
 impl Trial {

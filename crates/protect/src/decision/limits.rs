@@ -6,14 +6,16 @@ use super::meter::{Flow, Meter};
 use super::{Limit, Unit};
 
 /// Write-back may continue at its measured rate with a queue of the first number of seconds; deviations of the queue are corrected within
-/// the second number of seconds.
+/// the second number of seconds. Choice: a longer queue delays the unit when it returns, a shorter one leaves the device idle between
+/// steps; not varied.
 const QUEUED: (f64, f64) = (0.5, 0.5);
-/// Bytes and writes that may be queued at any rate, so that write-back can start: a large write, or a few small ones.
+/// Bytes and writes that may be queued at any rate, so that write-back can start: a large write, or a few small ones. Choice: more delays
+/// the unit when it returns; 1 MB takes a disk 10 ms; not varied.
 const LEAST_QUEUED: (f64, f64) = (1e6, 4.0);
-/// Minimum factor of a correction.
+/// Minimum factor of a correction. Choice: a smaller factor writes limits at every step; not varied.
 const CORRECTED: f64 = 1.5;
 /// A unit that used write-back within this time may have dirty data behind its limit, as the flusher writes expired data every five
-/// seconds.
+/// seconds. Derived: two periods of the flusher, `dirty_writeback_interval` in `mm/page-writeback.c`.
 const PILED: Nanos = Nanos::from_millis(10_000);
 
 /// Whether limits differ by more than 3%.

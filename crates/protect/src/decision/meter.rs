@@ -2,17 +2,22 @@
 
 use block::{Nanos, Op, Request, SEQUENTIAL_GAP};
 
-/// Time constant of the averages of a unit's load.
+use super::PERIOD;
+
+/// Time constant of the averages of a unit's load. Choice: a shorter one follows single requests, a longer one follows a change late;
+/// not varied.
 const MEMORY: Nanos = Nanos::from_millis(1_000);
-/// Time constant of the write-back rate, three steps: it shows when a queue is full.
-const PACE: Nanos = Nanos::from_millis(300);
-/// Time constant of the utilisation of limits.
+/// Time constant of the write-back rate, three steps: it shows when a queue is full. Choice: a shorter one follows single requests, a
+/// longer one lets a queue fill; not varied.
+const PACE: Nanos = Nanos(3 * PERIOD.0);
+/// Time constant of the utilisation of limits. Choice: twice [`MEMORY`], as limited units are bursty; not varied.
 const USE: Nanos = Nanos::from_millis(2_000);
-/// Minimum device time in seconds of a known speed: a few requests of a disk.
+/// Minimum device time in seconds of a known speed: a few requests of a disk. Choice: less is decided by a single seek; three requests of
+/// 10 ms; not varied.
 const KNOWN: f64 = 0.03;
 /// Mean size below which random requests are limited by number rather than by bytes: the seeks of a disk then take longer than the
-/// transfers (128 KiB take 1 ms at 128 MB/s).
-const SMALL: f64 = 131_072.0;
+/// transfers (128 KiB take 1 ms at 128 MB/s). Choice: a larger one limits more neighbours by number; not varied.
+pub(crate) const SMALL_BYTES: f64 = 131_072.0;
 
 /// Amounts in one direction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +40,7 @@ impl Flow {
 
     /// Whether its requests are small and random.
     pub fn is_by_requests(&self) -> bool {
-        self.bytes < SMALL * self.requests && self.sequential < 0.5 * self.requests
+        self.bytes < SMALL_BYTES * self.requests && self.sequential < 0.5 * self.requests
     }
 
     /// Mean size of a request in bytes; at least a sector.

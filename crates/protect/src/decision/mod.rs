@@ -8,10 +8,15 @@
 //! applies the changes.
 
 mod admission;
+mod demand;
+mod feasibility;
 mod guard;
 mod limits;
 mod meter;
 mod reference;
+mod search;
+mod settling;
+mod spans;
 mod watch;
 
 use block::Nanos;
@@ -20,14 +25,19 @@ use observe::Event;
 pub use admission::{Admission, Alone, Figure};
 use guard::Guard;
 use meter::Meter;
+pub(crate) use meter::SMALL_BYTES;
 pub use reference::Reference;
 
-/// Time between two calls of [`Protector::step`].
+/// Time between two calls of [`Protector::step`]. Choice: a shorter one limits sooner and costs more CPU time (39 µs a step for 50 units);
+/// not varied.
 pub const PERIOD: Nanos = Nanos::from_millis(100);
+/// Number of steps per second. Derived: from [`PERIOD`].
+const STEPS: usize = (1_000_000_000 / PERIOD.0) as usize;
 
-/// Number of kinds of response times: reads, synchronous writes, flushes.
+/// Number of kinds of response times: reads, synchronous writes, flushes. Derived: the number of p99s in a [`Promise`].
 pub const KINDS: usize = 3;
-/// Number of kinds of rates: requests, bytes, seconds of device time, seconds of a reference disk's service.
+/// Number of kinds of rates: requests, bytes, seconds of device time, seconds of a reference disk's service. Derived: the number of rates
+/// in a [`Promise`].
 pub const RATES: usize = 4;
 
 /// The guarantees of a unit; `None`: no such guarantee.
@@ -137,12 +147,13 @@ pub struct Standing {
     pub admission: Admission,
 }
 
-/// Time after its last event during which a neighbour counts as active.
+/// Time after its last event during which a neighbour counts as active. Choice: a shorter one forgets the limits in a pause, a longer one
+/// counts a neighbour that has left; not varied.
 const ACTIVE: Nanos = Nanos::from_millis(2_000);
 /// A neighbour without requests for this time, or for twice the interval between requests that its limit allows, leaves room that is no
-/// evidence about limits.
+/// evidence about limits. Choice: two steps, so that one without a completion is no pause; not varied.
 const PAUSE: Nanos = Nanos::from_millis(200);
-/// Interval between decisions on admission.
+/// Interval between decisions on admission. Choice: more frequent decisions raise the chance of a false refusal; not varied.
 const DECIDED: Nanos = Nanos::from_millis(1_000);
 
 /// Enforces the guarantees of units.

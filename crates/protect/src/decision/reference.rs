@@ -14,7 +14,8 @@ use std::sync::Arc;
 use block::tenants::{ServiceModel, ServiceTime};
 use block::{Nanos, Request};
 
-/// Maximum number of tracked requests. Beyond it the oldest are dropped, whose completion was probably lost.
+/// Maximum number of tracked requests. Beyond it the oldest are dropped, whose completion was probably lost. Choice: bounds the memory
+/// after lost completions; many times the tags of a queue; not varied.
 const MAX_UNDER_WAY: usize = 1 << 14;
 
 /// A reference disk. Two are equal if their names are.

@@ -7,7 +7,7 @@ use observe::Event;
 
 use super::*;
 
-/// Resolution of the simulated time.
+/// Resolution of the simulated time. Choice: a finer one makes the tests slower; well below a service time; not varied.
 const TICK: Nanos = Nanos::from_micros(100);
 
 /// A process that keeps requests outstanding while it is awake.
@@ -152,6 +152,7 @@ fn written_back(ms: u64) -> Request {
     Request { id: 0, stream: 1, op: Op::Write, sync: false, priority, sectors: 2_048, lba, arrival }
 }
 
+/// Minimum limit of the neighbours in bytes per second. Choice: below the limits that the tests expect; not varied.
 const FLOOR: u64 = 64 << 10;
 
 fn units(promise: Promise, neighbours: usize) -> Vec<Unit> {

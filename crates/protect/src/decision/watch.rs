@@ -7,29 +7,37 @@ use observe::Event;
 use statistics::count::{at_least, bearable_mean};
 
 use super::admission::{DEVICE_TIME, REFERENCE, Trial};
+use super::demand::Demand;
 use super::reference::Shadow;
-use super::{KINDS, Promise, RATES};
+use super::spans::{Count, Done, Span, Spans};
+use super::{KINDS, Promise, RATES, STEPS};
 
-/// Fraction of requests that may be late under a p99.
+/// Fraction of requests that may be late under a p99. Derived: 1 - 0.99, the definition of a p99.
 pub(super) const LATE: f64 = 0.01;
-/// Rate in requests per second from which one request may be late under a p99; below it, none may.
+/// Rate in requests per second from which one request may be late under a p99; below it, none may. Choice: a lower one allows one late
+/// request among a few, a higher one none among many; not varied.
 pub(super) const FEW: f64 = 20.0;
 /// Margin of the mean rate above the guaranteed one in standard deviations, so that 97% of seconds keep it: 1.9, and half as much again
-/// because the steps of a second are correlated if the device or the page cache writes in bursts.
+/// because the steps of a second are correlated if the device or the page cache writes in bursts. Derived: 1.5 times the normal quantile at
+/// 97%, rounded.
 const RATE_MARGIN: f64 = 2.8;
-/// Minimum relative margin, for bursts that are rarer than a span.
+/// Minimum relative margin, for bursts that are rarer than a span. Choice: a larger one costs the neighbours throughput; not varied.
 const RATE_RESERVE: f64 = 0.05;
 /// Significance level for more late requests than tolerable. It is tested at every step, so limits end up below the level that is just
-/// tolerable.
+/// tolerable. Choice: a lower level notices violations later, a higher one cuts by chance; not varied.
 const CHANCE: f64 = 0.1;
 /// Fraction of seconds that may break the guarantee: well below the 5% that are allowed, as seconds during the search for limits also
-/// count. With 3%, 8 of 20 random cases kept the guarantee, with 1.5% 12.
+/// count. Choice: with 3%, and with late requests that 97 instead of 99% of seconds bear, 8 of 20 random cases kept the guarantee instead
+/// of 12.
 const BROKEN: f64 = 0.015;
-/// Limits may be raised if the probability of no more late requests than observed is below this.
+/// Limits may be raised if the probability of no more late requests than observed is below this. Choice: a higher level raises limits on
+/// less evidence; three times [`CHANCE`], as a raise is small; not varied.
 const ROOM: f64 = 0.3;
-/// Fraction of the tolerable late requests at which a cut aims.
+/// Fraction of the tolerable late requests at which a cut aims. Choice: a lower aim costs the neighbours more, a higher one needs a second
+/// cut; not varied.
 const AIM: f64 = 0.5;
-/// There is also room if at least this number of requests all took less than this fraction of the limit.
+/// There is also room if at least this number of requests all took less than this fraction of the limit. Choice: fewer requests have no
+/// p99, a fraction nearer to 1 leaves no distance for a raise; not varied.
 const FAR: (f64, f64) = (100.0, 0.6);
 
 /// A kind of requests with a guaranteed p99.
@@ -54,42 +62,6 @@ impl Kind {
     fn overdue(&self, now: Nanos, from: Nanos) -> usize {
         self.pending.iter().take_while(|arrival| now - from.max(**arrival) > self.limit).count()
     }
-}
-
-/// Counters of one kind over a span.
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    done: f64,
-    late: f64,
-    /// The longest response time, relative to the limit.
-    longest: f64,
-}
-
-/// Counters over a span of time.
-#[derive(Clone, Debug, Default)]
-struct Span {
-    kinds: [Count; KINDS],
-    /// Counters of requests that arrived after the limits took effect.
-    fresh: [Count; KINDS],
-    /// Length in seconds.
-    wall: f64,
-    /// Seconds with requests or calls outstanding.
-    wanted: f64,
-    /// Seconds with requests or flushes outstanding, in which device time is demanded; and seconds with requests outstanding.
-    asked: f64,
-    requested: f64,
-    rates: [Done; RATES],
-    /// Number of whole seconds that broke the guarantee.
-    broken: f64,
-}
-
-/// Amount of a quantity with a rate.
-#[derive(Clone, Copy, Debug, Default)]
-struct Done {
-    sum: f64,
-    /// Over the steps in which it was demanded: the sum of the squares of their rates, and their number.
-    squares: f64,
-    slots: f64,
 }
 
 /// A guaranteed rate.
@@ -127,44 +99,24 @@ pub(super) struct Watch {
     promise: Promise,
     kinds: [Option<Kind>; KINDS],
     least: [Option<f64>; RATES],
-    /// Number of outstanding requests and calls, and the time up to which it is accounted.
-    outstanding: u32,
-    since: Nanos,
-    /// Number of outstanding requests, and the time up to which it is accounted.
-    requests: u32,
-    asked_since: Nanos,
-    /// Counters since the last step.
-    slot: Span,
-    /// Counters since the limits took effect.
-    span: Span,
-    /// Counters of the steps of the last second.
-    second: VecDeque<Span>,
+    demand: Demand,
+    spans: Spans,
     /// Rates without neighbours; 0 if unknown.
     alone: [f64; RATES],
+    /// Whether calls are observed, so that flushes are part of them.
     has_calls: bool,
-    /// Requests that arrived before this time do not show the effect of the limits.
-    fresh_from: Nanos,
-    /// Number of steps until the current whole second of the span ends.
-    until_second: usize,
     /// Simulates the reference disk; `None` without one.
     shadow: Option<Shadow>,
     /// Admission of the guarantee.
     pub trial: Trial,
 }
 
-impl Count {
-    fn add(&mut self, response: Nanos, limit: Nanos) {
-        self.done += 1.0;
-        self.late += f64::from(u8::from(response > limit));
-        self.longest = self.longest.max(response.0 as f64 / limit.0.max(1) as f64);
-    }
-}
-
+/// Index of reads. Derived: the order of the [`KINDS`].
 const READ: usize = 0;
+/// Index of synchronous writes. Derived: the order of the [`KINDS`].
 const WRITE: usize = 1;
+/// Index of flushes and of calls of fsync. Derived: the order of the [`KINDS`].
 const FLUSH: usize = 2;
-/// Number of steps per second.
-const STEPS: usize = 10;
 
 impl Watch {
     pub fn new(promise: &Promise) -> Watch {
@@ -173,17 +125,10 @@ impl Watch {
             promise: promise.clone(),
             kinds: [kind("reads", promise.read_p99), kind("writes", promise.write_p99), kind("flushes", promise.flush_p99)],
             least: promise.rates(),
-            outstanding: 0,
-            since: Nanos::ZERO,
-            requests: 0,
-            asked_since: Nanos::ZERO,
-            slot: Span::default(),
-            span: Span::default(),
-            second: VecDeque::new(),
+            demand: Demand::default(),
+            spans: Spans::new(),
             alone: [0.0; RATES],
             has_calls: false,
-            fresh_from: Nanos::ZERO,
-            until_second: STEPS,
             shadow: promise.reference.as_ref().map(Shadow::new),
             trial: Trial::new(promise),
         }
@@ -197,41 +142,21 @@ impl Watch {
         }
     }
 
-    fn is_wanting(&mut self, now: Nanos, more: bool) {
-        if self.outstanding > 0 {
-            self.slot.wanted += (now - self.since).as_secs_f64();
-        }
-        self.since = now;
-        self.outstanding = if more { self.outstanding + 1 } else { self.outstanding.saturating_sub(1) };
-    }
-
-    /// Accounts for requests alone, without calls.
-    fn is_asking(&mut self, now: Nanos, more: bool) {
-        if self.requests > 0 {
-            self.slot.is_asking((now - self.asked_since).as_secs_f64());
-        }
-        self.asked_since = now;
-        self.requests = if more { self.requests + 1 } else { self.requests.saturating_sub(1) };
-    }
-
     /// Adds device time spent on this unit.
     pub fn worked(&mut self, time: Nanos) {
-        self.slot.rates[DEVICE_TIME].sum += time.as_secs_f64();
+        self.spans.did(DEVICE_TIME, time.as_secs_f64());
     }
 
     fn done(&mut self, kind: usize, arrival: Nanos, at: Nanos) {
         let Some(kept) = &self.kinds[kind] else { return };
         let limit = kept.limit;
         self.trial.responded(kind, arrival, at - arrival);
-        self.slot.kinds[kind].add(at - arrival, limit);
-        if arrival >= self.fresh_from {
-            self.slot.fresh[kind].add(at - arrival, limit);
-        }
+        self.spans.responded(kind, arrival, at, limit);
     }
 
     /// Forgets the outstanding requests, which are unknown after a loss of events.
     pub fn lost(&mut self) {
-        (self.outstanding, self.requests) = (0, 0);
+        self.demand.lost();
         self.kinds.iter_mut().flatten().for_each(|kind| kind.pending.clear());
         self.shadow.iter_mut().for_each(Shadow::lost);
     }
@@ -239,8 +164,7 @@ impl Watch {
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Queued(request) => {
-                self.is_wanting(request.arrival, true);
-                self.is_asking(request.arrival, true);
+                self.demand.request(request.arrival, true);
                 if let Some(shadow) = &mut self.shadow {
                     shadow.queued(request);
                 }
@@ -249,13 +173,12 @@ impl Watch {
                 }
             }
             Event::Completed { request, at, .. } => {
-                self.is_wanting(*at, false);
-                self.is_asking(*at, false);
+                self.demand.request(*at, false);
                 if let Some(shadow) = &mut self.shadow {
-                    self.slot.rates[REFERENCE].sum += shadow.completed(*at).as_secs_f64();
+                    self.spans.did(REFERENCE, shadow.completed(*at).as_secs_f64());
                 }
-                self.slot.rates[0].sum += 1.0;
-                self.slot.rates[1].sum += if request.op.transfers() { f64::from(request.sectors) * 512.0 } else { 0.0 };
+                self.spans.did(0, 1.0);
+                self.spans.did(1, if request.op.transfers() { f64::from(request.sectors) * 512.0 } else { 0.0 });
                 let Some(kind) = Self::kind_of(request) else { return };
                 if let Some(kind) = &mut self.kinds[kind] {
                     kind.remove(request.arrival);
@@ -263,28 +186,21 @@ impl Watch {
                 self.done(kind, request.arrival, *at);
             }
             Event::Flushed { asked, at, .. } => {
-                if self.requests == 0 {
-                    self.slot.asked += (*at - self.asked_since.max(*asked)).as_secs_f64();
-                    self.asked_since = *at;
-                }
+                self.demand.flushed(*asked, *at, self.has_calls);
                 if !self.has_calls {
-                    if self.outstanding == 0 {
-                        self.slot.wanted += (*at - self.since.max(*asked)).as_secs_f64();
-                        self.since = *at;
-                    }
                     self.done(FLUSH, *asked, *at);
                 }
             }
             Event::Called { at, .. } => {
                 self.has_calls = true;
-                self.is_wanting(*at, true);
+                self.demand.call(*at, true);
                 // The type of a call is known only when it returns; until then it may be an fsync, which may wait longest.
                 if let Some(kind) = &mut self.kinds[FLUSH] {
                     kind.pending.push_back(*at);
                 }
             }
             Event::Returned { op, bytes, called, at, .. } => {
-                self.is_wanting(*at, false);
+                self.demand.call(*at, false);
                 if let Some(kind) = &mut self.kinds[FLUSH] {
                     kind.remove(*called);
                 }
@@ -298,35 +214,16 @@ impl Watch {
     /// Ends a step. `is_settled`: the limits have taken effect, so the step counts for the span. `is_alone`: no neighbour was active.
     /// `is_undisturbed`: no other unit used the device.
     pub fn close(&mut self, (from, now): (Nanos, Nanos), is_settled: bool, is_alone: bool, is_undisturbed: bool) {
-        if self.outstanding > 0 {
-            self.slot.wanted += (now - self.since).as_secs_f64();
+        let step = self.spans.end_step(self.demand.end_step(now));
+        let times = step.demanded.seconds();
+        self.trial.close((from, now), is_undisturbed, std::array::from_fn(|number| (times[number], step.rates[number].sum)));
+        let ends_second = self.spans.add(step, is_settled);
+        let second = self.spans.last_second();
+        if ends_second {
+            self.spans.judged(self.is_broken(&second, now));
         }
-        if self.requests > 0 {
-            self.slot.is_asking((now - self.asked_since).as_secs_f64());
-        }
-        (self.since, self.asked_since) = (now, now);
-        let mut slot = std::mem::take(&mut self.slot);
-        slot.wall = 1.0 / STEPS as f64;
-        let times = slot.times();
-        for (done, time) in slot.rates.iter_mut().zip(times).filter(|(_, time)| *time > 0.05) {
-            (done.squares, done.slots) = ((done.sum / time).powi(2), 1.0);
-        }
-        self.trial.close((from, now), is_undisturbed, std::array::from_fn(|number| (times[number], slot.rates[number].sum)));
-        if self.second.len() == STEPS {
-            self.second.pop_front();
-        }
-        if is_settled {
-            self.span.add(&slot);
-        }
-        self.second.push_back(slot);
-        let second = self.last_second();
-        self.until_second = self.until_second.saturating_sub(usize::from(is_settled));
-        if self.until_second == 0 {
-            self.until_second = STEPS;
-            self.span.broken += f64::from(u8::from(self.is_broken(&second, now)));
-        }
-        if is_alone && second.wanted > 0.5 {
-            for (alone, (done, time)) in self.alone.iter_mut().zip(second.rates.iter().zip(second.times())) {
+        if is_alone && second.demanded.wanted > 0.5 {
+            for (alone, (done, time)) in self.alone.iter_mut().zip(second.rates.iter().zip(second.demanded.seconds())) {
                 let now = done.sum / time.max(1e-3);
                 *alone = if *alone == 0.0 { now } else { 0.8 * *alone + 0.2 * now };
             }
@@ -335,39 +232,34 @@ impl Watch {
 
     /// Whether this second broke the guarantee, by chance or not.
     fn is_broken(&self, second: &Span, now: Nanos) -> bool {
-        let overdue = |kind: &Kind| kind.overdue(now, self.fresh_from) as f64;
+        let overdue = |kind: &Kind| kind.overdue(now, self.spans.fresh_from()) as f64;
         let is_late = |kind: &Kind, count: &Count| count.late + overdue(kind) > allowed(count.done);
         let late = self.kinds.iter().zip(&second.fresh).any(|(kind, count)| kind.as_ref().is_some_and(|kind| is_late(kind, count)));
-        let mut done = self.least.iter().zip(second.rates.iter().zip(second.times()));
+        let mut done = self.least.iter().zip(second.rates.iter().zip(second.demanded.seconds()));
         // A rate that is too low by less than one request does not count.
         let one = |done: &Done| done.sum / second.rates[0].sum.max(1.0);
         late || done.any(|(least, (done, time))| least.is_some_and(|least| done.sum + one(done) < least * time))
     }
 
-    fn last_second(&self) -> Span {
-        let mut sum = Span::default();
-        self.second.iter().for_each(|slot| sum.add(slot));
-        sum
-    }
-
     /// Starts a new span, after the limits have taken effect.
     pub fn begin_span(&mut self, now: Nanos) {
-        (self.span, self.fresh_from, self.until_second) = (Span::default(), now, STEPS);
+        self.spans.begin(now);
     }
 
     /// Length of the span, in seconds.
     pub fn wall(&self) -> f64 {
-        self.span.wall
+        self.spans.settled().wall
     }
 
     /// The state of the guarantee over the current span.
     pub fn verdict(&self, now: Nanos) -> Verdict {
-        self.judge(&self.span, &self.span.fresh, (now, self.fresh_from))
+        let span = self.spans.settled();
+        self.judge(span, &span.fresh, (now, self.spans.fresh_from()))
     }
 
     /// The state of the guarantee over the last second, under any limits.
     pub fn verdict_of_second(&self, now: Nanos) -> Verdict {
-        let second = self.last_second();
+        let second = self.spans.last_second();
         self.judge(&second, &second.kinds, (now, Nanos::ZERO))
     }
 
@@ -386,7 +278,7 @@ impl Watch {
         }
         verdict.has_room &= span.broken <= expected;
         verdict.cut = verdict.cut.min((AIM * expected + 0.5) / (span.broken + 0.5));
-        for (number, wanted) in span.times().into_iter().enumerate() {
+        for (number, wanted) in span.demanded.seconds().into_iter().enumerate() {
             if let Some(promised) = self.least[number] {
                 let rate = Rate { promised, done: span.rates[number], wanted, alone: self.alone[number] };
                 if let Some(mean) = rate.judge(&mut verdict) {
@@ -396,37 +288,6 @@ impl Watch {
             }
         }
         verdict
-    }
-}
-
-impl Span {
-    fn add(&mut self, other: &Span) {
-        let counts = self.kinds.iter_mut().zip(&other.kinds).chain(self.fresh.iter_mut().zip(&other.fresh));
-        for (count, other) in counts {
-            count.done += other.done;
-            count.late += other.late;
-            count.longest = count.longest.max(other.longest);
-        }
-        self.wall += other.wall;
-        self.wanted += other.wanted;
-        self.asked += other.asked;
-        self.requested += other.requested;
-        self.broken += other.broken;
-        for (done, other) in self.rates.iter_mut().zip(&other.rates) {
-            done.sum += other.sum;
-            done.squares += other.squares;
-            done.slots += other.slots;
-        }
-    }
-
-    /// Seconds in which each rate was demanded.
-    fn times(&self) -> [f64; RATES] {
-        [self.wanted, self.wanted, self.asked, self.requested]
-    }
-
-    fn is_asking(&mut self, seconds: f64) {
-        self.asked += seconds;
-        self.requested += seconds;
     }
 }
 

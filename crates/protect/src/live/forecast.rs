@@ -10,13 +10,16 @@ use observe::Event;
 use twin::Recording;
 use twin::unit_load::UnitLoad;
 
-/// Memory for recorded requests: about 100,000, half a minute of a busy device.
+/// Memory for recorded requests: about 100,000, half a minute of a busy device. Choice: more memory makes a forecast surer and slower;
+/// not varied.
 const RECORDED_BYTES: usize = 16 << 20;
-/// Delay of the first forecast.
+/// Delay of the first forecast. Choice: an earlier forecast knows few requests, a later one leaves the guarantee on trial; not varied.
 const FIRST: Nanos = Nanos::from_millis(10_000);
-/// Maximum delay between forecasts; the delay doubles each time. A forecast takes some tenths of a second of CPU time.
+/// Maximum delay between forecasts; the delay doubles each time. A forecast takes some tenths of a second of CPU time. Choice: bounds the
+/// CPU time below a thousandth of a core; not varied.
 const LONGEST: Nanos = Nanos::from_millis(600_000);
-/// Maximum processes remembered per unit; beyond that most have ended long ago.
+/// Maximum processes remembered per unit; beyond that most have ended long ago. Choice: bounds the memory to some hundred KiB a unit;
+/// not varied.
 const MAX_PROCESSES: usize = 16_384;
 
 /// Runs forecasts one at a time, each in its own thread.

@@ -11,7 +11,8 @@ use block::{Nanos, Request, StreamId};
 use linux::cgroups::Transferred;
 use observe::Event;
 
-/// Maximum outstanding requests tracked; no device has more.
+/// Maximum outstanding requests tracked. Choice: bounds the memory after lost completions; the maximum of a queue of NVMe (`CAP.MQES`);
+/// not varied.
 const MAX_UNDER_WAY: usize = 65_536;
 
 /// Identifies an outstanding request.

@@ -1,14 +1,16 @@
 //! The units distinguished on a device: those with guarantees, those that may be limited, and all others as one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::decision::{Promise, Unit};
 use linux::cgroups::{CgroupError, Cgroups};
 
 use super::Terms;
 
-/// Number of the member that stands for all remaining processes.
+/// Number of the member that stands for all remaining processes. Choice: the first number, as it always exists; not varied.
 pub(super) const OTHERS: usize = 0;
+/// Name of the member that stands for all remaining processes. Choice: names both parts of the remainder; not varied.
 const OTHERS_NAME: &str = "other processes and write-back";
 
 /// A unit, identified by its cgroup.
@@ -26,15 +28,31 @@ pub(super) struct Members {
     all: Vec<Member>,
 }
 
-impl Members {
-    /// Finds the existing units; also returns errors for those that are missing. `paths` caches the cgroup paths of names, because a
-    /// lookup scans all cgroups.
-    pub(super) fn find(
-        cgroups: &Cgroups,
-        paths: &mut BTreeMap<String, String>,
-        terms: &Terms,
-        own: &str,
-    ) -> (Members, BTreeSet<String>) {
+/// Finds units by their names.
+pub(super) struct Lookup {
+    cgroups: Cgroups,
+    /// The cgroup of this program.
+    own: String,
+    /// Cgroup paths of named units, because a lookup scans all cgroups.
+    paths: BTreeMap<String, String>,
+    /// Errors for named units that do not exist, as of the last scan.
+    missing: BTreeSet<String>,
+}
+
+impl Lookup {
+    /// `own` is the cgroup of this program.
+    pub(super) fn new(cgroups: Cgroups, own: String) -> Lookup {
+        Lookup { cgroups, own, paths: BTreeMap::new(), missing: BTreeSet::new() }
+    }
+
+    /// The folder of a cgroup.
+    pub(super) fn folder(&self, path: &str) -> PathBuf {
+        self.cgroups.folder(path)
+    }
+
+    /// Finds the existing units; also returns errors for those that are missing now and were not at the last call.
+    pub(super) fn find(&mut self, terms: &Terms) -> (Members, Vec<String>) {
+        let Lookup { cgroups, own, paths, .. } = self;
         let mut find = |name: &String| {
             if let Some(path) = paths.get(name).filter(|path| cgroups.folder(path).is_dir()) {
                 return Ok(path.clone());
@@ -62,9 +80,13 @@ impl Members {
                 Err(error) => drop(missing.insert(error.to_string())),
             }
         }
-        (members, missing)
+        let news = missing.difference(&self.missing).cloned().collect();
+        self.missing = missing;
+        (members, news)
     }
+}
 
+impl Members {
     /// Adds a cgroup as one member; if a spared cgroup is below it, adds its children instead.
     fn add_neighbours(&mut self, cgroups: &Cgroups, path: &str, spared: &[String]) {
         if spared.iter().any(|spared| is_below(spared, path) && spared != path) {

@@ -1,11 +1,14 @@
 //! Guarantees to units that share a device, kept by limiting their neighbours.
 //!
 //! ```text
-//! events ─▶ Processes: process ─▶ cgroup ─▶ member ─▶ Protector ──every 100 ms──▶ Limiter: the applier, io.max
-//!                        Members: promised units, neighbours          └─▶ Told, PromiseStatus, LimitStatus
+//! events ─▶ Attribution: process ─▶ cgroup ─▶ member ─▶ Protector ──every 100 ms──▶ AppliedLimits ─▶ Limiter: the applier, io.max
+//!                          Members: promised units, neighbours          └─▶ Told, PromiseStatus, LimitStatus
 //! ```
-//! A neighbour is limited as a whole. A slice that contains a unit with a guarantee, or this program, is not: its children are limited instead.
+//! A neighbour is limited as a whole. A slice that contains a unit with a guarantee, or this program, is not: its children are limited
+//! instead.
 
+mod applied_limits;
+mod attribution;
 mod forecast;
 mod held_back;
 mod limiter;
@@ -16,30 +19,28 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decision::{Admission, Limit, PERIOD, Promise, Protector, State};
+use applier::ApplierError;
 use applier::sysfs::Sysfs;
-use applier::{ApplierError, Kind};
-use block::{Nanos, StreamId};
-use linux::cgroups::{CgroupError, Cgroups, Processes, Role, Source};
+use block::Nanos;
+use linux::cgroups::{CgroupError, Cgroups};
 use linux::events::EventSource;
 use linux::topology::Device;
 use observe::Event;
-use observe::units::UnitId;
+use observe::units::MOST_UNITS;
 use report::number::three_digits;
 use serde::{Deserialize, Serialize};
 
+use applied_limits::AppliedLimits;
+use attribution::Attribution;
 use forecast::Forecasts;
-use held_back::HeldBack;
 pub use limiter::{ByApplier, Limiter};
-use members::{Members, OTHERS};
+use members::{Lookup, Members};
 
-/// Interval at which limits are verified, and applied to neighbours that have come back.
+/// Interval at which limits are verified, and applied to neighbours that have come back. Choice: a shorter one reads more files, a longer
+/// one leaves a restarted service without its limit; not varied.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(1_000);
-/// Interval of scans for new units.
+/// Interval of scans for new units. Choice: a shorter one reads all folders more often, a longer one finds a new unit late; not varied.
 const SCAN_INTERVAL: Nanos = Nanos::from_millis(2_000);
-/// Number of members above which those that are gone are dropped; all limits are lifted for a moment then. Equal to the maximum of `top`.
-const MAX_MEMBERS: usize = 255;
-/// Maximum size of the cache from units to members; equal to that of [`Processes`].
-const MAX_UNITS: usize = 1_024;
 
 /// Guarantees on a device, and the units that may be limited to keep them.
 #[derive(Clone, Debug, Default)]
@@ -107,7 +108,7 @@ pub struct LimitStatus {
     pub why: String,
 }
 
-/// Names of the states, in order.
+/// Names of the states, in order. Derived: the variants of [`State`].
 pub const STATES: [(State, &str); 5] = [
     (State::Idle, "idle"),
     (State::Kept, "kept"),
@@ -120,45 +121,34 @@ fn word(state: State) -> &'static str {
     STATES.iter().find(|(known, _)| *known == state).map_or("idle", |(_, word)| word)
 }
 
-/// An active limit.
-struct Active {
-    limit: Limit,
-    why: String,
-}
-
 /// Keeps the guarantees on one device.
 pub struct Protection {
-    device: String,
+    device: DeviceId,
+    terms: Terms,
+    lookup: Lookup,
+    members: Members,
+    attribution: Attribution,
+    forecasts: Forecasts,
+    protector: Protector,
+    applied: AppliedLimits,
+    /// Latest state of each guarantee.
+    states: BTreeMap<usize, State>,
+    due: Due,
+}
+
+/// The device on which guarantees are kept.
+struct DeviceId {
+    name: String,
     /// Major and minor number, such as `8:0`.
     number: String,
     capacity_sectors: u64,
-    terms: Terms,
-    cgroups: Cgroups,
-    /// The cgroup of this program.
-    own: String,
-    members: Members,
-    /// Cgroup paths of named units.
-    paths: BTreeMap<String, String>,
-    /// Errors for named units that do not exist.
-    missing: BTreeSet<String>,
-    processes: Processes,
-    /// Member by unit; `None` for kernel workers, whose requests may have been throttled.
-    member_of: BTreeMap<UnitId, Option<usize>>,
-    held_back: HeldBack,
-    /// Events lost so far.
-    lost: u64,
-    forecasts: Forecasts,
-    protector: Protector,
-    limiter: Box<dyn Limiter>,
-    /// Active limits by cgroup path.
-    active: BTreeMap<String, Active>,
-    /// Cgroups that are not limited, with the reason: another program limits them, or they cannot be limited.
-    left_alone: BTreeMap<String, String>,
-    /// Latest state of each guarantee.
-    states: BTreeMap<usize, State>,
-    next: Nanos,
-    next_check: Nanos,
-    next_scan: Nanos,
+}
+
+/// Times of the next step, check of the limits, and scan for units.
+struct Due {
+    step: Nanos,
+    check: Nanos,
+    scan: Nanos,
 }
 
 impl Protection {
@@ -189,34 +179,22 @@ impl Protection {
         limiter: Box<dyn Limiter>,
     ) -> Protection {
         Protection {
-            device: device.to_owned(),
-            number: number.to_owned(),
-            capacity_sectors,
+            device: DeviceId { name: device.to_owned(), number: number.to_owned(), capacity_sectors },
+            applied: AppliedLimits::new(device, terms.floor_bytes_per_s, limiter),
             terms,
-            cgroups,
-            own,
+            lookup: Lookup::new(cgroups, own),
             members: Members::default(),
-            paths: BTreeMap::new(),
-            missing: BTreeSet::new(),
-            processes: Processes::new(sysfs, false),
-            member_of: BTreeMap::new(),
-            held_back: HeldBack::default(),
-            lost: 0,
+            attribution: Attribution::new(sysfs),
             forecasts: Forecasts::default(),
             protector: Protector::new(Vec::new()),
-            limiter,
-            active: BTreeMap::new(),
-            left_alone: BTreeMap::new(),
             states: BTreeMap::new(),
-            next: now,
-            next_check: now + CHECK_INTERVAL,
-            next_scan: now,
+            due: Due { step: now, check: now + CHECK_INTERVAL, scan: now },
         }
     }
 
     /// Time of the next call of [`step`](Protection::step).
     pub fn next(&self) -> Nanos {
-        self.next
+        self.due.step
     }
 
     /// Processes events of the device.
@@ -225,68 +203,40 @@ impl Protection {
             return;
         }
         for event in events {
-            let stream = event.stream();
-            let member = match self.member(now, stream, source.name(stream)) {
-                Some(member) => {
-                    self.held_back.sent_itself(member, event);
-                    member
-                }
-                None => self.held_back.member(event).unwrap_or(OTHERS),
-            };
+            let member = self.attribution.of_event(now, event, source, &self.members);
             self.protector.event(member, event);
-            self.forecasts.event(member, stream, event);
+            self.forecasts.event(member, event.stream(), event);
         }
-        if source.lost() > self.lost {
-            self.lost = source.lost();
+        if self.attribution.has_lost(source) {
             self.protector.lost();
         }
-    }
-
-    /// The member of a process; `None` for a kernel worker, which submits throttled requests.
-    fn member(&mut self, now: Nanos, stream: StreamId, name: Option<&str>) -> Option<usize> {
-        let unit = self.processes.unit(stream, name, now);
-        if let Some(member) = self.member_of.get(&unit) {
-            return *member;
-        }
-        let member = match self.processes.source(unit) {
-            Some(Source::Kernel(Role::Worker)) => None,
-            Some(Source::Unit(unit)) => Some(self.members.of(&unit.path)),
-            _ => Some(OTHERS),
-        };
-        if self.member_of.len() >= MAX_UNITS {
-            self.member_of.clear();
-        }
-        self.member_of.insert(unit, member);
-        member
     }
 
     /// If due, runs the controller and applies limits. Returns events to report.
     pub fn step(&mut self, now: Nanos) -> Vec<Told> {
         let mut told = Vec::new();
-        if now < self.next {
+        if now < self.due.step {
             return told;
         }
-        self.next = now + PERIOD;
-        if now >= self.next_scan {
-            self.next_scan = now + SCAN_INTERVAL;
+        self.due.step = now + PERIOD;
+        if now >= self.due.scan {
+            self.due.scan = now + SCAN_INTERVAL;
             self.scan(now, &mut told);
         }
         self.forecast(now);
         for change in self.protector.step(now) {
-            let path = self.members.path(change.unit).filter(|path| !self.left_alone.contains_key(path));
+            let path = self.members.path(change.unit).filter(|path| !self.applied.left_alone().contains_key(path));
             let Some(path) = path else { continue };
             self.apply(&path, change.limit, change.why.trim_end_matches([';', ' ']), &mut told);
         }
-        if now >= self.next_check {
-            self.next_check = now + CHECK_INTERVAL;
-            let active: Vec<(String, Limit, String)> =
-                self.active.iter().map(|(path, active)| (path.clone(), active.limit, active.why.clone())).collect();
-            for (path, limit, why) in active {
+        if now >= self.due.check {
+            self.due.check = now + CHECK_INTERVAL;
+            for (path, limit, why) in self.applied.active() {
                 self.apply(&path, limit, &why, &mut told);
             }
         }
-        let limited = self.active.keys().filter_map(|path| Some((self.members.number(path)?, self.cgroups.folder(path))));
-        self.held_back.look(&limited.collect::<Vec<_>>(), &self.number);
+        let limited = self.applied.paths().filter_map(|path| Some((self.members.number(path)?, self.lookup.folder(path))));
+        self.attribution.look(&limited.collect::<Vec<_>>(), &self.device.number);
         self.tell_states(&mut told);
         told
     }
@@ -296,31 +246,24 @@ impl Protection {
         let (members, protector) = (&self.members, &self.protector);
         self.forecasts.add(now, &members.promised());
         let promise = |member: usize| members.promise(member).filter(|_| protector.alone(member).is_none());
-        if let Some((member, alone)) = self.forecasts.step(now, self.capacity_sectors, promise) {
+        if let Some((member, alone)) = self.forecasts.step(now, self.device.capacity_sectors, promise) {
             self.protector.forecast(member, alone);
         }
     }
 
     /// Scans for new units.
     fn scan(&mut self, now: Nanos, told: &mut Vec<Told>) {
-        let (mut members, missing) = Members::find(&self.cgroups, &mut self.paths, &self.terms, &self.own);
-        for path in members.limitable() {
-            if !self.members.has(&path)
-                && !self.left_alone.contains_key(&path)
-                && let Err(error) = self.limiter.check(&path)
-            {
-                told.push(Told::Trouble(format!("{path} cannot be limited: {error}")));
-                self.left_alone.insert(path, error.to_string());
-            }
+        let (mut members, missing) = self.lookup.find(&self.terms);
+        for path in members.limitable().into_iter().filter(|path| !self.members.has(path)) {
+            self.applied.check(&path, told);
         }
-        members.leave_alone(&self.left_alone);
-        told.extend(missing.difference(&self.missing).cloned().map(Told::Trouble));
-        self.missing = missing;
+        members.leave_alone(self.applied.left_alone());
+        told.extend(missing.into_iter().map(Told::Trouble));
         let known = self.members.len();
-        let limitable = self.members.take_over(&members, |path| self.cgroups.folder(path).is_dir());
-        let is_crowded = self.members.len() > known.max(MAX_MEMBERS) && members.len() < self.members.len();
-        // Processes of a new unit were attributed to its parent or to others before.
-        self.member_of.clear();
+        let limitable = self.members.take_over(&members, |path| self.lookup.folder(path).is_dir());
+        // Above the maximum of `top`, units that are gone are dropped; all limits are lifted for a moment then.
+        let is_crowded = self.members.len() > known.max(MOST_UNITS) && members.len() < self.members.len();
+        self.attribution.scanned();
         match limitable {
             Some(limitable) if known > 0 && !is_crowded => {
                 let added = self.members.units(&self.terms).split_off(1 + known);
@@ -336,12 +279,11 @@ impl Protection {
 
     /// Restarts the controller with the current members, after removing all limits, which it does not know.
     fn begin_again(&mut self, now: Nanos, told: &mut Vec<Told>) {
-        for path in self.active.keys().cloned().collect::<Vec<_>>() {
+        for (path, ..) in self.applied.active() {
             self.apply(&path, Limit::default(), "the units on the device are others now", told);
         }
-        self.members.leave_alone(&self.left_alone);
-        self.member_of.clear();
-        self.held_back.forget();
+        self.members.leave_alone(self.applied.left_alone());
+        self.attribution.begin();
         self.states.clear();
         self.protector = Protector::new(self.members.units(&self.terms));
         self.forecasts = Forecasts::begin(now, &self.members.promised());
@@ -349,57 +291,12 @@ impl Protection {
 
     /// Applies a limit.
     fn apply(&mut self, path: &str, limit: Limit, why: &str, told: &mut Vec<Told>) {
-        let floored = |limit: Option<u64>| limit.map(|bytes| bytes.max(self.terms.floor_bytes_per_s));
-        // The controller divides the floor between reads and writes; the applier requires it for each.
-        let limit = Limit {
-            read_bytes_per_s: floored(limit.read_bytes_per_s),
-            write_bytes_per_s: floored(limit.write_bytes_per_s),
-            ..limit
-        };
-        let before = self.active.get(path).map(|active| active.limit);
-        match self.limiter.limit(path, &self.device, &limit, why) {
-            Ok(()) if limit.is_none() => {
-                if self.active.remove(path).is_some() {
-                    told.push(Told::Limited(format!("{path} is not limited any more: {why}")));
-                }
-            }
-            Ok(()) => {
-                self.active.insert(path.to_owned(), Active { limit, why: why.to_owned() });
-                match before {
-                    None => told.push(Told::Limited(format!("{path} is limited to {}: {why}", text(&limit)))),
-                    Some(before) if before != limit => told.push(Told::Moved(format!("{path}: {} now: {why}", text(&limit)))),
-                    Some(_) => {}
-                }
-            }
-            // The cgroup may come back and is limited again then.
-            Err(error) if error.kind == Kind::NoDevice && !limit.is_none() => {
-                self.active.insert(path.to_owned(), Active { limit, why: why.to_owned() });
-            }
-            Err(error) if error.kind == Kind::NoDevice => drop(self.active.remove(path)),
-            Err(error) => self.refused(path, &error, told),
-        }
-    }
-
-    fn refused(&mut self, path: &str, error: &ApplierError, told: &mut Vec<Told>) {
-        if matches!(error.kind, Kind::Unreachable | Kind::Journal) {
-            // Retried at the next check.
-            let trouble = Told::Trouble(error.to_string());
-            if !told.contains(&trouble) {
-                told.push(trouble);
-            }
+        if self.applied.apply(path, limit, why, told) {
             return;
         }
-        self.active.remove(path);
-        self.left_alone.insert(path.to_owned(), error.to_string());
-        self.members.leave_alone(&self.left_alone);
+        self.members.leave_alone(self.applied.left_alone());
         if let Some(number) = self.members.number(path) {
             self.protector.set_limitable(number, false);
-        }
-        if matches!(error.kind, Kind::Foreign | Kind::Stale) {
-            let released = self.limiter.release(path).err().map_or_else(String::new, |error| format!(" ({error})"));
-            told.push(Told::Conflict(format!("{path} is left alone until `seekwise-agent resume {path}`: {error}{released}")));
-        } else {
-            told.push(Told::Trouble(format!("{path} cannot be limited: {error}")));
         }
     }
 
@@ -435,8 +332,10 @@ impl Protection {
             measured: standing.measured.clone(),
             because_of: standing.blame.iter().map(|blame| (self.members.name(blame.unit), blame.share)).collect(),
             admission: match &standing.admission {
-                Admission::OnTrial => format!("on trial: what {} gives it with nothing else there is not known yet", self.device),
-                Admission::Admitted(why) | Admission::Refused(why) => format!("on {}, {why}", self.device),
+                Admission::OnTrial => {
+                    format!("on trial: what {} gives it with nothing else there is not known yet", self.device.name)
+                }
+                Admission::Admitted(why) | Admission::Refused(why) => format!("on {}, {why}", self.device.name),
             },
         }
     }
@@ -448,20 +347,9 @@ impl Protection {
 
     /// Units that may be limited, and named units that cannot be.
     pub fn limits(&self) -> Vec<LimitStatus> {
-        let limit = |path: String| {
-            let active = self.active.get(&path);
-            let why = active.map(|active| active.why.clone()).or_else(|| self.left_alone.get(&path).cloned()).unwrap_or_default();
-            let limit = active.map(|active| active.limit);
-            LimitStatus {
-                unit: path,
-                limit: limit.map(|limit| text(&limit)),
-                bytes_per_s: limit.map_or((None, None), |limit| (limit.read_bytes_per_s, limit.write_bytes_per_s)),
-                why,
-            }
-        };
-        let left_alone = self.left_alone.keys().cloned();
+        let left_alone = self.applied.left_alone().keys().cloned();
         let all: BTreeSet<String> = self.members.limitable().into_iter().chain(left_alone).collect();
-        all.into_iter().map(limit).collect()
+        all.into_iter().map(|path| self.applied.status(path)).collect()
     }
 
     /// Resumes limiting a cgroup. Returns false if it was not left alone.
@@ -469,29 +357,20 @@ impl Protection {
     /// # Errors
     /// The applier refuses.
     pub fn resume(&mut self, path: &str) -> Result<bool, ApplierError> {
-        if !self.left_alone.contains_key(path) {
-            return Ok(false);
+        let is_resumed = self.applied.resume(path)?;
+        if is_resumed {
+            // The next scan makes it limitable again.
+            self.due.scan = Nanos(0);
         }
-        self.limiter.resume(path)?;
-        self.left_alone.remove(path);
-        // The next scan makes it limitable again.
-        self.next_scan = Nanos(0);
-        Ok(true)
+        Ok(is_resumed)
     }
 
     /// Restores all limits.
     pub fn end(&mut self) -> Vec<Told> {
-        let paths: Vec<String> = std::mem::take(&mut self.active).into_keys().collect();
-        let mut told = Vec::new();
-        for path in paths {
-            told.push(match self.limiter.restore(&path) {
-                Ok(restored) => Told::Limited(format!("{path}: {restored}")),
-                Err(error) => Told::Trouble(format!("{path}: its limits could not be put back: {error}")),
-            });
-        }
+        let told = self.applied.end();
         self.members = Members::default();
         self.protector = Protector::new(Vec::new());
-        self.next_scan = Nanos::MAX;
+        self.due.scan = Nanos::MAX;
         told
     }
 }

@@ -5,11 +5,16 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use applier::Kind;
+use block::StreamId;
 use linux::events::ObserveError;
 
+use super::members::OTHERS;
 use super::*;
 
+/// Cgroup of the neighbour. Choice: the neighbour of the guides; not varied.
 const BACKUP: &str = "/system.slice/backup.service";
+/// Cgroup of the protected unit. Choice: the protected unit of the guides; not varied.
 const MINE: &str = "/system.slice/postgresql.service";
 
 /// Calls of a limiter, and its next result.
@@ -112,6 +117,11 @@ fn terms(unit: &str, neighbours: &[&str]) -> Terms {
     Terms { promises, neighbours: neighbours.iter().map(|name| (*name).to_owned()).collect(), floor_bytes_per_s: 2_000_000 }
 }
 
+/// The member of a process.
+fn member(protection: &mut Protection, now: Nanos, process: u32) -> Option<usize> {
+    protection.attribution.of_process(now, process, Some("program"), &protection.members)
+}
+
 fn at(milliseconds: u64) -> Nanos {
     Nanos::from_millis(milliseconds)
 }
@@ -130,12 +140,8 @@ fn a_slice_is_limited_as_a_whole_unless_a_promised_unit_or_the_agent_is_in_it() 
         "/user.slice/user-1.slice",
     ]);
     let limitable = |unit: &str, neighbours: &[&str]| {
-        let (members, missing) = Members::find(
-            &machine.cgroups(),
-            &mut BTreeMap::new(),
-            &terms(unit, neighbours),
-            "/system.slice/seekwise-agent.service",
-        );
+        let mut lookup = Lookup::new(machine.cgroups(), "/system.slice/seekwise-agent.service".to_owned());
+        let (members, missing) = lookup.find(&terms(unit, neighbours));
         assert!(missing.is_empty(), "{missing:?}");
         members.limitable()
     };
@@ -155,7 +161,7 @@ fn a_process_belongs_to_the_innermost_member_with_its_cgroup() {
     let mut protection = machine.protection("postgresql", &["backup.service", "user.slice"]);
     protection.step(at(0));
     let mut name = |now: Nanos, process| {
-        let member = protection.member(now, process, Some("program")).unwrap();
+        let member = member(&mut protection, now, process).unwrap();
         protection.members.name(member)
     };
     assert_eq!(name(at(0), 7), "postgresql");
@@ -246,7 +252,7 @@ fn trouble_is_reported_once_and_a_unit_that_comes_later_is_found() {
     machine.refuse(Some(Kind::Unreachable));
     let mut told = Vec::new();
     protection.apply(BACKUP, writes(20), "a test", &mut told);
-    assert!(matches!(&told[..], [Told::Trouble(_)]) && protection.left_alone.len() == 1);
+    assert!(matches!(&told[..], [Told::Trouble(_)]) && protection.applied.left_alone().len() == 1);
 }
 
 #[test]
@@ -262,13 +268,13 @@ fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
     assert_eq!(protection.members.limitable(), [BACKUP, "/user.slice", "/system.slice/docker-1.scope"]);
     assert_eq!(machine.take(), [format!("{BACKUP} sda writes 20.0 MB/s")]);
     machine.process(7, "/system.slice/docker-1.scope");
-    assert_eq!(protection.member(at(2_000), 7, Some("cp")), protection.members.number("/system.slice/docker-1.scope"));
+    assert_eq!(member(&mut protection, at(2_000), 7), protection.members.number("/system.slice/docker-1.scope"));
     // Observed before the scan.
     machine.process(8, "/system.slice/docker-2.scope");
-    assert_eq!(protection.member(at(2_500), 8, Some("cp")), Some(OTHERS));
+    assert_eq!(member(&mut protection, at(2_500), 8), Some(OTHERS));
     machine.make("/system.slice/docker-2.scope");
     protection.step(at(4_000));
-    assert_eq!(protection.member(at(4_100), 8, Some("cp")), protection.members.number("/system.slice/docker-2.scope"));
+    assert_eq!(member(&mut protection, at(4_100), 8), protection.members.number("/system.slice/docker-2.scope"));
     fs::remove_dir(machine.place("cgroup", "/system.slice/docker-2.scope")).unwrap();
     machine.take();
     // A guarantee to a unit in a limitable slice: its siblings are limited instead of the slice.

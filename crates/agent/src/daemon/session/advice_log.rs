@@ -9,9 +9,10 @@ use statistics::percent;
 use crate::control_socket::PendingAdvice;
 use crate::history::{Entry, Kind, Promised};
 
-/// Number of reasons kept: more than one, because controllers alternate between a reason and "nothing new".
+/// Number of reasons kept: more than one, because controllers alternate between a reason and "nothing new". Choice: fewer log alternating
+/// reasons again, more hide one that returns; not varied.
 const MAX_THOUGHTS: usize = 4;
-/// Maximum candidates per entry.
+/// Maximum candidates per entry. Choice: bounds the size of an entry; above the candidates without read-ahead; not varied.
 const MAX_CANDIDATES: usize = 16;
 
 /// The latest reasons, and the pending recommendation.

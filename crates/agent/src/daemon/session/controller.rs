@@ -14,11 +14,12 @@ use super::sharing::Sharing;
 use crate::configuration::Settings;
 use crate::daemon::device_control::DeviceControl;
 
-/// CPU time banked for the first decisions about a device, in milliseconds. With a small budget it takes long to bank again.
+/// CPU time banked for the first decisions about a device, in milliseconds. With a small budget it takes long to bank again. Choice: less
+/// delays the first decisions, more costs a busy machine at its start; not varied.
 const BANKED_CPU_MS: i64 = 1_000;
-/// Maximum candidates from results learned on this device.
+/// Maximum candidates from results learned on this device. Choice: each costs trials; as many as a stored gene pool has; not varied.
 const MAX_LEARNED_CANDIDATES: usize = 16;
-/// Maximum candidates from outcomes of other machines.
+/// Maximum candidates from outcomes of other machines. Choice: fewer than the learned ones, as other machines differ; not varied.
 const MAX_SHARED_CANDIDATES: usize = 4;
 
 /// Builds the configured controller with the candidates that may be set on the device. If requests are not traced, builds the controller that

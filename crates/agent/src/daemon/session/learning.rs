@@ -20,10 +20,11 @@ use crate::learning::{ForeignIo, Learned, Lesson, Work};
 use applier::attribute::READ_AHEAD;
 use applier::{AtExit, Foreign};
 
-/// Maximum interval of checks for foreign I/O: a lesson must stop within a second of it.
+/// Maximum interval of checks for foreign I/O: a lesson must stop within a second of it. Choice: a tenth of that second; not varied.
 const WORK_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
 
-/// Read-ahead takes effect when a file is opened, and a lesson's load keeps its file open.
+/// Attributes that a lesson does not try: read-ahead takes effect when a file is opened, and the load of a lesson keeps its file open.
+/// Source: `file_ra_state_init` in `mm/readahead.c`.
 const NOT_TRIED: &[&str] = &[READ_AHEAD];
 
 /// Idle time of a device, and its running lesson.

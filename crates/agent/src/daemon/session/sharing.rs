@@ -14,7 +14,8 @@ use crate::daemon::device_control::Ownership;
 use crate::fleet::DeviceJob;
 use crate::history::Kind;
 
-/// Number of windows averaged to describe the load before a change.
+/// Number of windows averaged to describe the load before a change. Choice: more describe an earlier load, fewer describe it less exactly;
+/// not varied.
 const DESCRIBED: usize = 8;
 
 /// A change of the setting with its measured gain.

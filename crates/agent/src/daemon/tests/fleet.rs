@@ -11,7 +11,7 @@ use crate::fleet::{Exchange, Job};
 #[path = "../../../../knowledge/tests/knowledge/postgres.rs"]
 mod postgres;
 
-/// A controller that decides by an A/B test.
+/// A controller that decides by an A/B test. Choice: few short trials, so that the tests are fast; not varied.
 const SEARCH: &str = "mode = \"act\"\ncontroller = \"random:trials=4,child_ms=2000\"\nchanges_per_minute = 60\n";
 
 /// A scene with sharing to an unreachable server, and its knowledge base.

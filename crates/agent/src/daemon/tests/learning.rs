@@ -6,7 +6,7 @@ use crate::daemon::Learner;
 use crate::learning::{Equipment, Generator, Load, Memory};
 use applier::AtExit;
 
-/// Stream of the load.
+/// Stream of the load. Choice: any stream that is not one of the agent; not varied.
 const LOAD: StreamId = 2;
 
 /// A load that only reports whether it is running.
@@ -104,7 +104,9 @@ fn takes_ms(device: &Device) -> u64 {
     if device.scheduler() == "kyber" { 4 } else { 10 }
 }
 
+/// Configuration of learning mode. Choice: a short idle time and few short trials, so that the tests are fast; not varied.
 const PLAN: &str = "[learning]\nscratch = \"/srv/scratch\"\nidle_minutes = 1\ncontroller = \"random:trials=4,child_ms=2000\"\n";
+/// Configuration of the controller outside of lessons. Choice: changes nothing, so that only lessons do; not varied.
 const AT_REST: &str = "controller = \"fixed\"\n";
 
 #[test]

@@ -24,11 +24,12 @@ pub struct Pattern {
 }
 
 /// Bits, range and clearance factor of the four parameters of a pattern (Table 1). The less a parameter may differ, the larger its factor,
-/// as section 4 requires: the factors are the weights in the distance.
+/// as section 4 requires: the factors are the weights in the distance. Source: Table 1 of the paper.
 const PATTERN: [(u32, u32, u32, f64); 4] = [(3, 1, 8, 0.8), (7, 0, 100, 1.0), (7, 0, 100, 1.0), (11, 0, 2047, 0.7)];
-/// Bits and range of the tunables that the paper sets, which is narrower than Linux's.
+/// Bits and range of the tunables that the paper sets, which is narrower than Linux's. Source: Table 1 of the paper.
 const OF_TABLE_1: [(&str, u32, i64, i64); 2] = [("read_ahead_kb", 10, 4, 1023), ("swappiness", 7, 0, 100)];
-/// Bits of any other tunable, over its declared range and scale.
+/// Bits of any other tunable, over its declared range and scale. Choice: more lengthen the chromosome, fewer skip values; as the
+/// percentages of Table 1; not varied.
 const BITS: u32 = 7;
 
 impl Pattern {

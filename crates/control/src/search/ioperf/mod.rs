@@ -22,7 +22,7 @@ use observe::performance::TrialScore;
 pub use chromosome::{Chromosome, Converter, Pattern};
 pub use optimizer::{Individual, Optimizer, POPULATION, range_of, ranges_with_two};
 
-/// Length of an evaluation in seconds (section 6).
+/// Length of an evaluation in seconds. Source: section 6 of the paper.
 pub const EVALUATION_S: u64 = 30;
 
 /// Equations 1 and 2 with section 5's factor for the number of processes: bytes per second of latency, weighted by the pattern.

@@ -7,15 +7,18 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::chromosome::{Chromosome, Converter, Pattern};
 use crate::search::Genome;
 
-/// The paper's population: two individuals for each of 25 ranges.
-pub const POPULATION: usize = 50;
-/// Upper bounds of the five ranges of the read percentage, and of the random percentage.
+/// The paper's population: two individuals for each of 25 ranges. Derived: section 5 of the paper.
+pub const POPULATION: usize = LEAST * RANGES.len() * RANGES.len();
+/// Upper bounds of the five ranges of the read percentage, and of the random percentage. Source: section 5 of the paper.
 const RANGES: [u32; 5] = [4, 34, 64, 94, 100];
-/// Minimum number of individuals kept in each pair of ranges.
+/// Minimum number of individuals kept in each pair of ranges. Source: section 5 of the paper.
 const LEAST: usize = 2;
-/// First and last rate of crossover and of mutation, and the number of generations of the transition, which the paper calls gradual.
+/// First and last rate of crossover. Source: section 5 of the paper.
 const CROSSOVER: (f64, f64) = (0.9, 0.7);
+/// First and last rate of mutation. Source: section 5 of the paper.
 const MUTATION: (f64, f64) = (0.1, 0.25);
+/// Number of generations of the transition between the rates. Choice: a longer one explores later; section 5 of the paper only calls it
+/// gradual; not varied.
 const GRADUAL: f64 = 8.0;
 
 /// A chromosome with its fitness.

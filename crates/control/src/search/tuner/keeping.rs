@@ -11,9 +11,11 @@ use crate::{Decision, Target, Window};
 use observe::load_tracker::LoadTracker;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
-/// Number of windows until the chosen setting is first compared with the baseline; it doubles with each comparison.
+/// Number of windows until the chosen setting is first compared with the baseline; it doubles with each comparison. Choice: fewer end a
+/// setting by chance, more keep a loss longer; not varied.
 const WINDOWS: usize = 16;
-/// Maximum number of gene pools, and of loads, remembered per run; beyond it the oldest is dropped.
+/// Maximum number of gene pools, and of loads, remembered per run; beyond it the oldest is dropped. Choice: bounds the memory; a pool takes
+/// some KiB; not varied.
 const MAX_REMEMBERED: usize = 64;
 
 /// State while the chosen setting serves the load.

@@ -7,7 +7,8 @@ use crate::setting::Setting;
 use observe::merit;
 use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, load_distance};
 
-/// Maximum number of settings from a gene pool, or from known loads, in the initial population.
+/// Maximum number of settings from a gene pool, or from known loads, in the initial population. Choice: more leave fewer trials for new
+/// settings; half of the default generation; not varied.
 const MAX_SEEDS: usize = 4;
 
 /// A case of the device, compared with the current load.

@@ -40,7 +40,7 @@ use super::ioperf::Pattern;
 use super::{Rehearsal, Search, Space, Start};
 use crate::ab_test::{Challenger, Estimate};
 use crate::controller::ControllerInput;
-use crate::experience::{Experience, GenePool};
+use crate::experience::{Experience, GenePool, WINDOW};
 use crate::setting::Setting;
 use crate::{Controller, Decision, Target};
 use crate::{Window, WindowLength};
@@ -55,12 +55,12 @@ use trying::Trying;
 use verifying::Verifying;
 use watching::Baseline;
 
-/// Length of a window outside of trials and turns.
-const WINDOW: Nanos = Nanos::from_millis(1_000);
 /// Settling time after a change, in which earlier requests are served and dirty memory reaches its new level. A setting that delays writes
-/// looks good until memory is full.
+/// looks good until memory is full. Choice: a shorter one judges memory that is still filling, a longer one lengthens each turn;
+/// not varied.
 const SETTLING: Nanos = Nanos::from_millis(4_000);
-/// Maximum number of settings verified, one after the other, until one is better than the original setting.
+/// Maximum number of settings verified, one after the other, until one is better than the original setting. Choice: each takes up to five
+/// pairs of turns, and the next one is less likely to be better; not varied.
 const MAX_CHALLENGERS: usize = 2;
 
 /// Creates a search.

@@ -5,7 +5,7 @@ use crate::ab_test::{CRITICAL_VALUE, Challenger, Estimate, MIN_GAIN, percent};
 use crate::setting::Setting;
 use crate::{Decision, Ruling, Target, Test, Verdict, Window};
 
-/// Number of windows compared with the baseline.
+/// Number of windows compared with the baseline. Choice: as `WINDOWS_FOR_TWIN` of the baseline; not varied.
 const WINDOWS: usize = 8;
 
 /// The comparison of the twin's choice with the baseline.

@@ -6,7 +6,7 @@ use crate::setting::Setting;
 use observe::merit;
 use observe::performance::TrialScore;
 
-/// Maximum number of settings listed in the evidence.
+/// Maximum number of settings listed in the evidence. Choice: bounds the length of a decision; not varied.
 const SHOWN: usize = 8;
 
 /// A setting with its trials.

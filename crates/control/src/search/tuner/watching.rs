@@ -12,12 +12,15 @@ use observe::description::describe;
 use observe::performance::{Performance, TrialScore};
 use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
 
-/// Number of windows before a search. The first is discarded, as it may include another load or setting.
+/// Number of windows before a search. The first is discarded, as it may include another load or setting. Choice: more delay the search,
+/// fewer describe the load less exactly; not varied.
 const WINDOWS: usize = 4;
-/// Number of windows before a search in the twin, which has no other measurement of the original setting.
-const WINDOWS_FOR_TWIN: usize = 8;
-/// Maximum number of windows if the twin needs more; beyond it the twin is not used.
-const MAX_WINDOWS_FOR_TWIN: usize = WINDOWS_FOR_TWIN + 8;
+/// Number of windows before a search in the twin, which has no other measurement of the original setting. Choice: twice [`WINDOWS`], as the
+/// baseline is measured only then; not varied.
+const WINDOWS_FOR_TWIN: usize = 2 * WINDOWS;
+/// Maximum number of windows if the twin needs more; beyond it the twin is not used. Choice: twice [`WINDOWS_FOR_TWIN`], as the load may
+/// have changed by then; not varied.
+const MAX_WINDOWS_FOR_TWIN: usize = 2 * WINDOWS_FOR_TWIN;
 
 /// Performance under the original setting.
 #[derive(Clone, Debug)]
