@@ -29,12 +29,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("control", &["block", "observe", "device-model"]),
     ("knowledge", &["block", "observe", "control"]),
     ("twin", &["block", "sim", "observe", "control", "device-model"]),
-    ("experiment", &["progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"]),
+    ("testbed", &["progress", "report", "block", "sim", "control", "device-model"]),
+    ("experiment", &["testbed", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"]),
     (
         "research",
-        &["protect", "experiment", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"],
+        &["protect", "experiment", "testbed", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"],
     ),
-    ("linux", &["applier", "experiment", "progress", "report", "twin", "block", "sim", "observe", "control"]),
+    ("linux", &["applier", "experiment", "testbed", "progress", "report", "twin", "block", "sim", "observe", "control"]),
     ("protect", &["linux", "applier", "experiment", "progress", "report", "twin", "block", "sim", "observe", "control"]),
     (
         "agent",
@@ -44,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "applier",
             "endpoint",
             "experiment",
+            "testbed",
             "terminal",
             "progress",
             "report",
@@ -63,6 +65,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "emulate",
             "uring",
             "experiment",
+            "testbed",
             "terminal",
             "progress",
             "report",
@@ -79,7 +82,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// The Python package in `python/` may use `experiment` and the crates below it.
 const PACKAGE: &[&str] =
-    &["experiment", "progress", "report", "knowledge", "twin", "trace", "block", "sim", "observe", "control", "device-model"];
+    &["experiment", "testbed", "progress", "report", "knowledge", "twin", "trace", "block", "sim", "observe", "control", "device-model"];
 
 /// The program `seekwise` may use everything except research crates; it uses the client of the applier.
 const PROGRAM: &[&str] = &[
@@ -89,6 +92,7 @@ const PROGRAM: &[&str] = &[
     "applier",
     "emulate",
     "experiment",
+    "testbed",
     "terminal",
     "progress",
     "report",
@@ -111,6 +115,7 @@ const RESEARCH_PROGRAM: &[&str] = &[
     "applier",
     "emulate",
     "experiment",
+    "testbed",
     "terminal",
     "progress",
     "report",

@@ -10,12 +10,12 @@ use anyhow::Context;
 use block::Nanos;
 use experiment::placement::{Asks, Cluster, ClusterArray, ClusterVolume, size};
 use experiment::planner::{Rules, Survey};
-use experiment::pool::Workers;
-use experiment::synthetic::asks::{Pattern, Places};
 use experiment::tenants::Contract;
 use progress::monitor::Quiet;
 use serde::{Deserialize, Serialize};
 use sim::profile::Profile;
+use testbed::pool::Workers;
+use testbed::synthetic::{Pattern, Places};
 
 use crate::admission::{self, Asked};
 use crate::catalog::EXTENT_BYTES;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use block::Nanos;
 use experiment::guarantee::{GuaranteeRequest, guarantee};
-use experiment::pool::Workers;
 use experiment::tenants::Contract;
+use testbed::pool::Workers;
 
 use crate::number;
 use terminal::{self, Terminal};

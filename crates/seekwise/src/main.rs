@@ -124,7 +124,7 @@ enum Command {
 
 fn main() -> ExitCode {
     seekwise::begin("seekwise");
-    experiment::learned_device::make_devices();
+    testbed::learned::register_learned_devices();
     let command = seekwise::parse::<Cli>().command;
     // The program that is started warns itself.
     if !matches!(command, Command::Fleet(_)) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use experiment::placement::{Specification, Trial, place};
-use experiment::pool::Workers;
+use testbed::pool::Workers;
 
 use crate::number;
 use terminal::{self, Terminal};

@@ -4,19 +4,20 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::paper::youchoose::hybrid::{DISKS, Flash, REFERENCE};
+use crate::stage::{Actor, Stage};
 use anyhow::Context as _;
 use block::{Merges, Nanos, Priority, Request, Roster, StreamId, Tenant};
 use control::Setting;
-use experiment::chance::source;
 use experiment::placement::{Asker, Askers, Asks, FOR_EVER};
-use experiment::pool::Workers;
-use experiment::synthetic::asks::Draw;
-use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Stage};
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, Profile, load};
 use sim::run::{Finished, Measure, Owner, Server, run};
 use sim::store::{Copy, CopyPace, Place, Store, VolumeIssue};
 use sim::streams::COPY;
+use testbed::chance::source;
+use testbed::pool::Workers;
+use testbed::synthetic::Draw;
+use testbed::synthetic::{Arrival, Pattern, Phase};
 
 use super::cart::{Cart, Features, drawn};
 use super::clocks;
