@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, bail};
 use block::Nanos;
-use experiment::guarantee::{GuaranteeRequest, admit_or_mend};
-use experiment::tenants::Contract;
+use guarantee::admission::{GuaranteeRequest, admit_or_mend};
+use guarantee::tenants::Contract;
 use progress::monitor::Quiet;
 use sim::profile::Profile;
 use testbed::pool::Workers;

@@ -13,10 +13,16 @@ use anyhow::{Context, ensure};
 use control::Setting;
 use control::controller::ControllerInput;
 use control::experience::Experience;
+use guarantee::tenants::{Contract, Reference};
 use observe::Preference;
 use report::record::Record;
 use sim::device::hdd::spec::QueuePolicy;
 use sim::host::HostSettings;
+use testbed::load::Load;
+use testbed::named::{self, JobOptions};
+use testbed::pool::Workers;
+use testbed::trace::ReplayOptions;
+use testbed::world::World;
 
 pub use minutes::prediction;
 pub use record::{figures_of, service};
@@ -24,15 +30,9 @@ pub use remembered::{Remembered, RunHistory};
 pub use runs::{RequestObserver, source};
 
 use crate::experience;
-use crate::tenants::{Contract, Reference};
 use progress::monitor::Monitor;
 use regime::Regime;
 use runs::Plan;
-use testbed::load::Load;
-use testbed::named::{self, JobOptions};
-use testbed::pool::Workers;
-use testbed::trace::ReplayOptions;
-use testbed::world::World;
 
 /// Scheduler for running streams alone, as the baseline of their slowdown: with one stream fairness does not matter.
 const ALONE: &str = "noop";

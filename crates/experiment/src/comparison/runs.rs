@@ -9,6 +9,7 @@ use block::{Nanos, Roster, StreamId};
 use control::Setting;
 use control::controller::{ControllerInput, Fixed};
 use control::experience::WINDOW;
+use guarantee::tenants::{self, Contract, Reference};
 use report::record::{Kind, Record, SCHEMA, Tenancy};
 use sim::host::{HostSettings, RunSummary};
 use sim::run::{Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Transferred, Watch};
@@ -20,8 +21,6 @@ use super::regime::Regime;
 use super::remembered::{Remembered, RunHistory};
 use super::{minutes, record};
 use crate::steered::{Steered, timed};
-use crate::tenants;
-use crate::tenants::{Contract, Reference};
 use crate::timed::Stopwatch;
 use progress::monitor::{Interrupted, Monitor};
 

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use block::{Merges, Nanos};
 use device_model::device::{Array, DeviceModel, ModelTrainer, probing};
+use guarantee::reference_disk::reference_disk;
 use rand::Rng as _;
 use serde::Serialize;
 use sim::device::raid::spec::ArraySpecification;
@@ -32,7 +33,6 @@ use self::errors::{Errors, Judge};
 use self::served::Served;
 use self::training_load::Planned;
 use crate::recorded::Recorded;
-use crate::reference_disk::reference_disk;
 
 /// Traces of the training load with one request at a time, and with several.
 const ALONE: u32 = 6;

@@ -12,11 +12,11 @@
 use std::sync::atomic::AtomicBool;
 
 use block::{Merges, Nanos};
-use experiment::capacity::{self, Extent, serve};
 use experiment::comparison::regime;
-use experiment::guarantee::{GuaranteeRequest, admit, breaks_again};
-use experiment::placement::YOUCHOOSE;
-use experiment::tenants::{Contract, Reference, TenantGuarantee, alone, judge};
+use guarantee::admission::{GuaranteeRequest, admit, breaks_again};
+use guarantee::capacity::{self, Extent, serve};
+use guarantee::placement::YOUCHOOSE;
+use guarantee::tenants::{Contract, Reference, TenantGuarantee, alone, judge};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use report::guarantee::Guarantee;

@@ -1,7 +1,7 @@
 //! The measurements, one function per target.
 
 use control::Setting;
-use experiment::tenants::{Reference, TenantGuarantee, judge};
+use guarantee::tenants::{Reference, TenantGuarantee, judge};
 use report::record::Tenancy;
 use sim::host::RunSummary;
 use sim::run::Watch;

@@ -6,8 +6,8 @@
 use anyhow::{Context as _, bail};
 use block::StreamId;
 use experiment::comparison::regime;
-use experiment::placement::YOUCHOOSE;
-use experiment::tenants::{Alone, Contract, Reference, TenantGuarantee, alone, judge};
+use guarantee::placement::YOUCHOOSE;
+use guarantee::tenants::{Alone, Contract, Reference, TenantGuarantee, alone, judge};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use report::record::TenantFigures;

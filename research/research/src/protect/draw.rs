@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use block::{Nanos, Roster, Tenant};
-use experiment::tenants::Reference;
+use guarantee::tenants::Reference;
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use testbed::chance::{happens, one_of, scaled};

@@ -12,7 +12,7 @@ pub mod judge;
 
 use block::Nanos;
 use control::Setting;
-use experiment::tenants::Reference;
+use guarantee::tenants::Reference;
 use testbed::chance::source;
 use testbed::load::Load as _;
 use testbed::pool::Workers;

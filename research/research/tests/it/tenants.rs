@@ -1,10 +1,10 @@
 //! Tenants of drawn devices: the overhead of a device, and that chance alone breaks no guarantee.
 use std::path::{Path, PathBuf};
 
-use experiment::capacity::{Extent, host, saturation, serve};
 use experiment::comparison::Experiment;
-use experiment::tenants::judge::{compared, worse_than_reference};
-use experiment::tenants::{self, Reference};
+use guarantee::capacity::{Extent, host, saturation, serve};
+use guarantee::tenants::judge::{compared, worse_than_reference};
+use guarantee::tenants::{self, Reference};
 use progress::monitor::Quiet;
 use rand::Rng as _;
 use research::devices::{draw, find};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, ensure};
 use block::{Nanos, Tenant};
 use control::Setting;
+use guarantee::tenants::{Contract, TenantGuarantee};
 use sim::host::RunSummary;
 use sim::profile::DeviceOptions;
 use sim::run::Watch;
@@ -21,7 +22,6 @@ use super::shares::Outcome;
 use super::traces::{Places, Traces, last_arrival};
 use super::{array, printed, traces};
 use crate::stage::{Actor, Stage};
-use experiment::tenants::{Contract, TenantGuarantee};
 use progress::monitor::Monitor;
 
 /// Interarrival time of a class in the illustrations (section II).

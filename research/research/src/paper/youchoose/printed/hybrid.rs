@@ -8,7 +8,7 @@ use crate::stage::{Actor, Stage};
 use anyhow::Context as _;
 use block::{Merges, Nanos, Priority, Request, Roster, StreamId, Tenant};
 use control::Setting;
-use experiment::placement::{Asker, Askers, Asks, FOR_EVER};
+use guarantee::placement::{Asker, Askers, Asks, FOR_EVER};
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, Profile, load};
 use sim::run::{Finished, Measure, Owner, Server, run};
@@ -43,7 +43,7 @@ const SAMPLED: u64 = 7;
 /// Number of VSDs added beyond the planned ones, to measure in the simulator whether more are held.
 const BEYOND: usize = 24;
 /// A VSD is in violation below this fraction of its reference system's throughput, as for our scheduler.
-const LEAST: f64 = experiment::tenants::THROUGHPUT;
+const LEAST: f64 = guarantee::tenants::THROUGHPUT;
 /// Table II: the array of each of the seven VSDs, and whether it reads films.
 const TABLE_2_ON: [usize; 7] = [0, 0, 2, 2, 1, 1, 0];
 const TABLE_2_FILMS: [bool; 7] = [true, true, true, false, true, true, false];
