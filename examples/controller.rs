@@ -8,8 +8,8 @@
 use block::Nanos;
 use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use experiment::bench::Bench;
-use experiment::world::World;
 use progress::monitor::Quiet;
+use testbed::world::World;
 
 /// Selects bfq while several streams are active, else mq-deadline.
 struct ByStreams;

@@ -25,17 +25,36 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("uring", &[]),
     ("foreign", &["block", "sim"]),
     ("backing", &[]),
-    ("emulate", &["seekwise", "terminal", "backing", "experiment", "block", "sim"]),
+    ("emulate", &["seekwise", "terminal", "backing", "testbed", "block", "sim"]),
     ("terminal", &["progress", "report"]),
     ("control", &["block", "observe", "device-model"]),
     ("knowledge", &["block", "observe", "control"]),
     ("twin", &["block", "sim", "observe", "control", "device-model"]),
-    ("experiment", &["progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"]),
+    ("testbed", &["progress", "report", "block", "sim", "control", "device-model"]),
+    ("guarantee", &["testbed", "progress", "report", "block", "sim", "control", "device-model"]),
+    (
+        "experiment",
+        &["guarantee", "testbed", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"],
+    ),
     (
         "research",
-        &["protect", "experiment", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"],
+        &[
+            "protect",
+            "experiment",
+            "guarantee",
+            "testbed",
+            "progress",
+            "report",
+            "knowledge",
+            "twin",
+            "block",
+            "sim",
+            "observe",
+            "control",
+            "device-model",
+        ],
     ),
-    ("linux", &["applier", "experiment", "progress", "report", "twin", "block", "sim", "observe", "control"]),
+    ("linux", &["applier", "experiment", "testbed", "progress", "report", "twin", "block", "sim", "observe", "control"]),
     ("protect", &["linux", "applier", "experiment", "progress", "report", "twin", "block", "sim", "observe", "control"]),
     (
         "agent",
@@ -45,6 +64,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "applier",
             "endpoint",
             "experiment",
+            "guarantee",
+            "testbed",
             "terminal",
             "progress",
             "report",
@@ -63,7 +84,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "endpoint",
             "backing",
             "uring",
-            "experiment",
+            "guarantee",
+            "testbed",
             "terminal",
             "progress",
             "report",
@@ -79,8 +101,20 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// The Python package in `python/` may use `experiment` and the crates below it.
-const PACKAGE: &[&str] =
-    &["experiment", "progress", "report", "knowledge", "twin", "trace", "block", "sim", "observe", "control", "device-model"];
+const PACKAGE: &[&str] = &[
+    "experiment",
+    "testbed",
+    "progress",
+    "report",
+    "knowledge",
+    "twin",
+    "trace",
+    "block",
+    "sim",
+    "observe",
+    "control",
+    "device-model",
+];
 
 /// The program `seekwise` may use everything except research crates; it uses the client of the applier.
 const PROGRAM: &[&str] = &[
@@ -89,6 +123,8 @@ const PROGRAM: &[&str] = &[
     "linux",
     "applier",
     "experiment",
+    "guarantee",
+    "testbed",
     "terminal",
     "progress",
     "report",
@@ -111,6 +147,8 @@ const RESEARCH_PROGRAM: &[&str] = &[
     "applier",
     "emulate",
     "experiment",
+    "guarantee",
+    "testbed",
     "terminal",
     "progress",
     "report",
@@ -200,6 +238,15 @@ fn the_daemon_and_the_program_link_no_learner_and_no_paper() {
         }
     }
     assert!(!linked("seekwise-agent").contains("askama"), "the daemon links page templates");
+}
+
+#[test]
+fn the_block_server_links_no_comparison_and_no_knowledge_base() {
+    let crates = linked("seekwise-serve");
+    assert!(crates.contains("seekwise-guarantee"), "{crates:?}");
+    for unneeded in ["seekwise-experiment", "seekwise-knowledge", "seekwise-research"] {
+        assert!(!crates.contains(unneeded), "seekwise-serve links {unneeded}");
+    }
 }
 
 /// `tests/bars/house` counts them.

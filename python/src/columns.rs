@@ -738,7 +738,7 @@ impl InMemory for Requests {
                 }
             }
             hasher.update(&bytes);
-            experiment::world::hexadecimal(&hasher.finalize())
+            testbed::world::hexadecimal(&hasher.finalize())
         };
         self.digest.get_or_init(digest).clone()
     }

@@ -16,15 +16,15 @@ use block::Nanos;
 use control::controller::Controller;
 use control::{Decision, Setting, Target, Window, WindowLength};
 use experiment::comparison::{Experiment, regime};
-use experiment::load::Load;
 use experiment::steered::Steered;
-use experiment::world::World;
 use observe::Preference;
 use observe::window::FEATURES;
 use progress::monitor::Quiet;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use sim::run::{RunError, Watch};
+use testbed::load::Load;
+use testbed::world::World;
 
 use crate::error::{Invalid, internal, raised};
 use crate::experiments::{Keys, experiment};

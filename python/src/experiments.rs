@@ -8,11 +8,9 @@ use control::Setting;
 use control::controller::ControllerSpec;
 use experiment::advice::{AdviceRequest, Aim, advise as judge};
 use experiment::comparison::regime::{self, Regime};
-use experiment::comparison::{Experiment, ReplayOptions, RequestObserver, SPEEDS};
+use experiment::comparison::{Experiment, RequestObserver};
 use experiment::learned_device;
-use experiment::pool::Workers;
 use experiment::recorded::Recorded;
-use experiment::shipped;
 use progress::Monitor as _;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::PyOverflowError;
@@ -23,6 +21,9 @@ use serde_json::{Value, json};
 use sim::device::hdd::spec::QueuePolicy;
 use sim::replay::Fit;
 use sim::run::Transferred;
+use testbed::pool::Workers;
+use testbed::shipped;
+use testbed::trace::{ReplayOptions, SPEEDS};
 use trace::TraceRequest;
 
 use crate::error::{Invalid, raised};
@@ -591,8 +592,8 @@ pub fn host_tunables() -> String {
 /// Built-in fio job files as JSON.
 #[pyfunction]
 pub fn workloads() -> String {
-    let all = experiment::shipped::ALL.iter().map(|(name, text)| {
-        let head = experiment::shipped::head(text);
+    let all = testbed::shipped::ALL.iter().map(|(name, text)| {
+        let head = testbed::shipped::head(text);
         json!({"name": name, "summary": head.summary, "source": head.paper, "job": text})
     });
     Value::Array(all.collect()).to_string()

@@ -38,7 +38,7 @@ mod _seekwise {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        experiment::learned_device::make_devices();
+        testbed::learned::register_learned_devices();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, ensure};
 use arrow_array::ArrayRef;
-use experiment::pool::Workers;
 use experiment::sweep::{self, Output, Plan, Report, Row, Runner, Shard, Stored, Values, VolumesRequest};
 use progress::Monitor as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use testbed::pool::Workers;
 
 use crate::error::{Invalid, raised};
 use crate::experiments::{Keys, experiment};

@@ -6,12 +6,12 @@ use std::sync::{Arc, OnceLock};
 use anyhow::{Context as _, bail};
 use arrow_array::RecordBatchReader as _;
 use block::did_you_mean;
-use experiment::comparison::ReplayOptions;
 use progress::Monitor as _;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use pyo3_arrow::input::AnyRecordBatch;
 use serde_json::json;
+use testbed::trace::ReplayOptions;
 use trace::write::{self, About};
 use trace::{InMemory, OpenOptions, Opened};
 

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use anyhow::{Context, bail};
 use block::Nanos;
-use experiment::guarantee::{GuaranteeRequest, admit_or_mend};
-use experiment::pool::Workers;
-use experiment::tenants::Contract;
+use guarantee::admission::{GuaranteeRequest, admit_or_mend};
+use guarantee::tenants::Contract;
 use progress::monitor::Quiet;
 use sim::profile::Profile;
+use testbed::pool::Workers;
 
 /// Simulated time of each scenario: the shortest that gives meaningful 99th percentiles and windows of a second.
 const SCENARIO: Nanos = Nanos::from_millis(2_000);

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context;
 use block::Nanos;
-use experiment::placement::{Asks, Cluster, ClusterArray, ClusterVolume, size};
-use experiment::planner::{Rules, Survey};
-use experiment::pool::Workers;
-use experiment::synthetic::asks::{Pattern, Places};
-use experiment::tenants::Contract;
+use guarantee::placement::{Asks, Cluster, ClusterArray, ClusterVolume, size};
+use guarantee::planner::{Rules, Survey};
+use guarantee::tenants::Contract;
 use progress::monitor::Quiet;
 use serde::{Deserialize, Serialize};
 use sim::profile::Profile;
+use testbed::pool::Workers;
+use testbed::synthetic::{Pattern, Places};
 
 use crate::admission::{self, Asked};
 use crate::catalog::EXTENT_BYTES;
@@ -154,7 +154,7 @@ fn cluster_volume(volume: &Placed, on: Option<usize>) -> anyhow::Result<ClusterV
     let (reads, kib) = volume.asks.unwrap_or((100, 4));
     let kib = i64::try_from(kib.next_power_of_two().clamp(4, 1024))?;
     let pattern = Pattern::Local { locality: 0.0, reads, sizes: size(kib)?, places: Places::Uniform };
-    let capacity = reference.as_ref().and_then(experiment::tenants::Reference::capacity_sectors);
+    let capacity = reference.as_ref().and_then(guarantee::tenants::Reference::capacity_sectors);
     // Samples are taken on the reference disk: limited to its capacity.
     let sectors = (bytes / 512).min(capacity.unwrap_or(u64::MAX)).max(2048);
     Ok(ClusterVolume { name: name.clone(), sectors, reference, rates, asks: Asks::always(1, pattern), on })

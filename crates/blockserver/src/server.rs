@@ -11,7 +11,7 @@ use crate::nbd::{Export, Exports};
 use anyhow::{Context, bail, ensure};
 use block::rates::{Rate, Rates};
 use block::{Roster, StreamId, Tenant};
-use experiment::tenants::Contract;
+use guarantee::tenants::Contract;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{self, Asked};
@@ -490,7 +490,7 @@ fn tenant(name: &str, contract: &str) -> anyhow::Result<Tenant> {
     Ok(Tenant {
         name: name.to_owned(),
         weight: promise.weight,
-        reference: promise.reference.as_ref().map(experiment::tenants::Reference::model).transpose()?,
+        reference: promise.reference.as_ref().map(guarantee::tenants::Reference::model).transpose()?,
         rates: promise.rates,
         latency_p99: promise.latency_p99,
     })

@@ -112,7 +112,7 @@ struct EmulateArguments {
 
 fn main() -> ExitCode {
     seekwise::begin("seekwise-emulate");
-    experiment::learned_device::make_devices();
+    testbed::learned::register_learned_devices();
     let cli = seekwise::parse::<Cli>();
     let outcome = match cli.command {
         None => run(&cli.arguments),

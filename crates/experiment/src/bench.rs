@@ -9,11 +9,11 @@ use observe::merit::{Tail, Tails};
 use sim::host::{Host, RunSummary};
 use sim::run::{Measure, StreamMeasure, Watch};
 use sim::workload::{PlacedWorkload, Span};
+use testbed::shipped;
+use testbed::world::World;
 
-use crate::shipped;
 use crate::steered::{Steered, timed};
 use crate::timed::Stopwatch;
-use crate::world::World;
 use progress::monitor::Monitor;
 
 /// A job file on a disk.

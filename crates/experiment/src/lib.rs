@@ -3,37 +3,23 @@
 //! ```text
 //! workload (trace, fio job file, shipped) ─▶ comparison ─▶ records     every scheduler, every controller
 //!                                         ─▶ advice ─────▶ advice      the setting to use and its predicted effect
-//! contract ─▶ tenants ─▶ comparison, guarantee, placement              guarantees of tenants, and their service
 //! ```
 //! The program parses the command line, calls this crate and prints. Long work reports to a [`Monitor`](progress::Monitor).
 
 pub mod advice;
 pub mod bench;
 pub mod calibration;
-pub mod capacity;
 pub mod capture;
-pub mod chance;
 pub mod comparison;
 pub mod experience;
-pub mod figures;
 pub mod fio;
-pub mod guarantee;
 pub mod iocost;
 pub mod learned_device;
-pub mod load;
-pub mod placement;
-pub mod planner;
-pub mod pool;
 pub mod recorded;
-pub mod reference_disk;
 pub mod request_log;
-pub mod shipped;
 pub mod steered;
 pub mod sweep;
-pub mod synthetic;
-pub mod tenants;
 pub mod timed;
-pub mod world;
 
 /// The reason why a program that was built without knowledge bases refuses one, and the remedy.
 #[cfg(not(feature = "knowledge"))]

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use block::{Nanos, Op};
-use experiment::chance;
 use experiment::iocost::{Asked, Order, Place, Places, Probe, Prober, Requests, Sample};
 use progress::Monitor;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, major, minor, statvfs};
+use testbed::chance;
 
 use crate::topology::{self, Device};
 use applier::cgroup::Hierarchy;

@@ -8,12 +8,12 @@ use control::Setting;
 use experiment::advice::iostat::Iostat;
 use experiment::advice::{AdviceRequest, Aim, advise};
 use experiment::comparison::regime;
-use experiment::pool::Workers;
 use linux::advice::{ASKED_FOR, LoadTracker, of_counters, unseen};
 use linux::topology::Device;
 use observe::Preference;
 use progress::Monitor;
 use report::advice::Advice;
+use testbed::pool::Workers;
 
 use crate::arguments;
 use crate::number;

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 use experiment::comparison::regime::Regime;
-use experiment::comparison::{Experiment, ReplayOptions, RequestObserver, SPEEDS};
-use experiment::pool::Workers;
-use experiment::shipped;
+use experiment::comparison::{Experiment, RequestObserver};
 use observe::Preference;
 use report::record::Record;
 use sim::device::hdd::spec::QueuePolicy;
 use sim::replay::Fit;
 use sim::trace::Columns;
 use sim::trace::merge::in_folders;
+use testbed::pool::Workers;
+use testbed::shipped;
+use testbed::trace::{ReplayOptions, SPEEDS};
 
 use crate::number;
 use terminal::Terminal;

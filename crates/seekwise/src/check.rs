@@ -24,9 +24,9 @@ use std::path::PathBuf;
 
 use anyhow::{bail, ensure};
 use experiment::comparison::Experiment;
-use experiment::pool::Workers;
 use linux::topology::{Device, TopologyError, devices};
 use terminal::{Failed, Terminal, eprint_line, print};
+use testbed::pool::Workers;
 
 use crate::arguments::DISK;
 use root::Root;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use block::Nanos;
-use experiment::guarantee::{GuaranteeRequest, guarantee};
-use experiment::pool::Workers;
-use experiment::tenants::Contract;
+use guarantee::admission::{GuaranteeRequest, guarantee};
+use guarantee::tenants::Contract;
+use testbed::pool::Workers;
 
 use crate::number;
 use terminal::{self, Terminal};

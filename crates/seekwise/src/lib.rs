@@ -1,4 +1,4 @@
-//! The commands of the program `seekwise`, shared with `seekwise-lab`: they parse arguments, call `experiment` and print.
+//! The commands of the program `seekwise`, shared with `seekwise-lab`: they parse arguments, call `experiment` and `guarantee`, and print.
 
 pub mod advise;
 pub mod arguments;

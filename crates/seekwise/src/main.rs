@@ -133,7 +133,7 @@ enum Command {
 
 fn main() -> ExitCode {
     seekwise::begin("seekwise");
-    experiment::learned_device::make_devices();
+    testbed::learned::register_learned_devices();
     let command = seekwise::parse::<Cli>().command;
     // The program that is started warns itself.
     #[cfg(feature = "knowledge")]

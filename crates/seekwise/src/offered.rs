@@ -6,8 +6,8 @@ use clap::{Arg, Command, ValueHint};
 use control::candidates;
 use control::controller::ControllerSpec;
 use device_model::sched;
-use experiment::shipped;
 use sim::{profile, trace};
+use testbed::shipped;
 
 /// The command line with names as the possible values of its arguments.
 pub fn with_values(command: Command, controllers: &[&'static ControllerSpec]) -> Command {

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 
-use experiment::placement::{Specification, Trial, place};
-use experiment::pool::Workers;
-
 use crate::number;
+use guarantee::placement::{Specification, Trial, place};
 use terminal::{self, Terminal};
+use testbed::pool::Workers;
 
 /// Arguments of `seekwise place`.
 #[derive(clap::Args)]

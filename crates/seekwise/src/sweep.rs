@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::ensure;
-use experiment::pool::Workers;
 use experiment::sweep::{self, Estimate, Plan, Report, Shard, VolumesRequest};
+use testbed::pool::Workers;
 
 use crate::arguments;
 use crate::number;

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use experiment::shipped;
-use experiment::shipped::workload_text;
 use sim::workload::random;
+use testbed::shipped;
+use testbed::shipped::workload_text;
 
 use crate::number;
 

@@ -8,7 +8,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use block::{Nanos, Op, Priority, Request};
@@ -119,7 +119,7 @@ pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<MeasuredR
 /// Reads at most `most` bytes, which bounds memory for a file without line breaks or without end.
 fn read_at_most(most: u64, open: impl Read, path: &Path, capacity_sectors: u64) -> Result<Vec<MeasuredRequest>, ValidateError> {
     let file = path.display();
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(open.take(most + 1));
+    let mut reader = BufReader::new(open.take(most + 1));
     let requests = requests(&mut reader, capacity_sectors);
     if reader.get_ref().limit() == 0 {
         return Err(ValidateError(format!("{file}: is longer than {} MiB; cut it into parts", most >> 20)));
@@ -132,24 +132,37 @@ fn read_at_most(most: u64, open: impl Read, path: &Path, capacity_sectors: u64) 
 }
 
 /// All requests. An error comes with its line.
-fn requests(reader: &mut csv::Reader<impl Read>, capacity_sectors: u64) -> Result<Vec<MeasuredRequest>, (u64, String)> {
-    let header = reader.headers().map_err(|error| (1, error.to_string()))?.clone();
-    let column = |name: &str| {
-        let place = header.iter().position(|column| column == name);
-        place.ok_or_else(|| (1, format!("the column `{name}` is missing")))
-    };
-    let columns =
-        [column("lba")?, column("size_blocks")?, column("is_read")?, column("measured_response_ms")?, column("think_after_ms")?];
-    let line_of = |position: Option<&csv::Position>| position.map_or(0, csv::Position::line);
-    let (mut requests, mut record) = (Vec::new(), csv::StringRecord::new());
-    while reader.read_record(&mut record).map_err(|error| (line_of(error.position()), error.to_string()))? {
-        requests.push(measured(&record, columns, capacity_sectors).map_err(|error| (line_of(record.position()), error))?);
+fn requests(reader: &mut impl BufRead, capacity_sectors: u64) -> Result<Vec<MeasuredRequest>, (u64, String)> {
+    let (mut columns, mut requests) = (None, Vec::new());
+    for (line, number) in reader.lines().zip(1_u64..) {
+        let located = |error: String| (number, error);
+        let line = line.map_err(|error| located(error.to_string()))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let fields = trace::csv_fields(&line).map_err(located)?;
+        match columns {
+            None => columns = Some(measured_columns(&fields).map_err(located)?),
+            Some(columns) => requests.push(measured(&fields, columns, capacity_sectors).map_err(located)?),
+        }
+    }
+    if columns.is_none() {
+        measured_columns(&[]).map_err(|error| (1, error))?;
     }
     Ok(requests)
 }
 
-fn measured(record: &csv::StringRecord, columns: [usize; 5], capacity: u64) -> Result<MeasuredRequest, String> {
-    let text = |index: usize, name: &str| record.get(columns[index]).ok_or_else(|| format!("{name}: is missing"));
+/// The places of the columns in the header.
+fn measured_columns(header: &[&str]) -> Result<[usize; 5], String> {
+    let column = |name: &str| {
+        let place = header.iter().position(|column| *column == name);
+        place.ok_or_else(|| format!("the column `{name}` is missing"))
+    };
+    Ok([column("lba")?, column("size_blocks")?, column("is_read")?, column("measured_response_ms")?, column("think_after_ms")?])
+}
+
+fn measured(record: &[&str], columns: [usize; 5], capacity: u64) -> Result<MeasuredRequest, String> {
+    let text = |index: usize, name: &str| record.get(columns[index]).copied().ok_or_else(|| format!("{name}: is missing"));
     let whole = |index: usize, name: &str| {
         let text = text(index, name)?;
         text.parse::<u64>().map_err(|_| format!("{name}: `{text}` is not a whole number"))

@@ -314,6 +314,20 @@ pub(super) fn next_field(line: &[u8], separator: u8) -> Result<(&[u8], Option<&[
     })
 }
 
+/// The fields of a line of comma-separated values, unquoted and without surrounding blanks.
+///
+/// # Errors
+/// A quotation mark is not closed, or something follows it.
+pub fn csv_fields(line: &str) -> Result<Vec<&str>, String> {
+    let (mut fields, mut rest) = (Vec::new(), Some(line.as_bytes()));
+    while let Some(line) = rest {
+        let (field, after) = next_field(line, b',')?;
+        fields.push(std::str::from_utf8(field).map_err(|error| error.to_string())?);
+        rest = after;
+    }
+    Ok(fields)
+}
+
 pub(super) fn op(field: &[u8]) -> Result<Op, String> {
     match () {
         () if field.eq_ignore_ascii_case(b"read") || field.eq_ignore_ascii_case(b"r") => Ok(Op::Read),

@@ -51,6 +51,7 @@ use block::{Nanos, Op, Priority, StreamId};
 use serde::Serialize;
 
 pub use columns::Columns;
+pub use csv::csv_fields;
 pub use input::{Compression, Head, Input};
 pub use kept::{Keeping, Kept, KeptReader};
 pub use memory::InMemory;

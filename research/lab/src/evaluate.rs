@@ -4,7 +4,6 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use experiment::pool::Workers;
 use observe::Preference;
 use research::evaluation;
 use research::evaluation::ControllerEvaluation;
@@ -15,6 +14,7 @@ use research::evaluation::processor_time::ProcessorTime;
 use research::evaluation::worth::Worth;
 use research::shares::Shares;
 use research::worlds::Which;
+use testbed::pool::Workers;
 
 use seekwise::number;
 use seekwise::output;

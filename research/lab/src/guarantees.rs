@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use control::Setting;
 use experiment::comparison::regime;
-use experiment::pool::Workers;
 use research::guarantees::admission::{AdmissionResult, admission};
 use research::guarantees::bars::{self, AloneResult, ContractResult};
 use research::guarantees::rates::{self, RatesResult};
 use seekwise::number;
 use terminal::Terminal;
+use testbed::pool::Workers;
 
 use crate::evaluate::WorldArguments;
 

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use experiment::iocost::NAMES;
-use experiment::pool::Workers;
 use report::number::three_digits;
 use research::iocost::{IoCostResult, iocost};
 use seekwise::number;
 use statistics::Rank;
 use terminal::Terminal;
+use testbed::pool::Workers;
 
 use crate::evaluate::WorldArguments;
 

@@ -83,7 +83,7 @@ enum Command {
 
 fn main() -> ExitCode {
     seekwise::begin("seekwise-lab");
-    experiment::learned_device::make_devices();
+    testbed::learned::register_learned_devices();
     let controllers: Vec<&'static ControllerSpec> = research::controller::all().collect();
     let outcome = match seekwise::parse::<Cli>().command {
         Command::Compare(args) => compare::run(args, &controllers),

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use experiment::pool::Workers;
 use research::paper;
 use research::paper::{EMULATED, OnDevice, PaperRequest};
 use research::report;
 use research::report::paper::Replication;
+use testbed::pool::Workers;
 
 use crate::live::{self, BlockDevice};
 use seekwise::number;

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use control::Setting;
-use experiment::pool::Workers;
 use research::protect::draw::PromiseKind;
 use research::protect::{Draws, ProtectResult, RIVALS, promise_text, protect};
 use seekwise::number;
 use statistics::Rank;
 use terminal::Terminal;
+use testbed::pool::Workers;
 
 use crate::evaluate::WorldArguments;
 

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use control::Setting;
 use experiment::comparison::regime;
-use experiment::pool::Workers;
 use research::report::validation::{Agreement, SCHEMA, Validation};
 use research::validation::fit;
 use research::validation::workloads;
 use research::validation::workloads::WORKLOADS;
 use research::validation::{BYTES, Model, ValidationRequest, version};
+use testbed::pool::Workers;
 
 use crate::block_device::{BlockDevice, LIVE, missing};
 use crate::emulator::{Emulated, Emulator};

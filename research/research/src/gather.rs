@@ -9,14 +9,14 @@ use observe::description::{describe, names};
 use observe::merit;
 use observe::merit::Tails;
 use observe::performance::{Performance, stored_features};
+use testbed::pool::Workers;
+use testbed::world::{Device, World};
 
 use crate::loads;
 use crate::loads::Scope;
 use crate::worlds::{DRAWN, worlds};
 use experiment::bench::{Bench, tails};
 use experiment::comparison::regime;
-use experiment::pool::Workers;
-use experiment::world::{Device, World};
 use progress::monitor::Monitor;
 
 /// Number of devices per generated family.
@@ -147,8 +147,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
-    use experiment::pool::Workers;
     use progress::monitor::Quiet;
+    use testbed::pool::Workers;
 
     /// One of this many loads is gathered again.
     const SAMPLED: usize = 61;

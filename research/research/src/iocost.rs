@@ -4,12 +4,12 @@
 //! sequential loads start in each fifth of their range.
 
 use block::{Nanos, Op};
-use experiment::chance::source;
 use experiment::iocost::simulated::Simulated;
 use experiment::iocost::{Learned, Place, Prober as _, ROUNDS, coefficient, learn, patterns};
-use experiment::pool::{Unseen, Workers};
-use experiment::world::World;
 use progress::Monitor;
+use testbed::chance::source;
+use testbed::pool::{Unseen, Workers};
+use testbed::world::World;
 
 use crate::guarantees::draw;
 use crate::worlds::Which;

@@ -22,5 +22,6 @@ pub mod paper;
 pub mod protect;
 pub mod report;
 pub mod shares;
+pub mod stage;
 pub mod validation;
 pub mod worlds;

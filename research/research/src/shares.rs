@@ -14,17 +14,18 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use block::{Nanos, Tenant};
 use control::Setting;
-use experiment::chance::{happens, one_of, source};
-use experiment::pool::Workers;
-use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Places, Stage};
 use progress::monitor::Monitor;
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::host::{QueueSettings, RunSummary};
 use sim::profile::{DeviceOptions, Profile};
 use statistics::Rank;
+use testbed::chance::{happens, one_of, source};
+use testbed::pool::Workers;
+use testbed::synthetic::{Arrival, Pattern, Phase, Places};
 
 use crate::devices;
+use crate::stage::{Actor, Stage};
 use crate::worlds::Which;
 
 /// Sectors of requests: 4 KiB to 1 MiB.

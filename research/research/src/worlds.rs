@@ -3,10 +3,10 @@
 use std::sync::OnceLock;
 
 use anyhow::Context;
-use experiment::world::{Device, World};
 use serde::Deserialize;
 use sim::host::HostSettings;
 use sim::profile::DeviceOptions;
+use testbed::world::{Device, World};
 
 use crate::devices;
 
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
     use crate::{devices, loads};
-    use experiment::shipped;
+    use testbed::shipped;
 
     /// Profiles added after the worlds were defined. More devices in a world would change its draws, and results would not be comparable.
     const LATER: &[&str] = &["cloud-volume", "sd-card"];

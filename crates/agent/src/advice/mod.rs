@@ -9,10 +9,10 @@ use block::Nanos;
 use control::Setting;
 use experiment::advice::{AdviceRequest, advise};
 use experiment::comparison::Experiment;
-use experiment::pool::Workers;
 use observe::Preference;
 use report::advice::Advice;
 use serde::Serialize;
+use testbed::pool::Workers;
 
 pub use files::{sysctl, tuned, udev};
 

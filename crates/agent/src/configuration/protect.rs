@@ -161,7 +161,7 @@ pub(super) const OF_PROMISES: &[Key<Put<Promised>>] = &[
 /// # Errors
 /// There is no such disk; the message lists the disks.
 pub fn reference(name: &str) -> Result<Reference, String> {
-    let model = experiment::tenants::Reference::parse(name).and_then(|disk| disk.model()).map_err(|error| format!("{error:#}"))?;
+    let model = guarantee::tenants::Reference::parse(name).and_then(|disk| disk.model()).map_err(|error| format!("{error:#}"))?;
     Ok(Reference { name: name.to_owned(), model })
 }
 

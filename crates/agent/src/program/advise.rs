@@ -7,9 +7,9 @@ use anyhow::bail;
 use applier::sysfs::Sysfs;
 use block::Nanos;
 use experiment::comparison::regime;
-use experiment::pool::Workers;
 use linux::topology::{self, wwid};
 use terminal::Terminal;
+use testbed::pool::Workers;
 
 use super::{Configured, say};
 

@@ -10,6 +10,7 @@ use control::experience::WINDOW;
 use device_model::sched;
 use observe::{Event, Preference};
 use sim::profile::DeviceProfile;
+use testbed::pool::Workers;
 use twin::load::Understood;
 use twin::score_buckets::BUCKET;
 use twin::trial::Services;
@@ -17,7 +18,6 @@ use twin::{Activation, Forecast, ForecastError, ForecastRequest, ObservedRequest
 
 use super::observed::Observed;
 use super::phases::{Phase, Seconds, Stretch, events};
-use crate::pool::Workers;
 
 /// Maximum number of samples of a phase, spread over it: more add hardly any information.
 const SAMPLES: usize = 4;

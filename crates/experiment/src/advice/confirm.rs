@@ -13,6 +13,8 @@ use report::advice::Measured;
 use report::record::ServiceFigures;
 use sim::run::{Pilot, ServerEvent, StreamMeasure};
 use statistics::percent;
+use testbed::load::Load;
+use testbed::world::World;
 use twin::ObservedRequest;
 
 use super::observed::{self, Observed};
@@ -20,8 +22,6 @@ use super::phases::{self, Phase, RunSeconds, Seconds};
 use super::requests::in_trace;
 use crate::bench::tails;
 use crate::comparison::service;
-use crate::load::Load;
-use crate::world::World;
 
 /// Two runs are compared second by second if their lengths differ by at most this share.
 pub(super) const ALIKE: f64 = 0.05;

@@ -5,6 +5,7 @@ use control::controller::Prediction;
 use observe::Preference;
 use observe::merit::TOLERANCE;
 use statistics::percent;
+use testbed::pool::Workers;
 use twin::device::Residual;
 
 use super::asked::{self, Brain, Judged, MOST_JUDGED, Sample};
@@ -13,7 +14,6 @@ use super::linux;
 use super::observed::Observed;
 use super::phases::{Phase, Seconds};
 use crate::comparison::prediction as on_record;
-use crate::pool::Workers;
 
 /// Maximum number of streams listed for a phase.
 pub(super) const MOST_STREAMS: usize = 3;

@@ -16,14 +16,14 @@ use sim::run::{Measure, Pilot, RunError, ServerEvent, Steerable, StreamMeasure, 
 use sim::trace::numbered::Numbered;
 use sim::trace::sort::Sorter;
 use sim::trace::{OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest};
+use testbed::figures::rate;
+use testbed::load::Load;
+use testbed::world::World;
 use twin::recording::Call;
 use twin::{ObservedRequest, event};
 
 use super::requests::{Requests, in_trace};
 use crate::comparison::service;
-use crate::figures::rate;
-use crate::load::Load;
-use crate::world::World;
 use progress::monitor::{Interrupted, Monitor};
 use report::advice::Overload;
 use report::record::ServiceFigures;

@@ -12,10 +12,10 @@ pub use search::{Fitted, Outcome};
 
 use sim::device::hdd::spec::HddSpecification;
 use sim::validate::{MeasuredRequest, Validation, compare};
+use testbed::pool::Workers;
 
 use self::recording::{Recording, respond};
 use self::search::{Search, model};
-use crate::pool::Workers;
 
 /// Minimum recording: with fewer, a block of the first half has only a handful of requests of each class.
 pub const MIN_REQUESTS: usize = 1000;

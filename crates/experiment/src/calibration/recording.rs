@@ -15,8 +15,7 @@ use sim::device::hdd::model::HddModel;
 use sim::device::hdd::spec::HddSpecification;
 use sim::validate::{MeasuredRequest, replay};
 use statistics::sample::population_variance;
-
-use crate::chance;
+use testbed::chance;
 
 /// Blocks of successive requests that are held out one at a time.
 pub const BLOCKS: usize = 10;

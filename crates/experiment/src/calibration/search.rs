@@ -9,6 +9,7 @@
 use control::ab_test::Estimate;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use testbed::pool::Workers;
 
 use anyhow::Context as _;
 use sim::device::hdd::model::HddModel;
@@ -17,7 +18,6 @@ use statistics::student;
 
 use super::parameters::{Candidate, Kind, Parameter, parameters, rounded};
 use super::recording::{BLOCKS, Losses, Recording};
-use crate::pool::Workers;
 
 /// Steps of a ladder, as parts of the parameter's scale: the smallest is the resolution of an overhead in a recording with
 /// microseconds, and each is two and a half times the one before.

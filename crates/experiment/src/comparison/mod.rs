@@ -1,6 +1,5 @@
 //! Comparisons: one load on one disk under several schedulers and controllers, and the records of the runs.
 
-mod jobs;
 mod minutes;
 mod record;
 pub mod regime;
@@ -11,7 +10,6 @@ mod remembered;
 mod remembered;
 mod run_history;
 mod runs;
-mod trace;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,15 +18,17 @@ use anyhow::{Context, ensure};
 use control::Setting;
 use control::controller::ControllerInput;
 use control::experience::Experience;
+use guarantee::tenants::{Contract, Reference};
 use observe::Preference;
 use report::record::Record;
 use sim::device::hdd::spec::QueuePolicy;
 use sim::host::HostSettings;
+use testbed::load::Load;
+use testbed::named::{self, JobOptions};
+use testbed::pool::Workers;
+use testbed::trace::ReplayOptions;
+use testbed::world::World;
 
-pub use trace::{LONGEST_REPLAY_S, OF_THE_QUEUE, ReplayOptions, SPEEDS, SurveyedTrace, TraceLoad};
-
-pub use crate::load::Load;
-pub use jobs::JobsLoad;
 pub use minutes::prediction;
 pub use record::{figures_of, service};
 pub use remembered::Remembered;
@@ -36,19 +36,12 @@ pub use run_history::RunHistory;
 pub use runs::{RequestObserver, source};
 
 use crate::experience;
-use crate::pool::Workers;
-use crate::shipped;
-use crate::tenants::{Contract, Reference};
-use crate::world::World;
 use progress::monitor::Monitor;
 use regime::Regime;
 use runs::Plan;
 
 /// Scheduler for running streams alone, as the baseline of their slowdown: with one stream fairness does not matter.
 const ALONE: &str = "noop";
-
-/// Mode of a replay in records that is a run of jobs.
-const JOBS: &str = "jobs";
 
 /// A load, the disk to run it on, and how.
 #[derive(Clone, Debug)]
@@ -241,7 +234,7 @@ impl Experiment {
     /// # Errors
     /// There is no such load, or it cannot be read.
     pub fn job_text(&self) -> anyhow::Result<Option<(String, String)>> {
-        if self.replay.memory.is_some() { Ok(None) } else { shipped::job_text(&self.load) }
+        named::job_text(&self.load, &self.replay)
     }
 
     /// The disk and host to run on.
@@ -259,16 +252,8 @@ impl Experiment {
     /// # Errors
     /// It cannot be read, or does not fit the disk.
     pub fn load(&self, world: &World, monitor: &dyn Monitor) -> anyhow::Result<Box<dyn Load>> {
-        Ok(match self.job_text()? {
-            Some((text, source)) => {
-                if let Some(argument) = self.replay.given() {
-                    anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
-                }
-                let load = JobsLoad::new(&text, &source, self.seed, world)?.drawn_by_seed();
-                Box::new(if self.begin_apart { load.with_staggered_starts() } else { load })
-            }
-            None => Box::new(TraceLoad::new(&self.load, &self.replay, world, monitor)?),
-        })
+        let jobs = JobOptions { seed: self.seed, begin_apart: self.begin_apart };
+        named::open(&self.load, &self.replay, jobs, world, monitor)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The outcome of a run as a record.
 
-use crate::figures::{rate, response_figures};
 use std::collections::BTreeMap;
 
 use block::{Nanos, StreamId};
@@ -10,9 +9,9 @@ use report::record::{
 use sim::device::FlashTally;
 use sim::host::{HostTally, RunSummary};
 use sim::run::{Measure, Responses, STRETCH, StreamMeasure};
-
-use crate::load::{Load, Row};
-use crate::world::World;
+use testbed::figures::{rate, response_figures};
+use testbed::load::{Load, Row};
+use testbed::world::World;
 
 /// Minimum number of requests for a stream to count in fairness: with fewer, one cache hit or seek may decide.
 const JUDGED_REQUESTS: u64 = 100;

@@ -6,9 +6,9 @@ use control::Setting;
 use control::controller::{ControllerChoice, ControllerSpec};
 use report::record::{SchedulerSetting, Value};
 
-use super::JOBS;
-use crate::load::Load;
-use crate::world::World;
+use testbed::jobs;
+use testbed::load::Load;
+use testbed::world::World;
 
 /// Setting with which a controller starts by default: Linux's for a disk.
 pub const FOUND: &str = "mq-deadline";
@@ -130,7 +130,7 @@ pub fn expect_settable_for(given: &str, setting: &Setting, load: &dyn Load, worl
     let replay = load.replay(world);
     let names: Vec<String> = replay.host.into_iter().map(|(name, _)| name).collect();
     let is_known = |name: &str| block::HOST_TUNABLES.iter().any(|tunable| tunable.name == name);
-    let is_above = |name: &str| replay.mode != JOBS && is_known(name) && !names.iter().any(|settable| settable == name);
+    let is_above = |name: &str| replay.mode != jobs::MODE && is_known(name) && !names.iter().any(|settable| settable == name);
     if let Some((name, _)) = setting.host.iter().find(|(name, _)| is_above(name)) {
         bail!(
             "{given} {setting}: {} is a block trace, which was recorded below the page cache, so {name} has no effect on it; of the \

@@ -9,21 +9,20 @@ use block::{Nanos, Roster, StreamId};
 use control::Setting;
 use control::controller::{ControllerInput, Fixed};
 use control::experience::WINDOW;
+use guarantee::tenants::{self, Contract, Reference};
 use report::record::{Kind, Record, SCHEMA, Tenancy};
 use sim::host::{HostSettings, RunSummary};
 use sim::run::{Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Transferred, Watch};
+use testbed::load::Load;
+use testbed::pool::Workers;
+use testbed::world::World;
 
 use super::regime::Regime;
 use super::remembered::Remembered;
 use super::run_history::RunHistory;
 use super::{minutes, record};
-use crate::load::Load;
-use crate::pool::Workers;
 use crate::steered::{Steered, timed};
-use crate::tenants;
-use crate::tenants::{Contract, Reference};
 use crate::timed::Stopwatch;
-use crate::world::World;
 use progress::monitor::{Interrupted, Monitor};
 
 /// All runs of a comparison.

@@ -284,7 +284,7 @@ mod tests {
     use progress::monitor::Quiet;
 
     use super::*;
-    use crate::world::Device;
+    use testbed::world::Device;
 
     /// Serves at fixed rates: 1,000 random requests, 10,000 sequential ones or 100 MB per second at any depth; outside of its file only a
     /// part of the random ones.

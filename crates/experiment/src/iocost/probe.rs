@@ -4,8 +4,7 @@ use block::{Nanos, Op};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use statistics::Rank;
-
-use crate::chance;
+use testbed::chance;
 
 /// Sequential probes begin in another of this many parts in each round: a disk is faster at its outer edge.
 const PARTS: u64 = super::ROUNDS as u64;

@@ -6,9 +6,9 @@ use std::ops::Range;
 use anyhow::Context as _;
 use block::{Nanos, Priority, Request};
 use sim::device::Device;
+use testbed::world::World;
 
 use super::probe::{Place, Places, Probe, Prober, Sample};
-use crate::world::World;
 
 /// Start of the file, as a part of the device.
 const FILE_AT: f64 = 0.25;

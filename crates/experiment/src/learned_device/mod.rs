@@ -15,26 +15,24 @@ pub mod served;
 pub mod training_load;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use block::{Merges, Nanos};
-use device_model::device::{Array, DeviceModel, ModelTrainer, Training, probing};
+use device_model::device::{Array, DeviceModel, ModelTrainer, probing};
+use guarantee::reference_disk::reference_disk;
 use rand::Rng as _;
 use serde::Serialize;
 use sim::device::raid::spec::ArraySpecification;
 use sim::host::{Queue, QueueSettings};
 use sim::profile::Profile;
-use sim::profile::learned::{self, Learned};
 use sim::trace::OpenOptions;
+use testbed::chance;
+use testbed::pool::Workers;
 
 use self::errors::{Errors, Judge};
 use self::served::Served;
 use self::training_load::Planned;
-use crate::chance;
-use crate::pool::Workers;
 use crate::recorded::Recorded;
-use crate::reference_disk::reference_disk;
 
 /// Traces of the training load with one request at a time, and with several.
 const ALONE: u32 = 6;
@@ -45,8 +43,6 @@ const JUDGED_QUEUED: u32 = 2;
 /// Requests of a sample to train on, and the maximum to read.
 const SAMPLE: usize = 5_000;
 const MOST_OF_SAMPLE: usize = 50_000;
-/// Maximum size of a model's file.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// Training options.
 #[derive(Clone, Debug)]
@@ -250,34 +246,4 @@ fn of_recording(path: &Path, options: &Options, workers: Workers) -> anyhow::Res
     judge.run(&trained.model, &served, |number| number >= served.len() / 2);
     trained.judged.push(Judged { what: "the second half of the recording".to_owned(), errors: judge.errors() });
     Ok(trained)
-}
-
-/// Reads a model from a file.
-///
-/// # Errors
-/// The file cannot be read, or does not hold a model.
-pub fn load(path: &Path) -> anyhow::Result<DeviceModel> {
-    let name = path.display();
-    let length = std::fs::metadata(path).with_context(|| name.to_string())?.len();
-    ensure!(length <= MOST_BYTES, "{name}: has {length} bytes; a model of a device has at most {MOST_BYTES}");
-    let text = std::fs::read_to_string(path).with_context(|| name.to_string())?;
-    DeviceModel::from_json(&text).with_context(|| name.to_string())
-}
-
-/// Registers learned models as devices: a model's file can then be given in place of a profile.
-pub fn make_devices() {
-    learned::read_with(|text| {
-        let model = DeviceModel::from_json(text).map_err(|error| error.to_string())?;
-        let Training { requests, .. } = *model.training();
-        Ok(Learned {
-            name: model.name().to_owned(),
-            description: format!("learned from {requests} requests"),
-            page: model.text(),
-            capacity_sectors: model.capacity_sectors(),
-            queue_depth: model.queue_depth(),
-            is_rotational: model.is_rotational(),
-            disks: model.disks(),
-            model: Arc::new(model),
-        })
-    });
 }

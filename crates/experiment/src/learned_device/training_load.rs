@@ -7,8 +7,7 @@
 use block::{Nanos, Op};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
-
-use crate::chance::{happens, one_of, scaled, source};
+use testbed::chance::{happens, one_of, scaled, source};
 
 /// Requests per episode; with several outstanding there are no pauses, and shorter episodes suffice.
 const EPISODE: usize = 250;

@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::pool::Workers;
 use progress::monitor::{Interrupted, Suspended};
+use testbed::pool::Workers;
 
 use clock::{Stretch, Sum};
 pub use columns::{ALL as COLUMNS, Better, Column, SCORE};

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::Digest;
+use testbed::shipped;
+use testbed::world::hexadecimal;
 
 use super::log::{self, Log};
 use super::plan::{Method, Plan};
 use super::row::Row;
 use super::table;
-use crate::shipped;
-use crate::world::hexadecimal;
 
 /// The version of the folder's layout.
 const FORMAT: u32 = 1;

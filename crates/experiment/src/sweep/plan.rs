@@ -11,13 +11,14 @@ use observe::Preference;
 use serde::Deserialize;
 use sim::replay::Fit;
 use sim::trace::merge::in_folders;
+use testbed::shipped;
+use testbed::trace::{ReplayOptions, SPEEDS};
+use testbed::world::{Device, World};
 use toml::Spanned;
 
 use super::columns;
 use super::settings::{Choice, Searched};
-use crate::comparison::{ReplayOptions, SPEEDS, regime};
-use crate::shipped;
-use crate::world::{Device, World};
+use crate::comparison::regime;
 
 /// Maximum size of a plan in bytes.
 const MAX_BYTES: u64 = 4 << 20;
@@ -253,7 +254,7 @@ impl Plan {
     /// Rejects host tunables above the request queue if a load is a block trace, which bypasses them.
     fn expect_settable(&self, place: &Text, written: &Written) -> anyhow::Result<()> {
         let Some(trace) = self.loads.iter().find(|load| !load.is_jobs) else { return Ok(()) };
-        let settable = crate::comparison::OF_THE_QUEUE;
+        let settable = testbed::trace::OF_THE_QUEUE;
         let meets = |name: &str| settable.contains(&name);
         let not_met = |name: &str| format!("a block trace, as {}, does not meet {name}; only {}", trace.name, settable.join(", "));
         for (name, value) in &written.host {

@@ -7,14 +7,16 @@ use std::time::Instant;
 use anyhow::Context as _;
 use control::Setting;
 use sim::run::{RunError, Watch};
+use testbed::jobs::JobsLoad;
+use testbed::load::Load;
+use testbed::shipped;
+use testbed::trace::{SurveyedTrace, TraceLoad};
 
 use super::clock::{Stretch, Sum};
 use super::columns;
 use super::plan::{Case, Plan};
 use super::row::Row;
-use crate::comparison::{JobsLoad, SurveyedTrace, TraceLoad, figures_of};
-use crate::load::Load;
-use crate::shipped;
+use crate::comparison::figures_of;
 use progress::monitor::{Interrupted, Monitor};
 
 /// Memory for cached traces in bytes, shared out among `threads + 1` traces. A larger trace is read from its file in each run.

@@ -16,6 +16,7 @@ use sim::trace::merge::in_folders;
 use sim::trace::volumes::Volumes;
 use sim::trace::write::{self, About};
 use sim::trace::{Order, TraceReader};
+use testbed::pool::{Unseen, Workers};
 
 use super::log::Log;
 use super::output::replace;
@@ -23,7 +24,6 @@ use super::suspended;
 use super::table::{self, Values};
 use crate::advice::{AdviceRequest, advise};
 use crate::comparison::Experiment;
-use crate::pool::{Unseen, Workers};
 use progress::monitor::{Interrupted, Monitor};
 
 const REQUEST: &str = "_volumes.json";

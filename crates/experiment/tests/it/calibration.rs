@@ -2,13 +2,13 @@
 
 use block::{Nanos, Op};
 use experiment::calibration::{Calibration, Outcome, calibrate};
-use experiment::pool::Workers;
 use progress::monitor::Quiet;
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::device::hdd::spec::{HddSpecification, ReadAheadTrigger};
 use sim::profile::{Profile, load};
 use sim::validate::{MeasuredRequest, replay};
+use testbed::pool::Workers;
 
 fn shipped(name: &str) -> HddSpecification {
     load(name).unwrap().hdd().unwrap().specification.clone()

@@ -2,11 +2,12 @@
 
 use block::tenants::ServiceModel as _;
 use block::{Nanos, Op, Priority, Request};
-use experiment::learned_device::{Options, load, make_devices, train};
-use experiment::pool::Workers;
+use experiment::learned_device::{Options, train};
 use progress::monitor::Quiet;
 use sim::device::Device;
 use sim::profile::DeviceOptions;
+use testbed::learned::{load, register_learned_devices};
+use testbed::pool::Workers;
 
 #[test]
 fn a_model_of_a_disk_knows_where_the_platter_stands_and_reads_back_as_the_same() {
@@ -64,7 +65,7 @@ fn the_file_of_a_model_is_a_disk_about_as_fast_as_the_one_it_was_learned_from() 
     let trained = train("hp_c2247a", &options, Workers::new(&quiet, Some(2))).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), trained.model.to_json().unwrap()).unwrap();
-    make_devices();
+    register_learned_devices();
     let path = file.path().to_str().unwrap();
     let (learned, real) = (sim::profile::load(path).unwrap(), sim::profile::load("hp_c2247a").unwrap());
     assert_eq!((learned.name(), learned.capacity_sectors()), (real.name(), real.capacity_sectors()));

@@ -3,8 +3,8 @@
 use control::Setting;
 use experiment::comparison::Experiment;
 use experiment::comparison::regime::Regime;
-use experiment::pool::Workers;
 use serde::Serialize;
+use testbed::pool::Workers;
 
 use super::setting::Disk;
 use super::state::State;

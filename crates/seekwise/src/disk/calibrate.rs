@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use experiment::calibration::{BLOCKS, Calibration, Fitted, Outcome, calibrate};
-use experiment::pool::Workers;
 use sim::profile::{Profile, load};
 use sim::validate::{ResponseComparison, Validation, read_measured};
+use testbed::pool::Workers;
 
 use terminal::{self, Terminal};
 

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use experiment::learned_device::errors::{Distribution, WINDOWS, WITHIN};
 use experiment::learned_device::page::page;
-use experiment::learned_device::{Judged, Options, Trained, load, train};
-use experiment::pool::Workers;
+use experiment::learned_device::{Judged, Options, Trained, train};
+use testbed::learned::load;
+use testbed::pool::Workers;
 
 use crate::number;
 use crate::output::print_and_write;

@@ -8,12 +8,12 @@ use anyhow::ensure;
 use applier::sysfs::Sysfs;
 use block::Nanos;
 use experiment::capture::Capture;
-use experiment::shipped;
 use linux::cgroups::Processes;
 use linux::events::{Recorded, Until};
 use linux::topology::{self, Device};
 use progress::Monitor;
 use sim::trace::write::{Field, Out, OutputFormat};
+use testbed::shipped;
 
 use super::{copy, counted, eprint_line, figure, grouped};
 use crate::number;

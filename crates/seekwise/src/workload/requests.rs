@@ -31,8 +31,8 @@ pub struct RequestsArguments {
 
 /// Runs the command.
 pub fn run(args: &RequestsArguments) -> anyhow::Result<()> {
-    let (text, source) = experiment::shipped::workload_text(&args.workload)?;
-    let workload = experiment::shipped::parse(&text, &source)?;
+    let (text, source) = testbed::shipped::workload_text(&args.workload)?;
+    let workload = testbed::shipped::parse(&text, &source)?;
     let job = chosen(workload.jobs(), args.job.as_deref())?;
     let placed = workload.place(sim::profile::load(&args.disk)?.capacity_sectors(), args.seed)?;
     for piece in Iolog::new(&placed, job, args.limit) {

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use control::Setting;
+use testbed::pool::Workers;
+use testbed::shipped;
+use testbed::world::Device;
 
 use experiment::experience;
-use experiment::pool::Workers;
-use experiment::shipped;
-use experiment::world::Device;
 use research::gather::{Lesson, gather, lessons, lessons_of_world};
 use research::loads::{mix, with_runtime};
 

@@ -4,9 +4,9 @@
 //! controllers of the 1990s and 2000s: 16 to 256 KiB).
 
 use rand_xoshiro::Xoshiro256PlusPlus;
+use testbed::chance::{happens, one_of};
 
 use super::{DrawnDevice, Family, desktop, laptop, nearline, sata_flash, scsi_1990s, scsi_2000s};
-use experiment::chance::{happens, one_of};
 
 /// See the file's head.
 pub static FAMILY: Family = Family { name: "array", about: "RAID 0, 1, 5 or 10 of two to six drawn drives", draw };

@@ -5,10 +5,10 @@
 //! length of its tracks and with it the media rate.
 
 use sim::device::hdd::spec::{Mapping, QueuePolicy, ReadAhead, WriteCache};
+use testbed::chance::one_of;
 
 use super::Family;
 use super::drive::{CacheClass, Class, GeometryClass, draw};
-use experiment::chance::one_of;
 
 /// See the file's head.
 pub static FAMILY: Family = Family {

@@ -4,10 +4,10 @@
 //! providers (Amazon's "Amazon EBS volume types": 100 to 16,000 operations a second, 125 to 1,000 MB/s).
 
 use rand_xoshiro::Xoshiro256PlusPlus;
+use testbed::chance::{happens, one_of, scaled};
 
 use super::flash::{Class, ONE_BIT, THREE_BITS, TWO_BITS, draw as draw_flash};
 use super::{DrawnDevice, Family};
-use experiment::chance::{happens, one_of, scaled};
 
 /// See the file's head.
 pub static FAMILY: Family =

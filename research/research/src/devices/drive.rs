@@ -20,9 +20,9 @@ use sim::device::hdd::spec::{
     Bus, CacheSpecification, Geometry, HddQueue, HddSpecification, Mapping, MechanicsSpecification, Overheads, Preseek,
     QueuePolicy, ReadAhead, ReadAheadTrigger, Seek, Sparing, WriteCache, ZoneSpecification,
 };
+use testbed::chance::{happens, one_of, scaled};
 
 use super::DrawnDevice;
-use experiment::chance::{happens, one_of, scaled};
 
 /// Minimum and maximum of a random figure with uniform logarithm.
 pub(super) type Range = (f64, f64);

@@ -9,9 +9,9 @@
 
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use testbed::chance::{happens, one_of, scaled};
 
 use super::DrawnDevice;
-use experiment::chance::{happens, one_of, scaled};
 
 /// Maximum number of logical pages.
 const MOST_PAGES: f64 = 5.0e6;

@@ -20,8 +20,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::Context as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::profile::Profile;
-
-use experiment::chance;
+use testbed::chance;
 
 /// A generated device.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,14 +9,16 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::host::HostSettings;
 use sim::replay::Fit;
+use testbed::jobs::JobsLoad;
+use testbed::load::Load;
+use testbed::pool::Workers;
+use testbed::shipped;
+use testbed::trace::{ReplayOptions, TraceLoad};
+use testbed::world::World;
 
 use crate::loads;
 use crate::loads::{Scope, with_runtime};
 use crate::worlds::{Purpose, SHIPPED, TRACES};
-use experiment::comparison::{JobsLoad, Load, ReplayOptions, TraceLoad};
-use experiment::pool::Workers;
-use experiment::shipped;
-use experiment::world::World;
 use progress::monitor::Monitor;
 
 /// Speeds that are tried for an open-loop replay.

@@ -21,6 +21,7 @@ use observe::performance::Performance;
 use sim::device::Device;
 use sim::host::Queue;
 use sim::profile::DeviceOptions;
+use testbed::pool::Workers;
 use twin::load::Understood;
 use twin::{CallModel, Load, ObservedRequest, Recording, TrialResult};
 
@@ -29,7 +30,6 @@ use super::run::Run;
 use super::scores::{Key, WORTH_DECIDING};
 use crate::worlds::Which;
 use experiment::comparison::regime;
-use experiment::pool::Workers;
 
 /// Start-up of a load, which is excluded: all files are opened at once, and all queues and caches are empty.
 const SETTLES: Nanos = Nanos::from_millis(2000);

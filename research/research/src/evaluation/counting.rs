@@ -15,6 +15,8 @@ use observe::counters::Sample;
 use observe::merit;
 use observe::merit::Tails;
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
+use testbed::pool::Workers;
+use testbed::world::World;
 use twin::ScoreBuckets;
 use twin::counters::{Counted, Counter, Ensemble, Judges, Known};
 
@@ -22,8 +24,6 @@ use super::case::{self, EvaluationCase, Extent};
 use crate::worlds::Which;
 use experiment::bench::tails;
 use experiment::comparison::regime;
-use experiment::pool::Workers;
-use experiment::world::World;
 use progress::monitor::Monitor;
 use statistics::percent;
 

@@ -11,8 +11,7 @@ use control::Setting;
 use control::experience::{Case, Experience};
 use observe::Preference;
 use observe::merit::TOLERANCE;
-
-use experiment::pool::Workers;
+use testbed::pool::Workers;
 
 /// Maximum number of training rows, and of rows for tuning hyper-parameters.
 const ROWS: usize = 600;

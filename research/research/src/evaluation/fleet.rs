@@ -24,6 +24,7 @@ use observe::merit::{self, TOLERANCE};
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
+use testbed::pool::Workers;
 
 use super::case::{self, EvaluationCase, Extent};
 use super::run::Run;
@@ -31,7 +32,6 @@ use super::weighted_mean::weighted_mean;
 use crate::worlds::Which;
 use experiment::comparison::regime;
 use experiment::experience;
-use experiment::pool::Workers;
 use statistics::percent;
 
 /// Number of machines that have measured the load before.

@@ -21,13 +21,13 @@ use control::experience::WINDOW;
 use control::{Controller, Setting};
 use observe::merit;
 use observe::merit::TOLERANCE;
+use testbed::pool::Workers;
 
 use super::case::{EvaluationCase, Extent};
 use super::run::Run;
 use super::weighted_mean::weighted_mean;
 use crate::worlds::Purpose;
 use experiment::comparison::{Remembered, RunHistory, regime, source};
-use experiment::pool::Workers;
 use statistics::percent;
 
 /// Number of other loads in a base.

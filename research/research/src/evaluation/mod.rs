@@ -35,6 +35,7 @@ use control::controller::{ControllerChoice, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use observe::Preference;
 use observe::merit::TOLERANCE;
+use testbed::pool::Workers;
 
 pub use scores::WORTH_DECIDING;
 
@@ -43,7 +44,6 @@ use case::{EvaluationCase, Extent};
 use decisions::Judge;
 use experiment::comparison::regime;
 use experiment::experience;
-use experiment::pool::Workers;
 use run::Run;
 use scores::{Key, Scores};
 use statistics::median;

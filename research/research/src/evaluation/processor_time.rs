@@ -6,10 +6,12 @@ use control::Controller;
 use control::controller::ControllerInput;
 use rustix::time::{ClockId, clock_gettime};
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
+use testbed::jobs::JobsLoad;
+use testbed::load::Load as _;
+use testbed::world::World;
 
-use experiment::comparison::{JobsLoad, Load as _, regime};
+use experiment::comparison::regime;
 use experiment::steered::Steered;
-use experiment::world::World;
 use progress::monitor::Monitor;
 use statistics::Rank;
 

@@ -13,13 +13,13 @@ use control::controller::ControllerInput;
 use observe::Preference;
 use observe::merit;
 use serde::Serialize;
+use testbed::pool::Workers;
 
 use super::Policy;
 use super::case::{self, EvaluationCase, Extent};
 use super::run::Run;
 use crate::worlds::Which;
 use experiment::comparison::regime;
-use experiment::pool::Workers;
 use statistics::percent;
 
 /// The version of the JSON's layout.

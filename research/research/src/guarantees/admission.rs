@@ -12,20 +12,21 @@
 use std::sync::atomic::AtomicBool;
 
 use block::{Merges, Nanos};
-use experiment::capacity::{self, Extent, serve};
-use experiment::chance::{happens, one_of, scaled, source};
-use experiment::comparison::{JobsLoad, regime};
-use experiment::guarantee::{GuaranteeRequest, admit, breaks_again};
-use experiment::placement::YOUCHOOSE;
-use experiment::pool::{Unseen, Workers};
-use experiment::synthetic::asks::{Draw, Pattern, Places};
-use experiment::tenants::{Contract, Reference, TenantGuarantee, alone, judge};
-use experiment::world::World;
+use experiment::comparison::regime;
+use guarantee::admission::{GuaranteeRequest, admit, breaks_again};
+use guarantee::capacity::{self, Extent, serve};
+use guarantee::placement::YOUCHOOSE;
+use guarantee::tenants::{Contract, Reference, TenantGuarantee, alone, judge};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use report::guarantee::Guarantee;
 use sim::host::QueueSettings;
 use sim::run::Watch;
+use testbed::chance::{happens, one_of, scaled, source};
+use testbed::jobs::JobsLoad;
+use testbed::pool::{Unseen, Workers};
+use testbed::synthetic::{Draw, Pattern, Places};
+use testbed::world::World;
 
 use super::bars::run_load;
 use super::draw::{self, KINDS, LoadKind};

@@ -1,15 +1,15 @@
 //! The measurements, one function per target.
 
 use control::Setting;
-use experiment::chance::{one_of, scaled, source};
-use experiment::comparison::JobsLoad;
-use experiment::load::Load as _;
-use experiment::pool::Workers;
-use experiment::tenants::{Reference, TenantGuarantee, judge};
-use experiment::world::World;
+use guarantee::tenants::{Reference, TenantGuarantee, judge};
 use report::record::Tenancy;
 use sim::host::RunSummary;
 use sim::run::Watch;
+use testbed::chance::{one_of, scaled, source};
+use testbed::jobs::JobsLoad;
+use testbed::load::Load as _;
+use testbed::pool::Workers;
+use testbed::world::World;
 
 use super::draw::{self, Drawn};
 use crate::worlds::Which;

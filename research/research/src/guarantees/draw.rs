@@ -5,18 +5,19 @@
 
 use anyhow::{Context as _, bail};
 use block::StreamId;
-use experiment::chance::{happens, one_of, scaled, source};
-use experiment::comparison::{JobsLoad, regime};
-use experiment::load::Load;
-use experiment::placement::YOUCHOOSE;
-use experiment::tenants::{Alone, Contract, Reference, TenantGuarantee, alone, judge};
-use experiment::world::World;
+use experiment::comparison::regime;
+use guarantee::placement::YOUCHOOSE;
+use guarantee::tenants::{Alone, Contract, Reference, TenantGuarantee, alone, judge};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use report::record::TenantFigures;
 use sim::device::slowed::Speed;
 use sim::host::RunSummary;
 use sim::run::Watch;
+use testbed::chance::{happens, one_of, scaled, source};
+use testbed::jobs::JobsLoad;
+use testbed::load::Load;
+use testbed::world::World;
 
 use crate::worlds::{self, Which};
 

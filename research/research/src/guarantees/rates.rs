@@ -7,16 +7,17 @@
 use anyhow::Context as _;
 use block::Nanos;
 use control::Setting;
-use experiment::chance::{happens, one_of, scaled, source};
-use experiment::comparison::{JobsLoad, regime};
-use experiment::pool::Workers;
-use experiment::tenants::judge::{RateFigures, rate_figures};
-use experiment::tenants::{Contract, Reference, TenantGuarantee};
-use experiment::world::World;
+use experiment::comparison::regime;
+use guarantee::tenants::judge::{RateFigures, rate_figures};
+use guarantee::tenants::{Contract, Reference, TenantGuarantee};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::device::slowed::Speed;
 use sim::host::RunSummary;
 use sim::run::{Served, TenantMeasure, Watch};
+use testbed::chance::{happens, one_of, scaled, source};
+use testbed::jobs::JobsLoad;
+use testbed::pool::Workers;
+use testbed::world::World;
 
 use super::bars::run_load;
 use super::draw::{self, DIRECT};

@@ -8,9 +8,9 @@ use std::ops::RangeInclusive;
 
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use testbed::chance;
 
 use super::{Drawn, Scope};
-use experiment::chance;
 
 /// Maximum share of the device's capacity for all files. The file system needs some of the rest, and seeks need distance.
 const MOST_OF_CAPACITY: f64 = 0.65;

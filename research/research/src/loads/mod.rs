@@ -33,9 +33,8 @@ mod web_cache;
 mod writing;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-
-use experiment::chance;
-use experiment::world::World;
+use testbed::chance;
+use testbed::world::World;
 
 /// The machine for which a load is generated, and its duration.
 #[derive(Clone, Copy, Debug)]
@@ -172,8 +171,8 @@ mod tests {
 
     use super::*;
     use experiment::bench::Bench;
-    use experiment::world::World;
     use progress::monitor::Quiet;
+    use testbed::world::World;
 
     #[test]
     fn every_runtime_is_replaced_and_nothing_else() {

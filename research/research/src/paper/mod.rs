@@ -16,10 +16,10 @@ use std::path::PathBuf;
 use crate::report::paper::{Bar, Curves, Figure, NotRepeated, Replication, Table};
 use anyhow::{Context as _, ensure};
 use block::did_you_mean;
+use testbed::pool::Workers;
 
 use crate::live::LiveDevice;
 use clock::Clock;
-use experiment::pool::Workers;
 use stated::{Measures, Stated, StatedPart};
 
 /// A paper whose experiments can be repeated.

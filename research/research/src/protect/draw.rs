@@ -2,13 +2,13 @@
 
 use anyhow::Context as _;
 use block::{Nanos, Roster, Tenant};
-use experiment::chance::{happens, one_of, scaled};
-use experiment::comparison::JobsLoad;
-use experiment::load::Load as _;
-use experiment::tenants::Reference;
-use experiment::world::World;
+use guarantee::tenants::Reference;
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use testbed::chance::{happens, one_of, scaled};
+use testbed::jobs::JobsLoad;
+use testbed::load::Load as _;
+use testbed::world::World;
 
 use crate::guarantees::draw;
 use crate::worlds::Which;

@@ -12,10 +12,10 @@ pub mod judge;
 
 use block::Nanos;
 use control::Setting;
-use experiment::chance::source;
-use experiment::load::Load as _;
-use experiment::pool::Workers;
-use experiment::tenants::Reference;
+use guarantee::tenants::Reference;
+use testbed::chance::source;
+use testbed::load::Load as _;
+use testbed::pool::Workers;
 
 use protect::alone;
 use protect::simulated::{CgroupPilot, CgroupRecord, Kind, largest_kept};

@@ -8,12 +8,12 @@ use observe::Preference;
 use observe::merit::{Tail, Tails, score, starves};
 use observe::performance::Performance;
 use sim::trace::OpenOptions;
+use testbed::pool::Workers;
 
 use experiment::advice::{AdviceRequest, advise, served_in};
 use experiment::comparison::Experiment;
 use experiment::comparison::regime;
 use experiment::fio::Overall;
-use experiment::pool::Workers;
 use progress::monitor::Quiet;
 use statistics::Rank;
 

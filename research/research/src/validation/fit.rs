@@ -3,10 +3,10 @@
 use anyhow::{Context as _, bail};
 use control::Setting;
 use sim::trace::OpenOptions;
+use testbed::pool::Workers;
 use twin::device::{self, Fitted};
 
 use super::{BYTES, RealDevice, run};
-use experiment::pool::Workers;
 use experiment::recorded::Recorded;
 
 /// Job sections in sequence, with their duration in seconds. Single reads reveal rotation and seeks, over the whole drive and in the range of the

@@ -18,14 +18,14 @@ use anyhow::{Context as _, ensure};
 use block::{Tunable, Unit};
 use control::Setting;
 use sim::device::hdd::spec::QueuePolicy;
+use testbed::pool::Workers;
+use testbed::shipped;
 
 use choice::Recorded;
 use experiment::comparison::Experiment;
 use experiment::comparison::regime::Regime;
 use experiment::fio;
 pub use experiment::fio::{Got, run, version};
-use experiment::pool::Workers;
-use experiment::shipped;
 use progress::monitor::Quiet;
 use workloads::Workload;
 

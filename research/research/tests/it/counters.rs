@@ -1,9 +1,9 @@
 //! Whether promises that rest on counters alone are honest, compared with real runs, in the world for choices.
 
-use experiment::pool::Workers;
 use progress::monitor::Quiet;
 use research::evaluation::counting::Counting;
 use research::worlds::Which;
+use testbed::pool::Workers;
 
 #[test]
 fn gains_lie_within_two_errors_of_predictions_from_counters_and_none_is_a_loss() {

@@ -1,11 +1,11 @@
 //! Guarantees on drawn hosts, at a size that takes seconds; `research/bars/guarantees` has the rest.
 
 use experiment::comparison::regime::scheduler;
-use experiment::pool::Workers;
 use progress::monitor::Quiet;
 use research::guarantees::admission::admission;
 use research::guarantees::{bars, rates};
 use research::worlds::Which;
+use testbed::pool::Workers;
 
 #[test]
 fn a_tenant_alone_on_its_reference_disk_has_the_performance_of_no_scheduler() {

@@ -1,10 +1,10 @@
 //! Promises to cgroups on drawn hosts, at a size that takes seconds; `seekwise-lab protect` has the rest.
 
-use experiment::pool::Workers;
 use progress::monitor::Quiet;
 use research::protect::draw::PromiseKind;
 use research::protect::{Draws, ProtectResult, protect};
 use research::worlds::Which;
+use testbed::pool::Workers;
 
 #[test]
 fn drawn_promises_are_kept_where_nothing_keeps_them_and_threads_change_nothing() {

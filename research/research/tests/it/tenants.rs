@@ -1,18 +1,18 @@
 //! Tenants of drawn devices: the overhead of a device, and that chance alone breaks no guarantee.
 use std::path::{Path, PathBuf};
 
-use experiment::capacity::{Extent, host, saturation, serve};
-use experiment::chance;
 use experiment::comparison::Experiment;
-use experiment::synthetic::asks::{Draw, Pattern, Places};
-use experiment::tenants::judge::{compared, worse_than_reference};
-use experiment::tenants::{self, Reference};
+use guarantee::capacity::{Extent, host, saturation, serve};
+use guarantee::tenants::judge::{compared, worse_than_reference};
+use guarantee::tenants::{self, Reference};
 use progress::monitor::Quiet;
 use rand::Rng as _;
 use research::devices::{draw, find};
 use sim::host::QueueSettings;
 use sim::profile::DeviceOptions;
 use sim::run::{Served, TenantMeasure};
+use testbed::chance;
+use testbed::synthetic::{Draw, Pattern, Places};
 
 const FAMILIES: [&str; 6] = ["broad-disk", "broad-flash", "broad-array", "desktop", "laptop", "sata-flash"];
 

@@ -4,10 +4,12 @@
 //! type 2); others are not (type 1).
 
 use block::{Nanos, Tenant};
-use experiment::chance::{happens, one_of, scaled, source};
-use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Places};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use testbed::chance::{happens, one_of, scaled, source};
+use testbed::synthetic::{Arrival, Pattern, Phase, Places};
+
+use crate::stage::Actor;
 
 /// Length of a run: sixty cycles of a second.
 pub const LENGTH: Nanos = Nanos::from_millis(60_000);

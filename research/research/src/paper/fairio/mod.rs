@@ -17,10 +17,10 @@ mod traces;
 use super::stated::Stated;
 use super::{Paper, PaperRequest, Part, Repeated};
 use cases::FairioCase;
-use experiment::pool::Workers;
 use plan::Plan;
 use results::Results;
 use runs::Runs;
+use testbed::pool::Workers;
 
 /// The report.
 pub static PAPER: Paper = Paper {

@@ -1,9 +1,9 @@
 //! Extent of the experiments, full or quick.
 
 use block::Nanos;
-use experiment::synthetic::Actor;
 
 use super::drawn;
+use crate::stage::Actor;
 
 /// Extent of the experiments.
 #[derive(Clone, Copy, Debug)]

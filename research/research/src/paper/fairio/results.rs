@@ -1,7 +1,6 @@
 //! Results of the runs, and the measures by which the report's statements are judged.
 
 use block::sched::fairio::Stable;
-use experiment::synthetic::Actor;
 use statistics::Rank;
 
 use super::array::DISKS;
@@ -11,6 +10,7 @@ use super::plan::Plan;
 use super::runs::{Run, Runs, SetUp, UNSHARED, USUAL, demand_run};
 use super::shares::Outcome;
 use crate::paper::stated::{Measures, Stated};
+use crate::stage::Actor;
 
 /// Results of all runs.
 pub struct Results<'a> {

@@ -5,21 +5,23 @@ use std::collections::BTreeMap;
 use anyhow::{Context, ensure};
 use block::{Nanos, Tenant};
 use control::Setting;
+use guarantee::tenants::{Contract, TenantGuarantee};
 use sim::host::RunSummary;
 use sim::profile::DeviceOptions;
 use sim::run::Watch;
+use testbed::jobs::JobsLoad;
+use testbed::load::Load;
+use testbed::pool::Workers;
+use testbed::shipped;
+use testbed::synthetic::{self, Arrival, Pattern, Phase};
+use testbed::world::World;
 
 use super::cases::{BENCHMARKS, FOUR, FairioCase, MADBENCH2, TWO};
 use super::plan::Plan;
 use super::shares::Outcome;
 use super::traces::{Places, Traces, last_arrival};
 use super::{array, printed, traces};
-use experiment::comparison::{JobsLoad, Load};
-use experiment::pool::Workers;
-use experiment::shipped;
-use experiment::synthetic::{self, Actor, Arrival, Pattern, Phase, Stage};
-use experiment::tenants::{Contract, TenantGuarantee};
-use experiment::world::World;
+use crate::stage::{Actor, Stage};
 use progress::monitor::Monitor;
 
 /// Interarrival time of a class in the illustrations (section II).

@@ -2,10 +2,10 @@
 
 use anyhow::{Context, ensure};
 use block::Nanos;
+use guarantee::tenants::judge;
 use sim::host::{Ledger, RunSummary};
 use sim::run::{BIN, Served, TenantMeasure, Tenants, Timeline};
 
-use experiment::tenants::judge;
 use statistics::Rank;
 
 /// Window lengths for share errors; the shortest is the resolution of the queue's accounting.

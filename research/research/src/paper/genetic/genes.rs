@@ -2,11 +2,11 @@
 //! varies more over time than between settings.
 
 use control::Setting;
+use testbed::pool::Workers;
 
 use super::convergence::Course;
 use super::library::{Variant, ranges};
 use super::pairs::{Length, WORKLOADS, constant};
-use experiment::pool::Workers;
 
 /// Throughput of a workload at both ends of a gene's range, in megabytes per second.
 pub struct Decides {

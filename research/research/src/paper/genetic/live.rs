@@ -6,6 +6,7 @@ use control::Setting;
 use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::WINDOW;
 use observe::Preference;
+use testbed::pool::Workers;
 use twin::controller;
 
 use super::super::Repeated;
@@ -17,7 +18,6 @@ use crate::live;
 use crate::live::{Jobs, LiveDevice, part};
 use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, PaperRequest};
-use experiment::pool::Workers;
 
 /// Controllers for each pair. A quick run omits the last, as the twin's observation phase exceeds its workloads' duration.
 const LIVE: [usize; 3] = [DEFAULT, PRINTED, IN_THE_TWIN];

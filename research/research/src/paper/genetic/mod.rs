@@ -9,9 +9,9 @@ mod results;
 
 use super::stated::Stated;
 use super::{OnKernel, Paper, PaperRequest, Part, Repeated};
-use experiment::pool::Workers;
 use pairs::{DEFAULT, FIGURES, Length, MAIN, OF_DRAWN, OF_PAPER, PRINTED, Pair, Runs, UNDERS, VARIANTS};
 use results::Results;
+use testbed::pool::Workers;
 
 /// The report.
 pub static PAPER: Paper = Paper {

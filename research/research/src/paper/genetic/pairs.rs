@@ -7,14 +7,14 @@ use block::Nanos;
 use control::Setting;
 use control::controller::{Controller, ControllerInput, Fixed};
 use observe::Preference;
+use testbed::pool::Workers;
+use testbed::shipped;
+use testbed::world::Device;
 use twin::controller;
 
 use super::convergence::Course;
 use super::library::{CHILD, Library, Variant};
 use experiment::bench::Bench;
-use experiment::pool::Workers;
-use experiment::shipped;
-use experiment::world::Device;
 
 /// Workloads: the name on the page, and the job file. The first [`OF_PAPER`] stand for FFSB's profiles; the others are ours, for which a gene of
 /// the library or the scheduler is decisive, or which do not change: their files are in [`OURS`].

@@ -8,11 +8,11 @@
 use control::Setting;
 use control::search::Genome;
 use control::search::ioperf::{Converter, Optimizer, POPULATION, Pattern, fitness, fitness_without_factor, ranges_with_two};
+use testbed::chance;
+use testbed::pool::Workers;
 
 use super::machine::{Got, Kernel, Run, pattern};
 use super::{Plan, TEST_S};
-use experiment::chance;
-use experiment::pool::Workers;
 
 /// Readings of the paper where it leaves details open, or contradicts its own intention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,12 +17,12 @@ use observe::description::names;
 use observe::merit::TOLERANCE;
 use observe::performance::Performance;
 use observe::performance::TrialScore;
+use testbed::pool::Workers;
 
 use super::Plan;
 use super::machine::{self, Kernel, Run, pattern};
 use crate::gather::{cases_of, served};
 use experiment::bench::{Observed, tails};
-use experiment::pool::Workers;
 
 /// Settings per scheduler that are remembered for every workload.
 const REMEMBERED: usize = 4;

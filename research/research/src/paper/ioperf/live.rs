@@ -13,6 +13,7 @@ use crate::report::paper::{Bar, Cell, Row, Table};
 use control::Setting;
 use control::controller::ControllerInput;
 use control::search::ioperf::Pattern;
+use testbed::pool::Workers;
 use twin::controller;
 
 use super::super::Repeated;
@@ -25,7 +26,6 @@ use crate::live::{Jobs, LiveDevice, Overall};
 use crate::paper::aims::at_least;
 use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, PaperRequest};
-use experiment::pool::Workers;
 
 /// Settings for the exhaustive search: Linux's schedulers, and for those with tunables the main ones at a few values, in all meaningful
 /// combinations.

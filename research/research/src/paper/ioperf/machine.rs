@@ -12,10 +12,10 @@ use observe::Preference;
 use observe::performance::Performance;
 use sim::host::HostSettings;
 use sim::workload::random::Mix;
+use testbed::chance;
+use testbed::world::{Device, World};
 
 use experiment::bench::{Bench, Observed};
-use experiment::chance;
-use experiment::world::{Device, World};
 use progress::monitor::Monitor;
 
 /// See the setup of the page.

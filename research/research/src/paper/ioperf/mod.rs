@@ -8,11 +8,11 @@ mod results;
 mod searches;
 
 use control::search::ioperf::{EVALUATION_S, POPULATION};
+use testbed::pool::Workers;
 
 use super::stated::Stated;
 use super::{OnKernel, Paper, PaperRequest, Part, Repeated};
 use evolution::{Base, Evolution, Variant};
-use experiment::pool::Workers;
 use machine::Kernel;
 use results::{Evolved, Results};
 use searches::Searched;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use control::Setting;
 use control::experience::Experience;
 use control::search::ioperf::Pattern;
+use testbed::pool::Workers;
 use twin::controller;
 
 use super::machine::{Got, Kernel, Run, pattern};
 use super::{Plan, lessons};
-use experiment::pool::Workers;
 
 /// A search in the comparison.
 pub struct Contestant {

@@ -12,6 +12,7 @@ use block::Nanos;
 use control::Setting;
 use control::controller::{Controller, ControllerInput};
 use observe::Preference;
+use testbed::pool::Workers;
 
 use super::super::Repeated;
 use super::plan::{TABLE_4, TABLE_5, live_text};
@@ -22,7 +23,6 @@ use crate::paper::stated::Stated;
 use crate::paper::{Clock, OnDevice, PaperRequest};
 use crate::report::paper::{Cell, Row, Table};
 use experiment::fio;
-use experiment::pool::Workers;
 
 /// The file systems that the paper names. Today's kernel has ext2 and ext3 in its ext4.
 const FILE_SYSTEMS: [&str; 3] = ["ext2", "ext3", "xfs"];

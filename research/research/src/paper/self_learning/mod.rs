@@ -12,10 +12,10 @@ mod schemes;
 
 use crate::report::paper::Table;
 use observe::{Preference, merit};
+use testbed::pool::Workers;
 
 use super::stated::Stated;
 use super::{OnKernel, Paper, PaperRequest, Repeated};
-use experiment::pool::Workers;
 use figures::{Drawing, World};
 use plan::{ONLINE, Plan};
 use runs::Store;

@@ -3,9 +3,8 @@
 use anyhow::{Context, ensure};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-
-use experiment::shipped;
-use experiment::world::Device;
+use testbed::shipped;
+use testbed::world::Device;
 
 /// Training workloads.
 pub const TABLE_3: &[&str] = &[

@@ -15,6 +15,7 @@ use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::{Experience, WINDOW};
 use observe::description::names;
 use observe::merit::Tails;
+use testbed::pool::Workers;
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3, TABLE_4};
 use super::printed::{Classifier, Known, RequestLogger, ResponseTimes, Row, SPEC, SPEC_LOGISTIC, Sample, achieved, features};
@@ -25,7 +26,6 @@ use super::schemes::{
 use crate::gather;
 use crate::model;
 use experiment::bench::{Bench, Observed, tails};
-use experiment::pool::Workers;
 use progress::monitor::{Interrupted, Monitor};
 
 /// The scheduler or scheme of a run.

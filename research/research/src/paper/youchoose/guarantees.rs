@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use block::tenants::{ConstantTime, ServiceModel};
 use block::{Nanos, Rate, Rates};
-use experiment::synthetic::{Actor, Stage};
+
+use crate::stage::{Actor, Stage};
 
 /// The form of guarantee that a scheduler supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

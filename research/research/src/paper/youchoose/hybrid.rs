@@ -15,16 +15,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use guarantee::placement::{Asks, Cluster, ClusterArray, ClusterVolume, OnReference, YOUCHOOSE, got};
+use guarantee::planner::{Assignment, Consumption, Initial, Rules, Step, Survey};
+use guarantee::tenants::{Reference, THROUGHPUT, VIOLATED};
+use testbed::pool::{Unseen, Workers};
+use testbed::synthetic::Pattern;
 
 use block::Nanos;
 use block::rates::Rates;
-use experiment::planner::{Assignment, Consumption, Initial, Rules, Step, Survey};
 
 use experiment::comparison::regime;
-use experiment::placement::{Asks, Cluster, ClusterArray, ClusterVolume, OnReference, YOUCHOOSE, got};
-use experiment::pool::{Unseen, Workers};
-use experiment::synthetic::asks::Pattern;
-use experiment::tenants::{Reference, THROUGHPUT, VIOLATED};
 
 /// The disk arrays: name and profile.
 pub const DISKS: [(&str, &str); 2] = [

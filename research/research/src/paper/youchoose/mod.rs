@@ -20,20 +20,21 @@ use control::Setting;
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
 use sim::reference::ReferenceDisk;
+use testbed::pool::Workers;
+use testbed::synthetic::Drawn;
+use testbed::synthetic::Pattern;
 
 use super::stated::{Measures, Stated};
 use super::{Paper, PaperRequest, Part, Repeated};
 use anyhow::ensure;
-use experiment::pool::Workers;
-use experiment::synthetic::Pattern;
-use experiment::synthetic::asks::Drawn;
-use experiment::{chance, learned_device};
+use experiment::learned_device;
 use guarantees::Models;
 use printed::cart::{self, Cart, Examples, Features};
 use printed::trained;
 use runs::Runs;
 use scenes::{HOSTS, Lengths, Plan, REFERENCE, Scene};
 use sharing::Results;
+use testbed::chance;
 
 /// "At a lower level each disk also has its disk scheduler such as C-SCAN" (figure 4).
 const SCHEDULER: &str = "clook";

@@ -8,6 +8,8 @@ use anyhow::Context;
 use block::Op;
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use testbed::pool::Workers;
+use testbed::synthetic::{Draw, Pattern};
 
 use super::printed::trained;
 use super::sharing::table;
@@ -17,8 +19,6 @@ use crate::paper::stated::Measures;
 use experiment::learned_device::errors::{Distribution, Errors, WITHIN};
 use experiment::learned_device::page::line;
 use experiment::learned_device::{Options, Trained, requests_of, train};
-use experiment::pool::Workers;
-use experiment::synthetic::asks::{Draw, Pattern};
 
 /// The array of section IV.A.
 pub const ARRAY: &str = "raid0:disk=barracuda,disks=3";

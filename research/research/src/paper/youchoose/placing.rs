@@ -2,6 +2,8 @@
 
 use crate::report::paper::{Bar, Cell, Row, Table};
 use block::Nanos;
+use testbed::pool::{Unseen, Workers};
+use testbed::synthetic::Pattern;
 
 use super::hybrid::{FACTORS, Flash, Hybrid, Matrix, Row as Holding};
 use super::printed::cart::Features;
@@ -10,8 +12,6 @@ use super::printed::migration::{Manager, Matrix as PrintedMatrix, Move, Policy, 
 use super::sharing::table;
 use crate::paper::aims::at_least;
 use crate::paper::stated::{Measures, Stated};
-use experiment::pool::{Unseen, Workers};
-use experiment::synthetic::Pattern;
 
 /// Duration of the runs that check whether volumes meet their guarantees; the paper does not give one.
 const LASTS: Nanos = Nanos::from_millis(10_000);

@@ -8,12 +8,12 @@ use block::Nanos;
 use control::Setting;
 use sim::host::{Ledger, RunSummary};
 use sim::run::TenantMeasure;
+use testbed::pool::Workers;
 
 use super::SCHEDULER;
 use super::guarantees::{Models, Promised, promised};
 use super::printed::clocks;
 use super::scenes::{Plan, Scene};
-use experiment::pool::Workers;
 
 /// A scheduler as given on the command line, and the kind of guarantee that it receives.
 #[derive(Clone, Copy, Debug)]

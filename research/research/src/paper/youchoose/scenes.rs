@@ -3,9 +3,10 @@
 use block::{Merges, Nanos, Tenant};
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile, load};
+use testbed::synthetic::Drawn;
+use testbed::synthetic::{Arrival, Pattern, Phase, Places};
 
-use experiment::synthetic::asks::Drawn;
-use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Places, Stage};
+use crate::stage::{Actor, Stage};
 
 /// The reference disk of sections IV.B to IV.D: two slow disks.
 pub const REFERENCE: &str = "raid0:disk=barracuda,disks=2";

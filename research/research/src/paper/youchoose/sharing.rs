@@ -2,13 +2,13 @@
 
 use crate::report::paper::{Cell, Curves, Figure, Line, Panel, Plot, Quantity, Row, Table, Unit};
 use block::Nanos;
+use guarantee::tenants::{ServiceComparison, WINDOWS};
 use sim::run::TenantMeasure;
 
 use super::runs::{Alone, OURS, PRINTED, Runs, UNDERS, VARIATIONS, VIRTUAL_CLOCK, VIRTUAL_CLOCK_IOPS, rate};
 use super::scenes::{DEPTHS, HOSTS, LOCALITIES, Lengths, REAL_VARIED, Scene};
 use super::{PARTS, title};
 use crate::paper::stated::Measures;
-use experiment::tenants::{ServiceComparison, WINDOWS};
 
 /// Bin width of figures over time.
 const BIN: Nanos = Nanos::from_millis(1_000);

@@ -14,9 +14,8 @@ use block::tenants::{ServiceModel, ServiceTime};
 use block::{Nanos, Op, Request};
 use experiment::learned_device::served::Served;
 use experiment::learned_device::training_load::Planned;
-use experiment::synthetic::asks::{Draw, Pattern, Places};
-
-use experiment::chance::source;
+use testbed::chance::source;
+use testbed::synthetic::{Draw, Pattern, Places};
 
 /// Minimum rows on either side of a split (Breiman and others, 1984, section 8.5).
 const MIN_ROWS: usize = 5;

@@ -4,19 +4,20 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::paper::youchoose::hybrid::{DISKS, Flash, REFERENCE};
+use crate::stage::{Actor, Stage};
 use anyhow::Context as _;
 use block::{Merges, Nanos, Priority, Request, Roster, StreamId, Tenant};
 use control::Setting;
-use experiment::chance::source;
-use experiment::placement::{Asker, Askers, Asks, FOR_EVER};
-use experiment::pool::Workers;
-use experiment::synthetic::asks::Draw;
-use experiment::synthetic::{Actor, Arrival, Pattern, Phase, Stage};
+use guarantee::placement::{Asker, Askers, Asks, FOR_EVER};
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, Profile, load};
 use sim::run::{Finished, Measure, Owner, Server, run};
 use sim::store::{Copy, CopyPace, Place, Store, VolumeIssue};
 use sim::streams::COPY;
+use testbed::chance::source;
+use testbed::pool::Workers;
+use testbed::synthetic::Draw;
+use testbed::synthetic::{Arrival, Pattern, Phase};
 
 use super::cart::{Cart, Features, drawn};
 use super::clocks;
@@ -42,7 +43,7 @@ const SAMPLED: u64 = 7;
 /// Number of VSDs added beyond the planned ones, to measure in the simulator whether more are held.
 const BEYOND: usize = 24;
 /// A VSD is in violation below this fraction of its reference system's throughput, as for our scheduler.
-const LEAST: f64 = experiment::tenants::THROUGHPUT;
+const LEAST: f64 = guarantee::tenants::THROUGHPUT;
 /// Table II: the array of each of the seven VSDs, and whether it reads films.
 const TABLE_2_ON: [usize; 7] = [0, 0, 2, 2, 1, 1, 0];
 const TABLE_2_FILMS: [bool; 7] = [true, true, true, false, true, true, false];

@@ -1,12 +1,12 @@
 //! Training of the paper's models, and their errors (sections III.A and IV.A).
 
-use experiment::chance::source;
 use experiment::learned_device::errors::{Errors, Judge};
 use experiment::learned_device::served::{Served, one_at_a_time};
 use experiment::learned_device::training_load::Planned;
-use experiment::pool::Workers;
 use rand::Rng as _;
 use sim::profile::Profile;
+use testbed::chance::source;
+use testbed::pool::Workers;
 
 use super::cart::{Cart, Examples, Features, SAMPLE, TRACE, training_traces};
 

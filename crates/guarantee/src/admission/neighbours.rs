@@ -3,10 +3,10 @@
 use block::Nanos;
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use testbed::chance::{happens, one_of, scaled};
+use testbed::synthetic::{Arrival, Pattern, Phase, Places};
 
-use crate::chance::{happens, one_of, scaled};
 use crate::placement::{Asks, FOR_EVER, size};
-use crate::synthetic::asks::{Arrival, Pattern, Phase, Places};
 
 /// A kind of bad neighbour.
 pub(super) struct Kind {

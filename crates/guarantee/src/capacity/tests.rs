@@ -1,9 +1,10 @@
 //! The need of loads for devices of several units.
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
+use testbed::chance;
+use testbed::synthetic::{Draw, Pattern, Places};
+
 use super::*;
-use crate::chance;
-use crate::synthetic::asks::{Draw, Pattern, Places};
 
 /// Random reads of 4 KiB.
 fn reads() -> (Draw, Pattern) {

@@ -16,13 +16,13 @@ use progress::monitor::Interrupted;
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, Profile};
 use sim::run::{Finished, Issue, Server};
+use testbed::pool::Workers;
+use testbed::synthetic::Drawn;
 
 use super::alone::{Sample, Sampled};
 use super::array::ClusterArray;
 use crate::capacity::{self, Extent, Need, Rates, Recorded, Saturation, saturation, serve};
 use crate::planner::Consumption;
-use crate::pool::Workers;
-use crate::synthetic::asks::Drawn;
 use crate::tenants::Reference;
 
 /// Maximum number of requests per volume in the measurement by turns: enough for a mean within a percent.

@@ -15,12 +15,12 @@ use sim::profile::DeviceOptions;
 use sim::run::{Measure, Owner, TenantMeasure, run};
 use sim::store::{Copy, CopyPace, Place, Store};
 use sim::streams::COPY;
+use testbed::pool::Workers;
 
 use super::alone::{self, OnReference};
 use super::array::ClusterArray;
 use super::asks::{Asker, Askers, Asks};
 use super::consumption::{SampledVolume, consumptions};
-use crate::pool::Workers;
 use crate::tenants::Reference;
 
 /// A volume, its guarantee and its workload.

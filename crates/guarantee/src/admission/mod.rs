@@ -25,12 +25,11 @@ use control::Setting;
 use report::guarantee::{Guarantee, NeedFigures, SCHEMA, ScenarioFigures, SlackFigures};
 use sim::device::slowed::Speed;
 use sim::profile::Profile;
+use testbed::chance;
+use testbed::pool::{Unseen, Workers};
 
 use crate::capacity::{Need, Needs};
-use crate::chance;
-use crate::comparison::regime;
 use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, YOUCHOOSE, got};
-use crate::pool::{Unseen, Workers};
 use crate::tenants::{Contract, P99, Reference, THROUGHPUT, TenantGuarantee};
 use neighbours::{KINDS, Kind};
 use spectrum::{Limits, Worst};
@@ -111,7 +110,7 @@ pub fn breaks_again(request: &GuaranteeRequest, refused: &Guarantee, times: u64,
     let broken: Vec<&str> =
         refused.scenarios.iter().filter(|scenario| is_broken(scenario)).map(|scenario| scenario.name.as_str()).collect();
     let (first, alike) = list(request, &candidates, &kinds)?;
-    let scheduler = regime::scheduler(YOUCHOOSE)?;
+    let scheduler = Setting::parse(YOUCHOOSE)?;
     for scenario in first.iter().chain(&alike).filter(|scenario| broken.contains(&scenario.name.as_str())) {
         let seed = request.seed.wrapping_add(2);
         if is_broken(&scenario.run((request, seed), &candidates, &scheduler, Nanos(times * lasts.0), workers)?) {
@@ -327,7 +326,7 @@ fn scenarios(
     lasts: Nanos,
     workers: Workers,
 ) -> anyhow::Result<Vec<ScenarioFigures>> {
-    let scheduler = regime::scheduler(YOUCHOOSE)?;
+    let scheduler = Setting::parse(YOUCHOOSE)?;
     let (first, alike) = list(request, candidates, kinds)?;
     let run = |all: &[Scenario]| {
         let unseen = Unseen(workers.monitor);

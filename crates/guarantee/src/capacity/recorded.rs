@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use sim::run::{Issue, Pilot, ServerEvent};
+use testbed::synthetic::Drawn;
 
 use super::Wanted;
-use crate::synthetic::asks::Drawn;
 
 /// Maximum number of requests to keep: some times the number needed to saturate a device.
 const KEPT: usize = 16_384;

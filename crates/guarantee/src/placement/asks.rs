@@ -9,9 +9,8 @@ use block::{Nanos, Priority, StreamId};
 use sim::run::{Finished, Issue, RunError, Source};
 use sim::store::VolumeIssue;
 use sim::streams::COPY;
-
-use crate::chance;
-use crate::synthetic::asks::{Arrival, Draw, Pattern, Phase};
+use testbed::chance;
+use testbed::synthetic::{Arrival, Draw, Pattern, Phase};
 
 /// The workload of a volume.
 #[derive(Clone, Debug)]

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use block::tenants::ServiceModel;
 use block::{Roster, StreamId, Tenant, did_you_mean};
+use testbed::load::Load;
+use testbed::world::World;
 
 use super::contract::{Contract, TenantGuarantee};
 use super::reference::Reference;
-use crate::load::Load;
-use crate::world::World;
 
 /// Provides models of service times of reference disks, as [`Reference::model`].
 pub type Models<'a> = dyn Fn(&Reference) -> anyhow::Result<Arc<dyn ServiceModel>> + 'a;

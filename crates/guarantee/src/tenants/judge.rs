@@ -7,13 +7,13 @@ use report::record::{
 };
 use sim::host::{Ledger, RunSummary};
 use sim::run::{Served, TenantMeasure, Tenants, Timeline};
+use testbed::figures::{rate, response_figures};
 
 use super::contract::{Contract, TenantGuarantee};
 use super::reference::Alone;
 use super::service_comparison::{LEAST, ServiceComparison, Windows};
 use super::significance::{Chance, certain_violation, is_less, is_more_often, is_too_often, least_p99_ratio};
 use crate::capacity::{Need, Needs};
-use crate::figures::{rate, response_figures};
 use crate::reference_disk::SCHEDULER;
 
 mod rates;

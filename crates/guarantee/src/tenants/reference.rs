@@ -14,12 +14,12 @@ use sim::host::{Ledger, Queue, QueueSettings, RunSummary};
 use sim::profile::Profile;
 use sim::reference::ReferenceDisk;
 use sim::run::{Owner, Pilot, RunError, Served, TenantMeasure, Tenants, Watch};
+use testbed::learned;
+use testbed::load::{Draws, Load};
+use testbed::world::World;
 
 use crate::capacity::{self, Extent, Need, Recorded, Service, serve_with_neighbour};
-use crate::learned_device;
-use crate::load::{Draws, Load};
 use crate::reference_disk::{reference_disk, spec};
-use crate::world::World;
 
 /// Prefix of a device with the same service time for every request: `constant:request_ms=10,mb_s=20`.
 const CONSTANT: &str = "constant:";
@@ -72,7 +72,7 @@ impl Reference {
     pub fn parse(text: &str) -> anyhow::Result<Reference> {
         let kind = match text.strip_prefix(CONSTANT) {
             Some(figures) => Kind::Constant(constant(figures).with_context(|| text.to_owned())?),
-            None if text.ends_with(MODEL) => Kind::Model(learned_device::load(Path::new(text))?),
+            None if text.ends_with(MODEL) => Kind::Model(learned::load(Path::new(text))?),
             None => Kind::Disk(sim::profile::load(text)?),
         };
         Ok(Reference { text: text.to_owned(), kind })

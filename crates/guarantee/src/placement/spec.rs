@@ -22,14 +22,14 @@ use block::rates::Rates;
 use block::{Nanos, did_you_mean};
 use serde::Deserialize;
 use sim::store::CopyPace;
+use testbed::pool::Workers;
+use testbed::synthetic::{Arrival, Pattern, Phase, Places};
 use toml::Spanned;
 
 use super::array::ClusterArray;
 use super::asks::Asks;
 use super::cluster::{Cluster, ClusterVolume};
 use super::recorded;
-use crate::pool::Workers;
-use crate::synthetic::asks::{Arrival, Pattern, Phase, Places};
 use crate::tenants::Reference;
 
 /// Maximum size of a file.

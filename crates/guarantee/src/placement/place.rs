@@ -13,15 +13,14 @@ use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
 use sim::run::TenantMeasure;
 use sim::store::CopyPace;
+use testbed::chance;
+use testbed::pool::Workers;
+use testbed::synthetic::{Draw, Pattern, Places};
 
 use super::alone::OnReference;
 use super::cluster::{Cluster, Moving};
 use super::spec::Specification;
 use crate::capacity::{self, Extent, saturation, serve};
-use crate::chance;
-use crate::comparison::regime;
-use crate::pool::Workers;
-use crate::synthetic::asks::{Draw, Pattern, Places};
 use crate::tenants::judge;
 
 /// The scheduler that keeps guarantees.
@@ -52,7 +51,7 @@ impl Trial {
     /// # Errors
     /// There is no such scheduler.
     pub fn new(seconds: f64) -> anyhow::Result<Trial> {
-        Ok(Trial { scheduler: regime::scheduler(YOUCHOOSE)?, lasts: Nanos::from_secs_f64(seconds) })
+        Ok(Trial { scheduler: Setting::parse(YOUCHOOSE)?, lasts: Nanos::from_secs_f64(seconds) })
     }
 }
 

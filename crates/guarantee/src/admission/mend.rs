@@ -5,9 +5,9 @@ use std::num::NonZeroU64;
 use report::guarantee::{Guarantee, RemedyFigures};
 use report::number::three_digits;
 use sim::profile::{self, Profile};
+use testbed::pool::Workers;
 
 use super::{GuaranteeRequest, assess, is_broken, spectrum};
-use crate::pool::Workers;
 use crate::tenants::Reference;
 
 /// Maximum number of remedies of each kind to try, each with all scenarios.

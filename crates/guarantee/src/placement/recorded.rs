@@ -5,11 +5,13 @@ use std::path::Path;
 
 use block::Nanos;
 use sim::run::{Issue, Pilot, ServerEvent, Steerable};
+use testbed::named::{self, JobOptions};
+use testbed::pool::Workers;
+use testbed::trace::ReplayOptions;
+use testbed::world::World;
 
 use super::asks::Asks;
 use super::elevator;
-use crate::comparison::Experiment;
-use crate::pool::Workers;
 use crate::tenants::Reference;
 
 /// Maximum number of requests: more have to fit into memory.
@@ -41,10 +43,9 @@ impl Pilot for Recorder {
 /// # Errors
 /// The load cannot be read, does not fit on the disk or issues no requests, or the run was interrupted.
 pub(super) fn run(load: &Path, reference: &Reference, seed: u64, workers: Workers) -> anyhow::Result<(Asks, u64)> {
-    let mut experiment = Experiment::of_jobs(load, &reference.disk()?);
-    experiment.seed = seed;
-    let world = experiment.world()?;
-    let load = experiment.load(&world, workers.monitor)?;
+    let world = World::new(&reference.disk()?, None, None)?;
+    let jobs = JobOptions { seed, begin_apart: false };
+    let load = named::open(load, &ReplayOptions::default(), jobs, &world, workers.monitor)?;
     let mut recorder = Recorder::default();
     let watch = workers.watch();
     let outcome = load.run(world.queue(elevator()), world.host, &watch, Some(&mut recorder));

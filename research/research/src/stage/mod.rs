@@ -3,7 +3,6 @@
 //! Tenants issue requests at the block layer, without a host's page cache in between, as the traces do by which these papers drive
 //! `DiskSim`.
 
-pub mod asks;
 mod source;
 
 use std::ops::Range;
@@ -11,12 +10,12 @@ use std::ops::Range;
 use anyhow::{Context, ensure};
 use block::{Roster, Tenant};
 use control::Setting;
+use progress::monitor::Monitor;
 use sim::host::{Queue, QueueSettings, RunSummary};
 use sim::profile::{DeviceOptions, Profile};
 use sim::run::{Measure, Owner, Watch};
+use testbed::synthetic::Phase;
 
-pub use asks::{Arrival, Pattern, Phase, Places};
-use progress::monitor::Monitor;
 use source::Drawn;
 
 /// A tenant and its workload.
@@ -124,9 +123,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use block::{Merges, Nanos};
+    use progress::monitor::Quiet;
+    use testbed::synthetic::{Arrival, Pattern, Places};
 
     use super::*;
-    use progress::monitor::Quiet;
 
     fn stage(arrivals: [Arrival; 2]) -> Stage {
         let pattern = Pattern::Local { locality: 0.0, reads: 67, sizes: &[8], places: Places::Uniform };

@@ -5,6 +5,7 @@ use std::ops::{Range, RangeInclusive};
 
 use anyhow::{Context, ensure};
 use block::{Nanos, Roster, StreamId};
+use control::Setting;
 use report::record::{Replay, TraceDigest};
 use sha2::Digest;
 use sim::host::{Host, HostSettings, Queue, RunSummary};
@@ -12,10 +13,12 @@ use sim::replay::FOLLOWED_STREAMS;
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::workload::{Job, PlacedWorkload, WorkloadError};
 
-use super::{ALONE, JOBS, regime};
 use crate::load::{Build, Draws, Load, Row};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
+
+/// Mode of a replay in records that is a run of jobs.
+pub const MODE: &str = "jobs";
 
 /// Name of the format in records.
 const FORMAT: &str = "fio job file";
@@ -41,7 +44,7 @@ impl JobsLoad {
         ensure!(swap < capacity, "--set swap_mib={}: {} holds {} MiB", world.host.swap_mib, world.profile.name(), capacity / 2048);
         let placed = workload.place(capacity - swap, seed).with_context(|| format!("on {}", world.profile.name()))?;
         // Invalid host settings show only when the host is built: checked here rather than in the middle of the work.
-        Host::new(world.queue(world.scheduler(&regime::scheduler(ALONE)?)), placed.files(), world.host).context("--set")?;
+        Host::new(world.queue(world.scheduler(&Setting::of(block::CLASSIC[0]))), placed.files(), world.host).context("--set")?;
         Ok(JobsLoad {
             name: source.to_owned(),
             sha256: hexadecimal(&sha2::Sha256::digest(workload.text())),
@@ -146,7 +149,7 @@ impl Load for JobsLoad {
 
     fn replay(&self, world: &World) -> Replay {
         Replay {
-            mode: JOBS.to_owned(),
+            mode: MODE.to_owned(),
             speed: 1.0,
             fit: "exact".to_owned(),
             seed: Some(self.seed),

@@ -7,10 +7,10 @@ use progress::monitor::Interrupted;
 use sim::host::Queue;
 use sim::run::{Issue, Server};
 use statistics::Rank;
+use testbed::chance;
+use testbed::synthetic::{Draw, Drawn, Pattern, Places};
 
 use super::need::Service;
-use crate::chance;
-use crate::synthetic::asks::{Draw, Drawn, Pattern, Places};
 
 /// An endless source of requests.
 pub trait Wanted {

@@ -5,12 +5,12 @@ use std::num::NonZeroU64;
 use block::Merges;
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
+use testbed::chance;
+use testbed::pool::Workers;
+use testbed::synthetic::{Draw, Pattern, Places};
 
 use crate::capacity::{self, Extent, Need, Rates, Saturation, saturation, serve, serve_with_neighbour};
-use crate::chance;
 use crate::placement::{Asks, size};
-use crate::pool::Workers;
-use crate::synthetic::asks::{Draw, Pattern, Places};
 use crate::tenants::Reference;
 
 /// The spectrum of locality, size, operation and depth (as the training load of section III.A covers it).

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use block::{Nanos, Priority};
 use sim::run::{Finished, Issue, RunError, Source};
+use testbed::chance;
+use testbed::synthetic::{Arrival, Draw, Phase};
 
 use super::Actor;
-use super::asks::{Arrival, Draw, Phase};
-use crate::chance;
 
 /// A scheduled request. Requests at the same time are issued in the order in which they were scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -16,11 +16,11 @@ use anyhow::{Context, bail, ensure};
 use block::{Nanos, Rates, did_you_mean};
 use serde::Deserialize;
 use sha2::Digest;
+use testbed::world::hexadecimal;
 use toml::{Spanned, Value};
 
 use super::entry::Entry;
 use super::reference::Reference;
-use crate::world::hexadecimal;
 
 mod rates;
 
