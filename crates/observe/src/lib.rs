@@ -34,6 +34,7 @@ pub mod description;
 pub mod event;
 pub mod load_tracker;
 pub mod merit;
+pub mod outstanding;
 pub mod performance;
 pub mod preference;
 pub mod similarity;

@@ -1,6 +1,7 @@
 //! Measures the load of a unit: requests, device time, and bytes per device time.
 
 use block::{Nanos, Op, Request, SEQUENTIAL_GAP};
+use observe::outstanding::Outstanding;
 
 /// Time constant of the averages of a unit's load.
 const MEMORY: Nanos = Nanos::from_millis(1_000);
@@ -70,8 +71,8 @@ fn is_written_back(request: &Request) -> bool {
 /// Measurements of a unit's load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meter {
-    /// Number of requests queued or in flight.
-    pub outstanding: u32,
+    /// Requests queued or in flight, and calls in progress.
+    pub outstanding: Outstanding,
     /// Outstanding write-back requests, and their bytes.
     written_back: u32,
     written_back_bytes: u64,
@@ -80,8 +81,6 @@ pub(super) struct Meter {
     /// Completed write-back: since the last step, and per second as an average over [`PACE`].
     recent_written_back: Flow,
     write_back_pace: Flow,
-    /// Number of calls in progress.
-    pub calls: u32,
     /// Time of its last event.
     pub last: Option<Nanos>,
     /// Amounts since the last step.
@@ -102,7 +101,6 @@ pub(super) struct Meter {
 
 impl Meter {
     pub fn queued(&mut self, request: &Request) {
-        self.outstanding += 1;
         if is_written_back(request) {
             self.written_back += 1;
             self.written_back_bytes += u64::from(request.sectors) * 512;
@@ -112,7 +110,6 @@ impl Meter {
     }
 
     pub fn completed(&mut self, request: &Request, at: Nanos, charge: Nanos) {
-        self.outstanding = self.outstanding.saturating_sub(1);
         if is_written_back(request) {
             self.written_back = self.written_back.saturating_sub(1);
             self.written_back_bytes = self.written_back_bytes.saturating_sub(u64::from(request.sectors) * 512);
@@ -132,12 +129,13 @@ impl Meter {
 
     /// Resets the numbers of outstanding requests and calls, which are unknown after a loss of events.
     pub fn lost(&mut self) {
-        (self.outstanding, self.written_back, self.written_back_bytes, self.calls) = (0, 0, 0, 0);
+        self.outstanding.forget(Nanos::ZERO);
+        (self.written_back, self.written_back_bytes) = (0, 0);
     }
 
     /// Whether it has requests or calls outstanding, or had an event within this time.
     pub fn is_active(&self, now: Nanos, within: Nanos) -> bool {
-        self.outstanding > 0 || self.calls > 0 || self.last.is_some_and(|last| now - last <= within)
+        self.outstanding.is_any() || self.last.is_some_and(|last| now - last <= within)
     }
 
     /// Ends a period. The speed of a unit is measured while it is not limited.

@@ -212,6 +212,8 @@ impl Protector {
     /// There is no such unit.
     pub fn event(&mut self, unit: usize, event: &Event) {
         let meter = &mut self.meters[unit];
+        let before = meter.outstanding;
+        meter.outstanding.event(event);
         match event {
             Event::Queued(request) => meter.queued(request),
             Event::Completed { request, dispatched, at } => {
@@ -225,17 +227,10 @@ impl Protector {
                 meter.last = Some(*at);
                 self.charge(unit, *at, charge);
             }
-            Event::Called { at, .. } => {
-                meter.calls += 1;
-                meter.last = Some(*at);
-            }
-            Event::Returned { at, .. } => {
-                meter.calls = meter.calls.saturating_sub(1);
-                meter.last = Some(*at);
-            }
+            Event::Called { at, .. } | Event::Returned { at, .. } => meter.last = Some(*at),
         }
         if let Some(guard) = self.guard_of[unit] {
-            self.guards[guard].watch.event(event);
+            self.guards[guard].watch.event(event, &before);
         }
     }
 
@@ -253,7 +248,7 @@ impl Protector {
                 guard.watch.worked(charge);
             }
             let meter = &self.meters[guard.unit];
-            if guard.unit == unit || meter.outstanding > 0 || meter.calls > 0 {
+            if guard.unit == unit || meter.outstanding.is_any() {
                 guard.behind[unit] += charge.as_secs_f64();
             }
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use block::{Nanos, Request};
 use observe::Event;
+use observe::outstanding::Outstanding;
 use statistics::count::{at_least, bearable_mean};
 
 use super::admission::{DEVICE_TIME, REFERENCE, Trial};
@@ -127,11 +128,8 @@ pub(super) struct Watch {
     promise: Promise,
     kinds: [Option<Kind>; KINDS],
     least: [Option<f64>; RATES],
-    /// Number of outstanding requests and calls, and the time up to which it is accounted.
-    outstanding: u32,
+    /// Time up to which the time with requests or calls outstanding is accounted, and that with requests outstanding.
     since: Nanos,
-    /// Number of outstanding requests, and the time up to which it is accounted.
-    requests: u32,
     asked_since: Nanos,
     /// Counters since the last step.
     slot: Span,
@@ -173,9 +171,7 @@ impl Watch {
             promise: promise.clone(),
             kinds: [kind("reads", promise.read_p99), kind("writes", promise.write_p99), kind("flushes", promise.flush_p99)],
             least: promise.rates(),
-            outstanding: 0,
             since: Nanos::ZERO,
-            requests: 0,
             asked_since: Nanos::ZERO,
             slot: Span::default(),
             span: Span::default(),
@@ -197,21 +193,20 @@ impl Watch {
         }
     }
 
-    fn is_wanting(&mut self, now: Nanos, more: bool) {
-        if self.outstanding > 0 {
+    /// Accounts for the time with these requests or calls outstanding, up to now.
+    fn is_wanting(&mut self, now: Nanos, outstanding: &Outstanding) {
+        if outstanding.is_any() {
             self.slot.wanted += (now - self.since).as_secs_f64();
         }
         self.since = now;
-        self.outstanding = if more { self.outstanding + 1 } else { self.outstanding.saturating_sub(1) };
     }
 
     /// Accounts for requests alone, without calls.
-    fn is_asking(&mut self, now: Nanos, more: bool) {
-        if self.requests > 0 {
+    fn is_asking(&mut self, now: Nanos, outstanding: &Outstanding) {
+        if outstanding.requests() > 0 {
             self.slot.is_asking((now - self.asked_since).as_secs_f64());
         }
         self.asked_since = now;
-        self.requests = if more { self.requests + 1 } else { self.requests.saturating_sub(1) };
     }
 
     /// Adds device time spent on this unit.
@@ -231,16 +226,16 @@ impl Watch {
 
     /// Forgets the outstanding requests, which are unknown after a loss of events.
     pub fn lost(&mut self) {
-        (self.outstanding, self.requests) = (0, 0);
         self.kinds.iter_mut().flatten().for_each(|kind| kind.pending.clear());
         self.shadow.iter_mut().for_each(Shadow::lost);
     }
 
-    pub fn event(&mut self, event: &Event) {
+    /// Adds an event of the unit. `before`: what was outstanding before it.
+    pub fn event(&mut self, event: &Event, before: &Outstanding) {
         match event {
             Event::Queued(request) => {
-                self.is_wanting(request.arrival, true);
-                self.is_asking(request.arrival, true);
+                self.is_wanting(request.arrival, before);
+                self.is_asking(request.arrival, before);
                 if let Some(shadow) = &mut self.shadow {
                     shadow.queued(request);
                 }
@@ -249,8 +244,8 @@ impl Watch {
                 }
             }
             Event::Completed { request, at, .. } => {
-                self.is_wanting(*at, false);
-                self.is_asking(*at, false);
+                self.is_wanting(*at, before);
+                self.is_asking(*at, before);
                 if let Some(shadow) = &mut self.shadow {
                     self.slot.rates[REFERENCE].sum += shadow.completed(*at).as_secs_f64();
                 }
@@ -263,12 +258,12 @@ impl Watch {
                 self.done(kind, request.arrival, *at);
             }
             Event::Flushed { asked, at, .. } => {
-                if self.requests == 0 {
+                if before.requests() == 0 {
                     self.slot.asked += (*at - self.asked_since.max(*asked)).as_secs_f64();
                     self.asked_since = *at;
                 }
                 if !self.has_calls {
-                    if self.outstanding == 0 {
+                    if !before.is_any() {
                         self.slot.wanted += (*at - self.since.max(*asked)).as_secs_f64();
                         self.since = *at;
                     }
@@ -277,14 +272,14 @@ impl Watch {
             }
             Event::Called { at, .. } => {
                 self.has_calls = true;
-                self.is_wanting(*at, true);
+                self.is_wanting(*at, before);
                 // The type of a call is known only when it returns; until then it may be an fsync, which may wait longest.
                 if let Some(kind) = &mut self.kinds[FLUSH] {
                     kind.pending.push_back(*at);
                 }
             }
             Event::Returned { op, bytes, called, at, .. } => {
-                self.is_wanting(*at, false);
+                self.is_wanting(*at, before);
                 if let Some(kind) = &mut self.kinds[FLUSH] {
                     kind.remove(*called);
                 }
@@ -297,14 +292,16 @@ impl Watch {
 
     /// Ends a step. `is_settled`: the limits have taken effect, so the step counts for the span. `is_alone`: no neighbour was active.
     /// `is_undisturbed`: no other unit used the device.
-    pub fn close(&mut self, (from, now): (Nanos, Nanos), is_settled: bool, is_alone: bool, is_undisturbed: bool) {
-        if self.outstanding > 0 {
-            self.slot.wanted += (now - self.since).as_secs_f64();
-        }
-        if self.requests > 0 {
-            self.slot.is_asking((now - self.asked_since).as_secs_f64());
-        }
-        (self.since, self.asked_since) = (now, now);
+    pub fn close(
+        &mut self,
+        (from, now): (Nanos, Nanos),
+        outstanding: &Outstanding,
+        is_settled: bool,
+        is_alone: bool,
+        is_undisturbed: bool,
+    ) {
+        self.is_wanting(now, outstanding);
+        self.is_asking(now, outstanding);
         let mut slot = std::mem::take(&mut self.slot);
         slot.wall = 1.0 / STEPS as f64;
         let times = slot.times();
