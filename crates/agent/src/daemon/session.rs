@@ -1,9 +1,9 @@
 //! One device: its requests feed a controller, whose decisions are applied or become recommendations; the guard supervises changes.
 //!
 //! ```text
-//! EventSource ─▶ Traffic, Guard, ControlLoop ─▶ PolicyGate ─▶ DeviceControl
-//!                                    │
-//!                                    └▶ DecisionRecord with its verdict ─▶ Notice: history, metrics, log, fleet
+//! EventSource ─▶ Outstanding, Guard, ControlLoop ─▶ PolicyGate ─▶ DeviceControl
+//!                                        │
+//!                                        └▶ DecisionRecord with its verdict ─▶ Notice: history, metrics, log, fleet
 //! ```
 
 mod advice_log;
@@ -20,6 +20,7 @@ use control::experience::Experience;
 use control::experience::GenePool;
 use control::{ControlLoop, DecisionRecord, Setting, Verdict};
 use observe::Event;
+use observe::outstanding::Outstanding;
 
 use self::advice_log::{AdviceLog, entry_of};
 use self::controller::build_controller;
@@ -91,6 +92,8 @@ struct Configured {
 /// The observed requests.
 struct Input {
     source: Box<dyn EventSource>,
+    /// Requests in flight, and the number of completed ones.
+    outstanding: Outstanding,
     traffic: Traffic,
     /// Reused buffer.
     events: Vec<Event>,
@@ -157,7 +160,7 @@ impl DeviceSession {
         let mut session = DeviceSession {
             name: name.to_owned(),
             control_loop: ControlLoop::new(controller),
-            input: Input { traffic: Traffic::new(source.lost()), source, events: Vec::new() },
+            input: Input { outstanding: Outstanding::new(now), traffic: Traffic::new(source.lost()), source, events: Vec::new() },
             access: Access {
                 ownership,
                 rate: ChangeRate::default(),
@@ -269,7 +272,7 @@ impl DeviceSession {
 
     /// Completed requests.
     pub fn requests(&self) -> u64 {
-        self.input.traffic.requests
+        self.input.outstanding.completed() + self.input.traffic.counted
     }
 
     /// Events lost by the kernel.
@@ -374,7 +377,8 @@ impl DeviceSession {
             self.access.next_external_check = now + EXTERNAL_CHECK_INTERVAL;
             self.check_external_changes(now, &mut notices);
         }
-        if let Some(objection) = self.guard.objection(now, errors).filter(|_| self.active != self.original) {
+        let objection = self.guard.objection(now, errors, &self.input.outstanding);
+        if let Some(objection) = objection.filter(|_| self.active != self.original) {
             self.guard.settled();
             self.access.vetoes.add(now, &self.active);
             let back = self.original.clone();
@@ -418,16 +422,16 @@ impl DeviceSession {
         // fsync calls alone are not scored: only reads and writes together show the value of a setting.
         for event in events.iter().filter(|event| !event.is_call()) {
             self.learning.observe(now, event, |stream| self.input.source.name(stream));
+            self.input.outstanding.event(event);
             self.guard.event(event);
             self.control_loop.event(event);
-            self.input.traffic.event(event);
         }
         self.observe_counters();
         if let Some(lost) = self.input.traffic.newly_lost(self.input.source.lost()) {
             let why = format!("the kernel lost {lost} events; requests in flight are unknown, so it starts again");
             self.learning.restart_idle_time(now);
             notices.push(self.notice(Kind::Trouble, why));
-            self.guard.lost(now);
+            self.input.outstanding.forget(now);
             self.restart(now);
         }
     }

@@ -137,6 +137,7 @@ impl DeviceSession {
         self.device_control.because("tried while learning, under a load of the agent's own");
         self.active = self.device_control.setting();
         self.original = self.active.clone();
+        self.input.outstanding.forget(now);
         self.learning.lesson = Some(Box::new(LessonSession {
             lesson,
             settings: Settings { changes_per_minute: u32::MAX, ..self.configured.settings.clone() },
@@ -197,8 +198,8 @@ impl DeviceSession {
     ) -> Result<(), End> {
         session.next_work_check = now + WORK_CHECK_INTERVAL;
         for event in events {
+            self.input.outstanding.event(event);
             session.guard.event(event);
-            self.input.traffic.event(event);
             if let Some(work) = session.lesson.event(event, |stream| self.input.source.name(stream)) {
                 self.learning.last_work = (now, Some(work));
                 return Err(End::Work(format!("real work came: {}", work.text(self.input.source.name(work.stream)))));
@@ -208,7 +209,7 @@ impl DeviceSession {
             return Err(End::Failure("the driver counted errors of the device".to_owned()));
         }
         if self.input.traffic.newly_lost(self.input.source.lost()).is_some() {
-            session.guard.lost(now);
+            self.input.outstanding.forget(now);
             session.lesson.give_up_load();
         }
         if now >= session.next_external_check {
@@ -235,7 +236,7 @@ impl DeviceSession {
     /// Runs the guard, then the lesson's search.
     fn steer_lesson(&mut self, session: &mut LessonSession, now: Nanos, errors: Option<u64>) {
         let original = self.original.clone();
-        let objection = session.guard.objection(now, errors).filter(|_| self.active != original);
+        let objection = session.guard.objection(now, errors, &self.input.outstanding).filter(|_| self.active != original);
         session.within_policy(&mut *self.device_control, &original, |lesson, target| {
             let Some(control_loop) = lesson.steering() else { return };
             if let Some(objection) = objection {
@@ -296,6 +297,7 @@ impl DeviceSession {
         let _ = self.input.source.read(&mut rest);
         self.learning.restart_idle_time(now);
         self.guard = Guard::new(now);
+        self.input.outstanding.forget(now);
         self.restart(now);
         let loads = if count == 1 { "load" } else { "loads" };
         notices
