@@ -194,7 +194,7 @@ impl TwinController {
     fn next_decision(&mut self, window: &Window, target: &dyn Target) -> Decision {
         let now = window.to;
         self.seen.buckets.until(now);
-        let background = self.seen.background.close(window.duration().as_secs_f64());
+        let background = self.seen.background.close(self.seen.buckets.tally(), window.duration().as_secs_f64());
         self.cpu.earn(window.duration(), window.outcome.requests);
         self.trying.ended = None;
         if let Some(decision) = self.end_harmful_trial(window, now, target) {
