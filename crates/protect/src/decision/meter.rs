@@ -95,7 +95,7 @@ pub(super) struct Meter {
     pub demand: Option<f64>,
     /// Fraction of its limit that it uses, averaged over [`USE`], or longer if requests are rarer; 1 without a limit.
     pub used: f64,
-    /// End sectors of its last read and its last write.
+    /// End sectors of its last completed read and write, of any of its processes: what a limit by bytes or requests acts on is the unit's.
     ends: [u64; 2],
 }
 

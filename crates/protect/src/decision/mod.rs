@@ -8,6 +8,7 @@
 //! applies the changes.
 
 mod admission;
+mod device_time;
 mod guard;
 mod limits;
 mod meter;
@@ -18,6 +19,7 @@ use block::Nanos;
 use observe::Event;
 
 pub use admission::{Admission, Alone, Figure};
+pub use device_time::DeviceTime;
 use guard::Guard;
 use meter::Meter;
 pub use reference::Reference;
@@ -163,8 +165,8 @@ pub struct Protector {
     /// Index of the guard of each unit's guarantee; `None` without one.
     guard_of: Vec<Option<usize>>,
     limits: Vec<Limit>,
-    /// The last completion of any unit, from which the next device time is counted.
-    last_completion: Nanos,
+    /// The device time of all units.
+    device_time: DeviceTime,
     stepped: Nanos,
     /// Time of the last decision on admission.
     decided: Nanos,
@@ -179,7 +181,7 @@ impl Protector {
             guards: Vec::new(),
             guard_of: Vec::new(),
             limits: Vec::new(),
-            last_completion: Nanos::ZERO,
+            device_time: DeviceTime::default(),
             stepped: Nanos::ZERO,
             decided: Nanos::ZERO,
         };
@@ -212,22 +214,19 @@ impl Protector {
     /// There is no such unit.
     pub fn event(&mut self, unit: usize, event: &Event) {
         let meter = &mut self.meters[unit];
-        let before = meter.outstanding;
+        let (before, charge) = (meter.outstanding, self.device_time.of(event));
         meter.outstanding.event(event);
         match event {
             Event::Queued(request) => meter.queued(request),
-            Event::Completed { request, dispatched, at } => {
-                let charge = *at - self.last_completion.max(*dispatched);
-                meter.completed(request, *at, charge);
-                self.charge(unit, *at, charge);
-            }
-            Event::Flushed { asked, at, .. } => {
-                let charge = *at - self.last_completion.max(*asked);
-                meter.recent.seconds += charge.as_secs_f64();
+            Event::Completed { request, at, .. } => meter.completed(request, *at, charge.unwrap_or_default()),
+            Event::Flushed { at, .. } => {
+                meter.recent.seconds += charge.unwrap_or_default().as_secs_f64();
                 meter.last = Some(*at);
-                self.charge(unit, *at, charge);
             }
             Event::Called { at, .. } | Event::Returned { at, .. } => meter.last = Some(*at),
+        }
+        if let Some(charge) = charge {
+            self.charge(unit, charge);
         }
         if let Some(guard) = self.guard_of[unit] {
             self.guards[guard].watch.event(event, &before);
@@ -241,8 +240,7 @@ impl Protector {
     }
 
     /// Charges device time to a unit. Units with outstanding requests or calls waited behind it.
-    fn charge(&mut self, unit: usize, at: Nanos, charge: Nanos) {
-        self.last_completion = self.last_completion.max(at);
+    fn charge(&mut self, unit: usize, charge: Nanos) {
         for guard in &mut self.guards {
             if guard.unit == unit {
                 guard.watch.worked(charge);
