@@ -91,7 +91,7 @@ struct Reader {
     time: Nanos,
     /// Number of reads above the bound.
     late: u64,
-    /// End sector of the last read.
+    /// End sector of the last completed read. [`observe::window::History`] has the end of the last request that arrived, of any operation.
     end: u64,
 }
 

@@ -41,8 +41,8 @@ use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status, VerdictS
 use crate::fleet::{FleetLink, Job, Reply, device_type};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
-use crate::units::UnitMonitor;
 use applier::sysfs::Sysfs;
+use linux::cgroups::Processes;
 use linux::clock::Moment;
 use linux::events::EventSource;
 use linux::topology::{self, Device, wwid};
@@ -374,13 +374,14 @@ impl Daemon {
             Ok((device_control, source)) => {
                 let budget = Budget { cpu_permille: self.wants.configuration.budget_permille, memory_mib };
                 let experience = self.experience.clone();
+                let input = (source, Processes::new(&self.sysfs, false));
                 let (mut session, mut notices) =
-                    DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, source);
+                    DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, input);
                 session.is_of_type(device_type(&self.sysfs, device));
                 if self.fleet.link.is_some() {
                     session.know_fleet(known(&self.fleet.latest, &session));
                 }
-                session.follow_units(UnitMonitor::new(&self.sysfs, device.number, UNITS_EVERY, false, now.at));
+                session.follow_units(&self.sysfs, device.number, UNITS_EVERY, now.at);
                 self.protect(now, device, &mut session, &mut notices);
                 self.metrics.begins(&device.name);
                 self.left_alone.remove(&identity);

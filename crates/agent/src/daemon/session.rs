@@ -36,8 +36,10 @@ use crate::control_socket::{PendingAdvice, Rates};
 use crate::history::{Entry, Kind};
 use crate::units::{UnitMonitor, UnitTable};
 use applier::Foreign;
+use applier::sysfs::Sysfs;
 use control::Window;
 use control::experience::MIN_REQUESTS;
+use linux::cgroups::Processes;
 use linux::events::counter_source::CANNOT_KNOW;
 use linux::events::{EventSource, ObserveError};
 use protect::live::{Protection, Told};
@@ -112,8 +114,9 @@ struct Access {
 }
 
 /// Units that use the device.
-#[derive(Default)]
 struct Units {
+    /// The unit of each process, for the monitor and for guarantees.
+    processes: Processes,
     /// `None` if requests are not traced.
     monitor: Option<UnitMonitor>,
     /// The table of the latest interval; `None` before one has ended.
@@ -144,14 +147,14 @@ pub struct DeviceSession {
 }
 
 impl DeviceSession {
-    /// Starts monitoring a device. `experience` is for controllers that learn.
+    /// Starts monitoring a device. `experience` is for controllers that learn; `processes` are the units of processes on this machine.
     pub fn begin(
         now: Nanos,
         name: &str,
         (settings, budget): (Settings, Budget),
         experience: Arc<Experience>,
         mut device_control: Box<dyn DeviceControl>,
-        source: Box<dyn EventSource>,
+        (source, processes): (Box<dyn EventSource>, Processes),
     ) -> (DeviceSession, Vec<Notice>) {
         let ownership = initial_ownership(&settings, &mut *device_control);
         let original = device_control.setting();
@@ -178,7 +181,7 @@ impl DeviceSession {
             advice: AdviceLog::default(),
             verdict: None,
             learning: LearningState::new(now),
-            units: Units::default(),
+            units: Units { processes, monitor: None, table: None },
             protection: None,
         };
         let what = match &session.access.ownership {
@@ -219,9 +222,10 @@ impl DeviceSession {
         Ok(Some(vec![self.notice(Kind::Resumed, why)]))
     }
 
-    /// Starts per-unit statistics, unless only counters are available.
-    pub fn follow_units(&mut self, monitor: UnitMonitor) {
-        self.units.monitor = Some(monitor).filter(|_| self.input.source.counters_only().is_none());
+    /// Starts per-unit statistics of the device with this major and minor number, unless only counters are available.
+    pub fn follow_units(&mut self, sysfs: &Sysfs, device: (u32, u32), interval: Nanos, now: Nanos) {
+        let is_traced = self.input.source.counters_only().is_none();
+        self.units.monitor = is_traced.then(|| UnitMonitor::new(sysfs, device, interval, &self.units.processes, now));
     }
 
     /// The units that used the device in the latest interval; `None` before one has ended.
@@ -360,7 +364,8 @@ impl DeviceSession {
         events.clear();
         let read = self.input.source.read(&mut events);
         let mut notices = Vec::new();
-        if let Some(table) = self.units.monitor.as_mut().and_then(|units| units.read(now, &events, &*self.input.source)) {
+        let Units { processes, monitor, .. } = &mut self.units;
+        if let Some(table) = monitor.as_mut().and_then(|monitor| monitor.read(now, &events, &*self.input.source, processes)) {
             notices.push(Notice::Units(Box::new(table.clone())));
             self.units.table = Some(table);
         }
@@ -394,7 +399,7 @@ impl DeviceSession {
     /// Updates the limits on neighbours of units with guarantees.
     fn keep_promises(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
         let Some(protection) = &mut self.protection else { return };
-        protection.observe(now, events, &*self.input.source);
+        protection.observe(events, &*self.input.source, &mut self.units.processes);
         let told = protection.step(now);
         notices.extend(told.into_iter().filter_map(|told| self.promise_notice(told)));
     }

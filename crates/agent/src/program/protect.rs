@@ -9,7 +9,7 @@ use agent::daemon::open::Machine;
 use anyhow::{Context as _, anyhow, bail};
 use applier::sysfs::Sysfs;
 use block::Nanos;
-use linux::cgroups::Cgroups;
+use linux::cgroups::{Cgroups, Processes};
 use linux::clock::now;
 use linux::events::{EventSource, wait};
 use linux::topology::{self, Device};
@@ -165,6 +165,7 @@ fn promise(args: &Args) -> anyhow::Result<Promise> {
 struct Protected {
     name: String,
     source: Box<dyn EventSource>,
+    processes: Processes,
     protection: Protection,
 }
 
@@ -187,7 +188,8 @@ fn protected(args: &Args, sysfs: &Sysfs, configuration: &Configuration, terms: &
         let limiter = Box::new(ByApplier::new(configuration.applier_socket.clone()));
         let protection = Protection::begin(now().at, sysfs, device, terms.clone(), limiter);
         let protection = protection.map_err(|error| failed(error.to_string()))?;
-        protected.push(Protected { name: device.name.clone(), source, protection });
+        let processes = Processes::new(sysfs, false);
+        protected.push(Protected { name: device.name.clone(), source, processes, protection });
     }
     if protected.is_empty() {
         bail!("there is no device with a queue; name one by --on, such as --on sda");
@@ -200,11 +202,11 @@ fn keep(args: &Args, protected: &mut [Protected], print: &dyn Fn(String) -> std:
     let ends = args.seconds.map(|seconds| now().at + Nanos::from_millis(1000 * u64::from(seconds)));
     let mut events: Vec<Event> = Vec::new();
     while !terminal::interrupted().load(Ordering::Relaxed) && ends.is_none_or(|ends| now().at < ends) {
-        for Protected { name, source, protection } in protected.iter_mut() {
+        for Protected { name, source, processes, protection } in protected.iter_mut() {
             events.clear();
             source.read(&mut events).with_context(|| name.clone())?;
             let at = now().at;
-            protection.observe(at, &events, &**source);
+            protection.observe(&events, &**source, processes);
             for told in protection.step(at) {
                 let sentence = match &told {
                     Told::Trouble(text) | Told::Conflict(text) => format!("{name}: warning: {text}."),

@@ -7,6 +7,7 @@ use agent::units::{Screen, UnitMonitor, UnitTable, json_for_terminals, text};
 use anyhow::bail;
 use applier::sysfs::Sysfs;
 use block::Nanos;
+use linux::cgroups::Processes;
 use linux::clock::monotonic;
 use linux::events::{EventSource, ObserveError, wait};
 use linux::topology::{self, Device};
@@ -61,6 +62,7 @@ fn interval(text: &str) -> Result<Nanos, String> {
 struct Watched {
     name: String,
     source: Box<dyn EventSource>,
+    processes: Processes,
     monitor: UnitMonitor,
     table: Option<UnitTable>,
 }
@@ -123,8 +125,9 @@ fn open(args: &Args) -> anyhow::Result<Vec<Watched>> {
         match source {
             Ok(mut source) => {
                 source.report_fsync();
-                let monitor = UnitMonitor::new(&sysfs, device.number, args.interval, args.slice, began);
-                watched.push(Watched { name: device.name, source, monitor, table: None });
+                let processes = Processes::new(&sysfs, args.slice);
+                let monitor = UnitMonitor::new(&sysfs, device.number, args.interval, &processes, began);
+                watched.push(Watched { name: device.name, source, processes, monitor, table: None });
             }
             Err(why) => reasons.push(format!("{}: {why}", device.name)),
         }
@@ -155,7 +158,7 @@ impl Watched {
             Err(ObserveError::Gone { .. }) => false,
             other => other.map(|()| true)?,
         };
-        if let Some(table) = self.monitor.read(monotonic(), events, &*self.source) {
+        if let Some(table) = self.monitor.read(monotonic(), events, &*self.source, &mut self.processes) {
             self.table = Some(table);
         }
         Ok(is_there)

@@ -141,7 +141,6 @@ pub struct Protection {
     paths: BTreeMap<String, String>,
     /// Errors for named units that do not exist.
     missing: BTreeSet<String>,
-    processes: Processes,
     /// Member by unit; `None` for kernel workers, whose requests may have been throttled.
     member_of: BTreeMap<UnitId, Option<usize>>,
     held_back: HeldBack,
@@ -177,7 +176,7 @@ impl Protection {
         let own = std::fs::read_to_string(sysfs.proc().join("self/cgroup")).unwrap_or_default();
         let number = format!("{}:{}", device.number.0, device.number.1);
         let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
-        Ok(Protection::new(now, (&device.name, &number, device.size_sectors), terms, (cgroups, sysfs, own), limiter))
+        Ok(Protection::new(now, (&device.name, &number, device.size_sectors), terms, (cgroups, own), limiter))
     }
 
     /// Starts keeping guarantees on a device. `own` is the cgroup of this program.
@@ -185,7 +184,7 @@ impl Protection {
         now: Nanos,
         (device, number, capacity_sectors): (&str, &str, u64),
         terms: Terms,
-        (cgroups, sysfs, own): (Cgroups, &Sysfs, String),
+        (cgroups, own): (Cgroups, String),
         limiter: Box<dyn Limiter>,
     ) -> Protection {
         Protection {
@@ -198,7 +197,6 @@ impl Protection {
             members: Members::default(),
             paths: BTreeMap::new(),
             missing: BTreeSet::new(),
-            processes: Processes::new(sysfs, false),
             member_of: BTreeMap::new(),
             held_back: HeldBack::default(),
             lost: 0,
@@ -219,14 +217,14 @@ impl Protection {
         self.next
     }
 
-    /// Processes events of the device.
-    pub fn observe(&mut self, now: Nanos, events: &[Event], source: &dyn EventSource) {
+    /// Processes events of the device. `processes`: the units of its processes, which must not be counted by slice, as limits are per unit.
+    pub fn observe(&mut self, events: &[Event], source: &dyn EventSource, processes: &mut Processes) {
         if self.members.is_empty() {
             return;
         }
         for event in events {
             let stream = event.stream();
-            let member = match self.member(now, stream, source.name(stream)) {
+            let member = match self.member(event.at(), stream, source.name(stream), processes) {
                 Some(member) => {
                     self.held_back.sent_itself(member, event);
                     member
@@ -243,12 +241,12 @@ impl Protection {
     }
 
     /// The member of a process; `None` for a kernel worker, which submits throttled requests.
-    fn member(&mut self, now: Nanos, stream: StreamId, name: Option<&str>) -> Option<usize> {
-        let unit = self.processes.unit(stream, name, now);
+    fn member(&mut self, at: Nanos, stream: StreamId, name: Option<&str>, processes: &mut Processes) -> Option<usize> {
+        let unit = processes.unit(stream, name, at);
         if let Some(member) = self.member_of.get(&unit) {
             return *member;
         }
-        let member = match self.processes.source(unit) {
+        let member = match processes.source(unit) {
             Some(Source::Kernel(Role::Worker)) => None,
             Some(Source::Unit(unit)) => Some(self.members.of(&unit.path)),
             _ => Some(OTHERS),

@@ -91,10 +91,14 @@ impl Machine {
         Cgroups::at(&self.place("cgroup", ""))
     }
 
+    fn processes(&self) -> Processes {
+        Processes::new(&self.sysfs(), false)
+    }
+
     fn protection(&self, unit: &str, neighbours: &[&str]) -> Protection {
         let limiter = Box::new(FakeLimiter(self.asked.clone()));
         let own = "/system.slice/seekwise-agent.service".to_owned();
-        Protection::new(Nanos(0), ("sda", "8:0", 1 << 30), terms(unit, neighbours), (self.cgroups(), &self.sysfs(), own), limiter)
+        Protection::new(Nanos(0), ("sda", "8:0", 1 << 30), terms(unit, neighbours), (self.cgroups(), own), limiter)
     }
 
     fn take(&self) -> Vec<String> {
@@ -154,8 +158,9 @@ fn a_process_belongs_to_the_innermost_member_with_its_cgroup() {
     machine.process(10, "/user.slice/user-1.slice/session.scope");
     let mut protection = machine.protection("postgresql", &["backup.service", "user.slice"]);
     protection.step(at(0));
+    let mut processes = machine.processes();
     let mut name = |now: Nanos, process| {
-        let member = protection.member(now, process, Some("program")).unwrap();
+        let member = protection.member(now, process, Some("program"), &mut processes).unwrap();
         protection.members.name(member)
     };
     assert_eq!(name(at(0), 7), "postgresql");
@@ -261,14 +266,21 @@ fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
     assert!(protection.step(at(2_000)).is_empty(), "it is found, and no limit is lifted");
     assert_eq!(protection.members.limitable(), [BACKUP, "/user.slice", "/system.slice/docker-1.scope"]);
     assert_eq!(machine.take(), [format!("{BACKUP} sda writes 20.0 MB/s")]);
+    let mut processes = machine.processes();
     machine.process(7, "/system.slice/docker-1.scope");
-    assert_eq!(protection.member(at(2_000), 7, Some("cp")), protection.members.number("/system.slice/docker-1.scope"));
+    assert_eq!(
+        protection.member(at(2_000), 7, Some("cp"), &mut processes),
+        protection.members.number("/system.slice/docker-1.scope")
+    );
     // Observed before the scan.
     machine.process(8, "/system.slice/docker-2.scope");
-    assert_eq!(protection.member(at(2_500), 8, Some("cp")), Some(OTHERS));
+    assert_eq!(protection.member(at(2_500), 8, Some("cp"), &mut processes), Some(OTHERS));
     machine.make("/system.slice/docker-2.scope");
     protection.step(at(4_000));
-    assert_eq!(protection.member(at(4_100), 8, Some("cp")), protection.members.number("/system.slice/docker-2.scope"));
+    assert_eq!(
+        protection.member(at(4_100), 8, Some("cp"), &mut processes),
+        protection.members.number("/system.slice/docker-2.scope")
+    );
     fs::remove_dir(machine.place("cgroup", "/system.slice/docker-2.scope")).unwrap();
     machine.take();
     // A guarantee to a unit in a limitable slice: its siblings are limited instead of the slice.
@@ -308,6 +320,7 @@ fn a_promise_is_on_trial_until_the_unit_is_seen_alone_and_refused_with_the_figur
     let machine = Machine::new(&[MINE, BACKUP]);
     machine.process(7, MINE);
     let mut protection = machine.protection("postgresql", &["backup.service"]);
+    let mut processes = machine.processes();
     let (mut told, mut number) = (Vec::new(), 0);
     let mut run = |protection: &mut Protection, to: u64| {
         // Sequential reads of 18 ms, above the guarantee of 15 ms.
@@ -316,7 +329,7 @@ fn a_promise_is_on_trial_until_the_unit_is_seen_alone_and_refused_with_the_figur
             let (op, priority) = (block::Op::Read, block::Priority::DEFAULT);
             let request = block::Request { id: 0, stream: 7, op, sync: true, priority, sectors: 16, lba: 16 * number, arrival };
             let completed = Event::Completed { request, dispatched: arrival, at: arrival + at(18) };
-            protection.observe(arrival, &[Event::Queued(request), completed], &Silent);
+            protection.observe(&[Event::Queued(request), completed], &Silent, &mut processes);
             told.extend(protection.step(at(20 * number + 19)));
             number += 1;
         }
@@ -344,8 +357,8 @@ fn what_a_unit_that_is_never_alone_would_get_is_forecast() {
     [(7, MINE), (8, BACKUP)].iter().for_each(|(process, cgroup)| machine.process(*process, cgroup));
     let mut terms = terms("postgresql", &["backup.service"]);
     terms.promises[0].1 = Promise { read_p99: Some(at(1)), ..Promise::default() };
-    let sysfs = machine.sysfs();
-    let place = (machine.cgroups(), &sysfs, "/".to_owned());
+    let place = (machine.cgroups(), "/".to_owned());
+    let mut processes = machine.processes();
     let mut protection =
         Protection::new(Nanos(0), ("sda", "8:0", 1 << 30), terms, place, Box::new(FakeLimiter(machine.asked.clone())));
     for number in 0..600 {
@@ -358,7 +371,7 @@ fn what_a_unit_that_is_never_alone_would_get_is_forecast() {
             (request, Event::Completed { request, dispatched, at: dispatched + at(9) })
         };
         let ((one, first), (other, second)) = (read(7, 0), read(8, 1));
-        protection.observe(at(20 * number), &[Event::Queued(one), Event::Queued(other), first, second], &Silent);
+        protection.observe(&[Event::Queued(one), Event::Queued(other), first, second], &Silent, &mut processes);
         protection.step(at(20 * number + 19));
     }
     let begun = std::time::Instant::now();
