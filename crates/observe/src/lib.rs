@@ -38,6 +38,7 @@ pub mod outstanding;
 pub mod performance;
 pub mod preference;
 pub mod similarity;
+pub mod starvation;
 pub mod stream_table;
 pub mod units;
 pub mod window;

@@ -6,9 +6,9 @@ use std::fs;
 
 use block::{Nanos, Op, Request};
 use observe::Event;
-use observe::merit;
-use observe::merit::{BOUND_FACTOR, LEAST_BOUND_S};
 use observe::outstanding::Outstanding;
+use observe::starvation;
+use observe::starvation::{BOUND_FACTOR, LEAST_BOUND_S};
 use observe::stream_table::StreamTable;
 
 use applier::sysfs::Sysfs;
@@ -17,7 +17,7 @@ use applier::sysfs::Sysfs;
 const PER_DOUBLING: u32 = 8;
 const BUCKETS: usize = 64 * PER_DOUBLING as usize;
 /// Minimum number of reads for a 99th percentile.
-const LEAST_READS: u64 = merit::LEAST_REQUESTS;
+const LEAST_READS: u64 = starvation::LEAST_REQUESTS;
 /// Seconds after a change in which the change is held responsible; later the load may have changed.
 const ANSWERABLE_S: f64 = 60.0;
 /// Settling time after a change, not judged: the queue was frozen for the switch, and schedulers with time slices start with short ones (bfq's
@@ -153,7 +153,7 @@ impl Reads {
 }
 
 /// A setting on trial.
-struct Trial {
+struct SettingTrial {
     /// Reads before the change.
     before: Reads,
     /// Bound on the response time of a read.
@@ -161,7 +161,7 @@ struct Trial {
     since: Nanos,
 }
 
-impl Trial {
+impl SettingTrial {
     /// Late reads and all reads since the change, of the processes that also read before it.
     fn late(&self, since: &Readers) -> (u64, u64) {
         let before = &self.before.readers;
@@ -184,7 +184,7 @@ pub struct Guard {
     current: Reads,
     turns: Nanos,
     /// The setting on trial; `None` if there is none.
-    trial: Option<Trial>,
+    trial: Option<SettingTrial>,
     /// Error count of the driver at the change; `None` if unknown.
     errors: Option<u64>,
 }
@@ -218,7 +218,7 @@ impl Guard {
         let mut before = std::mem::replace(&mut self.last, Reads::new());
         before.merge(&std::mem::replace(&mut self.current, Reads::new()));
         let bound = Nanos((before.tail.p99().0 as f64 * BOUND_FACTOR) as u64);
-        self.trial = Some(Trial { before, bound, since: now });
+        self.trial = Some(SettingTrial { before, bound, since: now });
         (self.errors, self.turns) = (errors, now + TURN);
     }
 
@@ -258,7 +258,7 @@ impl Guard {
         if trial.before.tail.all < LEAST_READS || all < LEAST_READS {
             return None;
         }
-        merit::are_too_many(late, all).then(|| {
+        starvation::are_too_many(late, all).then(|| {
             format!(
                 "{late} of {all} reads took longer than {:.1} ms, {BOUND_FACTOR:.0} times the p99 before the change",
                 trial.bound.as_millis_f64()

@@ -4,7 +4,7 @@ use block::Nanos;
 use observe::Event;
 
 use super::background::Background;
-use super::streams::Streams;
+use super::starvation::Streams;
 use crate::recording::Recording;
 use crate::score_buckets::ScoreBuckets;
 

@@ -7,8 +7,8 @@ use control::Setting;
 use control::controller::Prediction;
 use control::target::Bounds;
 use observe::Preference;
-use observe::merit;
 use observe::performance::Performance;
+use observe::starvation;
 use sim::profile::DeviceProfile;
 
 use super::activation::Activation;
@@ -21,7 +21,7 @@ use crate::trial::{Services, TrialLength};
 /// Minimum number of requests of a trial.
 const MIN_TRIAL_REQUESTS: u64 = 200;
 /// Target number of requests per stream in a trial: somewhat more than its p99 needs.
-const REQUESTS_PER_STREAM: f64 = 1.5 * merit::LEAST_REQUESTS as f64;
+const REQUESTS_PER_STREAM: f64 = 1.5 * starvation::LEAST_REQUESTS as f64;
 
 /// The input of a forecast.
 ///

@@ -14,7 +14,7 @@ use control::Window;
 use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::{Experience, WINDOW};
 use observe::description::names;
-use observe::merit::Tails;
+use observe::starvation::Tails;
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3, TABLE_4};
 use super::printed::{Classifier, Known, RequestLogger, ResponseTimes, Row, SPEC, SPEC_LOGISTIC, Sample, achieved, features};
