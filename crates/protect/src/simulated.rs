@@ -18,7 +18,7 @@ use crate::decision::{Change, DeviceTime, Limit, PERIOD, Protector, Standing};
 
 /// The kind of a recorded response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ResponseKind {
     /// A read.
     Read,
     /// A synchronous write.
@@ -31,7 +31,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Response {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ResponseKind,
     /// Arrival of the request, or start of the call.
     pub arrival: Nanos,
     /// Completion time.
@@ -95,14 +95,14 @@ impl CgroupRecord {
                 let second = self.second(*at);
                 second.requests += 1;
                 second.bytes += if request.op.transfers() { u64::from(request.sectors) * 512 } else { 0 };
-                let kind = if request.op == Op::Read { Kind::Read } else { Kind::Write };
+                let kind = if request.op == Op::Read { ResponseKind::Read } else { ResponseKind::Write };
                 if keeps_responses && request.is_sync() {
                     self.responses.push(Response { kind, arrival: request.arrival, at: *at });
                 }
             }
             Event::Returned { op, bytes, called, at, .. } => {
                 if keeps_responses && *bytes == 0 && op.is_write() {
-                    self.responses.push(Response { kind: Kind::Flush, arrival: *called, at: *at });
+                    self.responses.push(Response { kind: ResponseKind::Flush, arrival: *called, at: *at });
                 }
             }
         }

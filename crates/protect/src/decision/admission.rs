@@ -72,7 +72,7 @@ struct Measured {
 
 /// The admission of one guarantee.
 #[derive(Clone, Debug)]
-pub(super) struct Trial {
+pub(super) struct AdmissionTrial {
     promise: Promise,
     measured: Measured,
     forecast: Option<Alone>,
@@ -247,10 +247,10 @@ pub(super) const DEVICE_TIME: usize = 2;
 /// Index of the reference disk's service in [`Alone::rates`].
 pub(super) const REFERENCE: usize = 3;
 
-impl Trial {
-    pub fn new(promise: &Promise) -> Trial {
+impl AdmissionTrial {
+    pub fn new(promise: &Promise) -> AdmissionTrial {
         let (measured, admission) = (Measured::default(), Admission::OnTrial);
-        Trial { promise: promise.clone(), measured, forecast: None, admission, refused: Nanos::ZERO }
+        AdmissionTrial { promise: promise.clone(), measured, forecast: None, admission, refused: Nanos::ZERO }
     }
 
     /// Records the response time of a request of this kind, or of a call of fsync.
@@ -333,8 +333,8 @@ mod tests {
     }
 
     /// Ten seconds with 20 responses each, one in `one_in` of 30 ms and the others of 8 ms.
-    fn measured(promise: &Promise, one_in: u64) -> Trial {
-        let mut trial = Trial::new(promise);
+    fn measured(promise: &Promise, one_in: u64) -> AdmissionTrial {
+        let mut trial = AdmissionTrial::new(promise);
         let step = |number: u64| Nanos::from_millis(100 * number);
         for number in 0..100 {
             for response in 2 * number..2 * number + 2 {

@@ -47,18 +47,18 @@ impl Flow {
 
 /// Amounts of reads and of writes, and their device time in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Work {
+pub(super) struct DeviceUsage {
     pub flows: [Flow; 2],
     pub seconds: f64,
 }
 
-impl Work {
+impl DeviceUsage {
     fn scale(&mut self, by: f64) {
         self.flows.iter_mut().for_each(|flow| flow.scale(by));
         self.seconds *= by;
     }
 
-    fn add(&mut self, other: &Work) {
+    fn add(&mut self, other: &DeviceUsage) {
         self.flows.iter_mut().zip(&other.flows).for_each(|(flow, other)| flow.add(other));
         self.seconds += other.seconds;
     }
@@ -84,11 +84,11 @@ pub(super) struct Meter {
     /// Time of its last event.
     pub last: Option<Nanos>,
     /// Amounts since the last step.
-    pub recent: Work,
+    pub recent: DeviceUsage,
     /// Amounts averaged over [`MEMORY`].
-    average: Work,
+    average: DeviceUsage,
     /// The averages when it was last unlimited, or else the first ones: the amounts per device time. `None` before any request.
-    pub speed: Option<Work>,
+    pub speed: Option<DeviceUsage>,
     /// Time for which it has been neither limited nor idle.
     free: Nanos,
     /// Share of the device's time that it used after [`MEMORY`] without limits; `None` if it never was unlimited for that time.
@@ -164,7 +164,7 @@ impl Meter {
         if self.free >= MEMORY {
             self.demand = Some(self.average.seconds / MEMORY.as_secs_f64());
         }
-        self.recent = Work::default();
+        self.recent = DeviceUsage::default();
     }
 
     /// Whether it had write-back within this time.

@@ -7,7 +7,7 @@ use observe::Event;
 use observe::outstanding::Outstanding;
 use statistics::count::{at_least, bearable_mean};
 
-use super::admission::{DEVICE_TIME, REFERENCE, Trial};
+use super::admission::{AdmissionTrial, DEVICE_TIME, REFERENCE};
 use super::reference::Shadow;
 use super::{KINDS, Promise, RATES};
 
@@ -35,14 +35,14 @@ const FAR: (f64, f64) = (100.0, 0.6);
 
 /// A kind of requests with a guaranteed p99.
 #[derive(Clone, Debug)]
-struct Kind {
+struct LatencyTarget {
     name: &'static str,
     limit: Nanos,
     /// Arrivals of outstanding requests, in order.
     pending: VecDeque<Nanos>,
 }
 
-impl Kind {
+impl LatencyTarget {
     /// Removes a request that has completed.
     fn remove(&mut self, arrival: Nanos) {
         let place = self.pending.partition_point(|other| *other < arrival);
@@ -126,7 +126,7 @@ pub(super) struct Verdict {
 #[derive(Debug)]
 pub(super) struct Watch {
     promise: Promise,
-    kinds: [Option<Kind>; KINDS],
+    kinds: [Option<LatencyTarget>; KINDS],
     least: [Option<f64>; RATES],
     /// Time up to which the time with requests or calls outstanding is accounted, and that with requests outstanding.
     since: Nanos,
@@ -147,7 +147,7 @@ pub(super) struct Watch {
     /// Simulates the reference disk; `None` without one.
     shadow: Option<Shadow>,
     /// Admission of the guarantee.
-    pub trial: Trial,
+    pub trial: AdmissionTrial,
 }
 
 impl Count {
@@ -166,7 +166,7 @@ const STEPS: usize = 10;
 
 impl Watch {
     pub fn new(promise: &Promise) -> Watch {
-        let kind = |name, limit: Option<Nanos>| limit.map(|limit| Kind { name, limit, pending: VecDeque::new() });
+        let kind = |name, limit: Option<Nanos>| limit.map(|limit| LatencyTarget { name, limit, pending: VecDeque::new() });
         Watch {
             promise: promise.clone(),
             kinds: [kind("reads", promise.read_p99), kind("writes", promise.write_p99), kind("flushes", promise.flush_p99)],
@@ -181,7 +181,7 @@ impl Watch {
             fresh_from: Nanos::ZERO,
             until_second: STEPS,
             shadow: promise.reference.as_ref().map(Shadow::new),
-            trial: Trial::new(promise),
+            trial: AdmissionTrial::new(promise),
         }
     }
 
@@ -332,8 +332,8 @@ impl Watch {
 
     /// Whether this second broke the guarantee, by chance or not.
     fn is_broken(&self, second: &Span, now: Nanos) -> bool {
-        let overdue = |kind: &Kind| kind.overdue(now, self.fresh_from) as f64;
-        let is_late = |kind: &Kind, count: &Count| count.late + overdue(kind) > allowed(count.done);
+        let overdue = |kind: &LatencyTarget| kind.overdue(now, self.fresh_from) as f64;
+        let is_late = |kind: &LatencyTarget, count: &Count| count.late + overdue(kind) > allowed(count.done);
         let late = self.kinds.iter().zip(&second.fresh).any(|(kind, count)| kind.as_ref().is_some_and(|kind| is_late(kind, count)));
         let mut done = self.least.iter().zip(second.rates.iter().zip(second.times()));
         // A rate that is too low by less than one request does not count.
@@ -432,7 +432,7 @@ fn allowed(requests: f64) -> f64 {
     if requests < FEW { 0.0 } else { (LATE * requests).floor().max(1.0) }
 }
 
-fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), verdict: &mut Verdict) {
+fn late(kind: &LatencyTarget, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), verdict: &mut Verdict) {
     let overdue = kind.overdue(now, from) as f64;
     let oldest = kind
         .pending
