@@ -31,7 +31,7 @@ use control::fleet::FleetKnowledge;
 use knowledge::NewOutcome;
 use tracing::{info, warn};
 
-use crate::history::{Entry, History, Kind, Measured};
+use crate::history::{Entry, EntryKind, History, Measured};
 pub use device_control::{DeviceControl, Ownership};
 pub use learner::Learner;
 pub use session::{Budget, DeviceSession, MeasuredChange, Notice};
@@ -391,7 +391,11 @@ impl Daemon {
             Err(reason) => {
                 // Retried every few seconds; logged once.
                 if self.left_alone.insert(identity, reason.clone()).is_none_or(|known| known != reason) {
-                    self.tell(now, &device.name, Notice::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", reason))));
+                    self.tell(
+                        now,
+                        &device.name,
+                        Notice::Entry(Box::new(Entry::new(&device.name, EntryKind::Trouble, "", "", reason))),
+                    );
                 }
             }
         }
@@ -412,7 +416,7 @@ impl Daemon {
             Ok(None) => {}
             Err(why) => {
                 let why = format!("promises to units cannot be kept: {why}");
-                notices.push(Notice::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", why))));
+                notices.push(Notice::Entry(Box::new(Entry::new(&device.name, EntryKind::Trouble, "", "", why))));
             }
         }
     }
@@ -420,7 +424,7 @@ impl Daemon {
     fn drop_device(&mut self, now: Moment, identity: &Identity, why: &str) {
         let Some(session) = self.devices.remove(identity) else { return };
         let in_force = session.active().to_string();
-        let entry = Entry::new(&identity.name, Kind::Gone, &in_force, &in_force, why);
+        let entry = Entry::new(&identity.name, EntryKind::Gone, &in_force, &in_force, why);
         self.tell(now, &identity.name, Notice::Entry(Box::new(entry)));
         self.metrics.gone(&identity.name);
     }
@@ -444,7 +448,7 @@ impl Daemon {
                 self.history.judged(device, &verdict)
             }
             Notice::Entry(mut entry) => {
-                if entry.kind == Kind::Conflict {
+                if entry.kind == EntryKind::Conflict {
                     let rivals = conflicting_tools::conflicting_tools(&self.root, "scheduler");
                     entry.why = if rivals.is_empty() { entry.why } else { format!("{} ({})", entry.why, rivals.join("; ")) };
                 }
@@ -478,8 +482,8 @@ impl Daemon {
             Ask::Verify => Answer::Differs(self.differs()),
             Ask::History => Answer::History(self.history.entries().cloned().collect()),
             Ask::Resume { .. } | Ask::Restore { .. } if !is_privileged => forbidden(),
-            Ask::Resume { device } if device.starts_with('/') => self.resume_cgroup(now, device),
-            Ask::Resume { device } => self.touch(now, Some(device), DeviceSession::resume),
+            Ask::Resume { scope: applier::Scope::Cgroup(path) } => self.resume_cgroup(now, path),
+            Ask::Resume { scope } => self.touch(now, Some(scope.name()), DeviceSession::resume),
             Ask::Restore { device } => self.touch(now, device.as_deref(), DeviceSession::restore),
         }
     }
@@ -630,7 +634,9 @@ fn log(entry: &Entry) {
     let Entry { device, kind, id, from, to, why, .. } = entry;
     let (kind, promised) = (kind.name(), entry.predicted_percent.map(report::gains::signed).unwrap_or_default());
     match entry.kind {
-        Kind::Conflict | Kind::Guarded | Kind::Trouble | Kind::Refused => warn!(device, kind, id, from, to, promised, "{why}"),
+        EntryKind::Conflict | EntryKind::Guarded | EntryKind::Trouble | EntryKind::Refused => {
+            warn!(device, kind, id, from, to, promised, "{why}")
+        }
         _ => info!(device, kind, id, from, to, promised, "{why}"),
     }
 }

@@ -33,7 +33,7 @@ use super::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Ve
 use super::guard::Guard;
 use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
-use crate::history::{Entry, Kind};
+use crate::history::{Entry, EntryKind};
 use crate::units::{UnitMonitor, UnitTable};
 use applier::Foreign;
 use applier::sysfs::Sysfs;
@@ -193,7 +193,7 @@ impl DeviceSession {
             None => session.configured.settings.controller.label(),
             Some(counters) => format!("counters alone ({}; {CANNOT_KNOW})", counters.why),
         };
-        let began = session.notice(Kind::Began, format!("{what} by {by}"));
+        let began = session.notice(EntryKind::Began, format!("{what} by {by}"));
         session.start(now);
         (session, vec![began])
     }
@@ -219,7 +219,7 @@ impl DeviceSession {
             return Ok(None);
         }
         let why = format!("{path} may be limited again, the administrator says so");
-        Ok(Some(vec![self.notice(Kind::Resumed, why)]))
+        Ok(Some(vec![self.notice(EntryKind::Resumed, why)]))
     }
 
     /// Starts per-unit statistics of the device with this major and minor number, unless only counters are available.
@@ -388,11 +388,11 @@ impl DeviceSession {
             self.access.vetoes.add(now, &self.active);
             let back = self.original.clone();
             let why = format!("{objection} under {}: back to {back}", self.active);
-            self.steer(now, errors, Kind::Guarded, &mut notices, |control_loop, target| {
+            self.steer(now, errors, EntryKind::Guarded, &mut notices, |control_loop, target| {
                 control_loop.overrule(now, &back, &why, target);
             });
         }
-        self.steer(now, errors, Kind::Set, &mut notices, |control_loop, target| control_loop.advance(now, target));
+        self.steer(now, errors, EntryKind::Set, &mut notices, |control_loop, target| control_loop.advance(now, target));
         Ok(notices)
     }
 
@@ -406,9 +406,9 @@ impl DeviceSession {
 
     fn promise_notice(&self, told: Told) -> Option<Notice> {
         match told {
-            Told::Promise(why) | Told::Limited(why) => Some(self.notice(Kind::Promise, why)),
-            Told::Conflict(why) => Some(self.notice(Kind::Conflict, why)),
-            Told::Trouble(why) => Some(self.notice(Kind::Trouble, why)),
+            Told::Promise(why) | Told::Limited(why) => Some(self.notice(EntryKind::Promise, why)),
+            Told::Conflict(why) => Some(self.notice(EntryKind::Conflict, why)),
+            Told::Trouble(why) => Some(self.notice(EntryKind::Trouble, why)),
             // Too frequent for the history.
             Told::Moved(why) => {
                 debug!(device = self.name, "{why}");
@@ -435,7 +435,7 @@ impl DeviceSession {
         if let Some(lost) = self.input.traffic.newly_lost(self.input.source.lost()) {
             let why = format!("the kernel lost {lost} events; requests in flight are unknown, so it starts again");
             self.learning.restart_idle_time(now);
-            notices.push(self.notice(Kind::Trouble, why));
+            notices.push(self.notice(EntryKind::Trouble, why));
             self.input.outstanding.forget(now);
             self.restart(now);
         }
@@ -467,7 +467,7 @@ impl DeviceSession {
     }
 
     /// A notice about the active setting.
-    fn notice(&self, kind: Kind, why: String) -> Notice {
+    fn notice(&self, kind: EntryKind, why: String) -> Notice {
         let active = self.active.to_string();
         Notice::entry(Entry::new(&self.name, kind, &active, &active, why))
     }
@@ -477,7 +477,7 @@ impl DeviceSession {
         &mut self,
         now: Nanos,
         errors: Option<u64>,
-        kind: Kind,
+        kind: EntryKind,
         notices: &mut Vec<Notice>,
         act: impl FnOnce(&mut ControlLoop, &mut PolicyGate),
     ) {
@@ -502,7 +502,7 @@ impl DeviceSession {
                 let to = refused.as_ref().unwrap_or(&decision.to).to_string();
                 let why = format!("{}; but {reason}", decision.why);
                 self.access.refusal = Some(reason.clone());
-                notices.push(Notice::entry(Entry { why, ..entry_of(&self.name, Kind::Refused, &decision, &to) }));
+                notices.push(Notice::entry(Entry { why, ..entry_of(&self.name, EntryKind::Refused, &decision, &to) }));
             }
             if let Some(verdict) = decision.verdict.as_ref().filter(|_| !is_earlier) {
                 self.judged(verdict, notices);
@@ -515,7 +515,7 @@ impl DeviceSession {
     }
 
     /// The control loop has changed the setting.
-    fn changed(&mut self, now: Nanos, errors: Option<u64>, kind: Kind, decision: &DecisionRecord, notices: &mut Vec<Notice>) {
+    fn changed(&mut self, now: Nanos, errors: Option<u64>, kind: EntryKind, decision: &DecisionRecord, notices: &mut Vec<Notice>) {
         self.access.refusal = None;
         self.guard.changed(now, errors);
         self.active = (*decision.to).clone();
@@ -541,7 +541,7 @@ impl DeviceSession {
         self.device_control.resume().map_err(|error| error.to_string())?;
         (self.access.ownership, self.original) = (Ownership::Agent, self.device_control.setting());
         self.restart(now);
-        Ok(vec![self.notice(Kind::Resumed, "the administrator says so; the current values count as the original".to_owned())])
+        Ok(vec![self.notice(EntryKind::Resumed, "the administrator says so; the current values count as the original".to_owned())])
     }
 
     /// Restores the original setting and only monitors from then on.
@@ -556,7 +556,7 @@ impl DeviceSession {
         let back = restored.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
         self.original = self.device_control.setting();
-        notices.push(Notice::entry(Entry::new(&self.name, Kind::Restored, &from, &self.original.to_string(), why)));
+        notices.push(Notice::entry(Entry::new(&self.name, EntryKind::Restored, &from, &self.original.to_string(), why)));
         if self.access.ownership == Ownership::Agent {
             self.access.ownership = Ownership::StoodDown("the administrator had everything put back".to_owned());
         }
@@ -577,7 +577,9 @@ impl DeviceSession {
         let mut notices = Vec::new();
         if let Some(left) = self.control_loop.final_setting().filter(|left| *left != self.active) {
             let why = "the agent ends, and what is only on trial does not stay";
-            self.steer(now, None, Kind::Set, &mut notices, |control_loop, target| control_loop.overrule(now, &left, why, target));
+            self.steer(now, None, EntryKind::Set, &mut notices, |control_loop, target| {
+                control_loop.overrule(now, &left, why, target)
+            });
         }
         notices
     }

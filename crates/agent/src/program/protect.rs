@@ -28,7 +28,7 @@ const LEAST: Duration = Duration::from_millis(20);
 
 /// Arguments of `seekwise-agent protect`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ProtectArgs {
     /// The unit to protect, such as `postgresql.service`, a container such as `docker-4f2a`, or the path of a cgroup
     unit: String,
     /// 99% of its reads take at most this long, such as 15ms
@@ -101,7 +101,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ProtectArgs) -> anyhow::Result<()> {
     let promise = promise(args)?;
     if !is_root() {
         return Err(Failed("requires root: requests are traced, and limits of cgroups are set".to_owned()).into());
@@ -137,7 +137,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     outcome
 }
 
-fn promise(args: &Args) -> anyhow::Result<Promise> {
+fn promise(args: &ProtectArgs) -> anyhow::Result<Promise> {
     let reference = args.as_on.as_deref().map(|name| reference(name).map_err(|why| anyhow!("--as-on {name}: {why}")));
     let mut promise = Promise {
         read_p99: args.read_p99,
@@ -169,7 +169,7 @@ struct Protected {
     protection: Protection,
 }
 
-fn protected(args: &Args, sysfs: &Sysfs, configuration: &Configuration, terms: &Terms) -> anyhow::Result<Vec<Protected>> {
+fn protected(args: &ProtectArgs, sysfs: &Sysfs, configuration: &Configuration, terms: &Terms) -> anyhow::Result<Vec<Protected>> {
     let named = names(&args.on)?;
     let machine = Machine::new(sysfs.clone(), &configuration.applier_socket);
     let is_meant = |device: &&Device| match named.is_empty() {
@@ -198,7 +198,7 @@ fn protected(args: &Args, sysfs: &Sysfs, configuration: &Configuration, terms: &
 }
 
 /// Keeps the guarantee until stopped.
-fn keep(args: &Args, protected: &mut [Protected], print: &dyn Fn(String) -> std::io::Result<()>) -> anyhow::Result<()> {
+fn keep(args: &ProtectArgs, protected: &mut [Protected], print: &dyn Fn(String) -> std::io::Result<()>) -> anyhow::Result<()> {
     let ends = args.seconds.map(|seconds| now().at + Nanos::from_millis(1000 * u64::from(seconds)));
     let mut events: Vec<Event> = Vec::new();
     while !terminal::interrupted().load(Ordering::Relaxed) && ends.is_none_or(|ends| now().at < ends) {

@@ -27,7 +27,7 @@ const HOME: &str = "\u{1b}[H\u{1b}[J";
 
 /// Arguments of `seekwise-agent top`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct TopArgs {
     /// The device, such as `sda` or /dev/disk/by-id/… [default: all that can be tuned]
     #[arg(long, value_name = "DEVICE")]
     on: Option<String>,
@@ -77,7 +77,7 @@ struct Line<'a> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &TopArgs) -> anyhow::Result<()> {
     let mut watched = open(args)?;
     let mut events = Vec::new();
     let mut shown = 0;
@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn open(args: &Args) -> anyhow::Result<Vec<Watched>> {
+fn open(args: &TopArgs) -> anyhow::Result<Vec<Watched>> {
     let configuration = args.configured.load()?;
     let sysfs = Sysfs::real();
     let machine = Machine::new(sysfs.clone(), &configuration.applier_socket);
@@ -165,7 +165,7 @@ impl Watched {
     }
 }
 
-fn show(args: &Args, watched: &[Watched]) -> anyhow::Result<()> {
+fn show(args: &TopArgs, watched: &[Watched]) -> anyhow::Result<()> {
     let tables = watched.iter().filter_map(|one| Some((one, one.table.as_ref()?)));
     if args.json {
         for (one, table) in tables {

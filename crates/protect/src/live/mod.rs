@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decision::{Admission, Limit, PERIOD, Promise, Protector, State};
 use applier::sysfs::Sysfs;
-use applier::{ApplierError, Kind};
+use applier::{ApplierError, ErrorKind};
 use block::{Nanos, StreamId};
 use linux::cgroups::{CgroupError, Cgroups, Processes, Role, Source};
 use linux::events::EventSource;
@@ -370,16 +370,16 @@ impl Protection {
                 }
             }
             // The cgroup may come back and is limited again then.
-            Err(error) if error.kind == Kind::NoDevice && !limit.is_none() => {
+            Err(error) if error.kind == ErrorKind::NoDevice && !limit.is_none() => {
                 self.active.insert(path.to_owned(), Active { limit, why: why.to_owned() });
             }
-            Err(error) if error.kind == Kind::NoDevice => drop(self.active.remove(path)),
+            Err(error) if error.kind == ErrorKind::NoDevice => drop(self.active.remove(path)),
             Err(error) => self.refused(path, &error, told),
         }
     }
 
     fn refused(&mut self, path: &str, error: &ApplierError, told: &mut Vec<Told>) {
-        if matches!(error.kind, Kind::Unreachable | Kind::Journal) {
+        if matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Journal) {
             // Retried at the next check.
             let trouble = Told::Trouble(error.to_string());
             if !told.contains(&trouble) {
@@ -393,7 +393,7 @@ impl Protection {
         if let Some(number) = self.members.number(path) {
             self.protector.set_limitable(number, false);
         }
-        if matches!(error.kind, Kind::Foreign | Kind::Stale) {
+        if matches!(error.kind, ErrorKind::Foreign | ErrorKind::Stale) {
             let released = self.limiter.release(path).err().map_or_else(String::new, |error| format!(" ({error})"));
             told.push(Told::Conflict(format!("{path} is left alone until `seekwise-agent resume {path}`: {error}{released}")));
         } else {

@@ -16,7 +16,7 @@ const MINE: &str = "/system.slice/postgresql.service";
 #[derive(Default)]
 struct Asked {
     lines: Vec<String>,
-    refuses: Option<Kind>,
+    refuses: Option<ErrorKind>,
     refuses_check: Option<String>,
 }
 
@@ -33,7 +33,7 @@ impl FakeLimiter {
 impl Limiter for FakeLimiter {
     fn check(&mut self, cgroup: &str) -> Result<(), ApplierError> {
         let refuses = self.0.lock().unwrap().refuses_check.clone().filter(|refused| refused == cgroup);
-        refuses.map_or(Ok(()), |_| Err(ApplierError::new(Kind::NotAllowed, "the controller io is not enabled for it")))
+        refuses.map_or(Ok(()), |_| Err(ApplierError::new(ErrorKind::NotAllowed, "the controller io is not enabled for it")))
     }
 
     fn limit(&mut self, cgroup: &str, device: &str, limit: &Limit, _why: &str) -> Result<(), ApplierError> {
@@ -105,7 +105,7 @@ impl Machine {
         std::mem::take(&mut self.asked.lock().unwrap().lines)
     }
 
-    fn refuse(&self, kind: Option<Kind>) {
+    fn refuse(&self, kind: Option<ErrorKind>) {
         self.asked.lock().unwrap().refuses = kind;
     }
 }
@@ -188,7 +188,7 @@ fn a_limit_is_sent_again_each_second_so_that_a_restarted_service_has_it() {
     protection.apply(BACKUP, writes(10), "less", &mut told);
     machine.take();
     // A cgroup that vanishes for a moment is not reported and limited again.
-    machine.refuse(Some(Kind::NoDevice));
+    machine.refuse(Some(ErrorKind::NoDevice));
     assert!(protection.step(at(1_000)).is_empty());
     machine.refuse(None);
     assert!(protection.step(at(1_500)).is_empty() && protection.step(at(2_000)).is_empty());
@@ -215,7 +215,7 @@ fn a_cgroup_that_another_program_limits_is_left_alone_until_it_is_resumed() {
     protection.step(at(0));
     protection.apply(BACKUP, writes(20), "a test", &mut Vec::new());
     machine.take();
-    machine.refuse(Some(Kind::Foreign));
+    machine.refuse(Some(ErrorKind::Foreign));
     let told = protection.step(at(1_000));
     let [Told::Conflict(conflict)] = &told[..] else { panic!("{told:?}") };
     assert!(conflict.contains(&format!("{BACKUP} is left alone until `seekwise-agent resume {BACKUP}`: refused")), "{conflict}");
@@ -248,7 +248,7 @@ fn trouble_is_reported_once_and_a_unit_that_comes_later_is_found() {
         ("postgresql", "read p99 15.0 ms, at least 200 requests/s")
     );
     // The applier is unreachable for a moment: the request is retried.
-    machine.refuse(Some(Kind::Unreachable));
+    machine.refuse(Some(ErrorKind::Unreachable));
     let mut told = Vec::new();
     protection.apply(BACKUP, writes(20), "a test", &mut told);
     assert!(matches!(&told[..], [Told::Trouble(_)]) && protection.left_alone.len() == 1);
