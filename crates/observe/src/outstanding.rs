@@ -1,8 +1,8 @@
-//! Requests and calls that are queued or in flight, counted once for everyone who judges waiting.
+//! The number of requests and calls that are queued or in flight: one count per device or unit, fed once per event and read by reference.
 //!
-//! One count per device or unit, fed once per event and read by reference. What else is kept per request or stream answers other questions:
-//! [`History`](crate::window::History) and [`Tally`](crate::window::Tally) integrate the waits of each stream over windows, `twin`'s recording
-//! has the requests themselves, and `block::in_flight` matches them to sectors.
+//! Other states of outstanding requests are kept apart, as they answer other questions: [`History`](crate::window::History) has their number
+//! by stream at an arrival, [`Tally`](crate::window::Tally) integrates waiting time over windows, `twin`'s recording has the requests
+//! themselves, its streams the longest waits under the original setting, and `block::in_flight` matches requests to sectors.
 
 use block::Nanos;
 
