@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agent::history::{Entry, Kind};
+use agent::history::{Entry, EntryKind};
 use agent::metrics::Metrics;
 use agent::units::{Behind, Times, UnitRow, UnitTable};
 
@@ -246,7 +246,7 @@ fn the_dashboard_shows_every_metric_and_no_other() {
     // All metrics of a device that was monitored and changed. Counters have the suffix `_total`, the version `_info`.
     let metrics = Metrics::new();
     metrics.begins("sda");
-    metrics.happened(&Entry::new("sda", Kind::Set, "none", "bfq", "because"));
+    metrics.happened(&Entry::new("sda", EntryKind::Set, "none", "bfq", "because"));
     metrics.measured("sda", 1.0);
     let times = Some(Times { p50_ms: 1.0, p99_ms: 2.0 });
     let behind = vec![Behind { unit: "backup.service".to_owned(), share_percent: 50.0 }];

@@ -21,7 +21,7 @@ const ID_LETTERS: usize = 8;
 /// Kind of a history entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum EntryKind {
     /// Monitoring of a device started.
     Began,
     /// A recommendation for a device that is only monitored.
@@ -48,22 +48,22 @@ pub enum Kind {
     Promise,
 }
 
-impl Kind {
+impl EntryKind {
     /// Name in output and in metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Began => "began",
-            Kind::WouldSet => "would-set",
-            Kind::Set => "set",
-            Kind::Guarded => "guarded",
-            Kind::Refused => "refused",
-            Kind::Conflict => "conflict",
-            Kind::Resumed => "resumed",
-            Kind::Restored => "restored",
-            Kind::Gone => "gone",
-            Kind::Trouble => "trouble",
-            Kind::Learning => "learning",
-            Kind::Promise => "promise",
+            EntryKind::Began => "began",
+            EntryKind::WouldSet => "would-set",
+            EntryKind::Set => "set",
+            EntryKind::Guarded => "guarded",
+            EntryKind::Refused => "refused",
+            EntryKind::Conflict => "conflict",
+            EntryKind::Resumed => "resumed",
+            EntryKind::Restored => "restored",
+            EntryKind::Gone => "gone",
+            EntryKind::Trouble => "trouble",
+            EntryKind::Learning => "learning",
+            EntryKind::Promise => "promise",
         }
     }
 }
@@ -93,7 +93,7 @@ pub struct Entry {
     /// The device.
     pub device: String,
     /// Kind of the entry.
-    pub kind: Kind,
+    pub kind: EntryKind,
     /// Previous setting.
     pub from: String,
     /// New or recommended setting.
@@ -125,7 +125,7 @@ impl Entry {
     }
 
     /// An entry without prediction, measurement and evidence.
-    pub fn new(device: &str, kind: Kind, from: &str, to: &str, why: impl Into<String>) -> Entry {
+    pub fn new(device: &str, kind: EntryKind, from: &str, to: &str, why: impl Into<String>) -> Entry {
         Entry {
             number: 0,
             id: id(device, from, to),
@@ -230,7 +230,7 @@ impl History {
     pub fn judged(&mut self, device: &str, verdict: &Verdict) -> io::Result<()> {
         let Some(measured) = Measured::of(verdict) else { return Ok(()) };
         let id = id(device, &verdict.over.to_string(), &verdict.setting.to_string());
-        let is_changed = |entry: &&mut Entry| entry.id == id && entry.kind == Kind::Set;
+        let is_changed = |entry: &&mut Entry| entry.id == id && entry.kind == EntryKind::Set;
         let Some(entry) = self.entries.iter_mut().rfind(is_changed) else { return Ok(()) };
         (entry.measured_percent, entry.measured_error_percent) = (Some(measured.gain_percent), measured.error_percent);
         let entry = entry.clone();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     fn entry(to: &str) -> Entry {
-        Entry::new("sda", Kind::Set, "mq-deadline", to, "because")
+        Entry::new("sda", EntryKind::Set, "mq-deadline", to, "because")
     }
 
     #[test]

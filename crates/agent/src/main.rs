@@ -26,28 +26,28 @@ enum Command {
     /// Requires the applier, the small privileged process that writes settings: as a service, seekwise-applier.socket. If none is running
     /// and the daemon is started by root, it starts its own. Stops on Ctrl-C or SIGTERM and restores all settings unless the configuration
     /// has exit = "keep".
-    Act(program::act::Args),
+    Act(program::act::ActArgs),
     /// Monitor a device for some time, or read a trace, and recommend a setting with the reason, the predicted gain and its error
-    Advise(program::advise::Args),
+    Advise(program::advise::AdviseArgs),
     /// Moved to the program seekwise-applier
     #[command(hide = true, disable_help_flag = true)]
-    Applier(program::moved::Args),
+    Applier(program::moved::MovedArgs),
     /// Print a shell completion script
     Completions(manual::Completions),
     /// Check the configuration and print the effective settings of each device
-    Configuration(program::configuration::Args),
+    Configuration(program::configuration::ConfigurationArgs),
     /// Explain a recommendation or a change: the observations and the prediction for each candidate
     Explain(program::history::ExplainArgs),
     /// Run fio on the scratch file, for learning mode
     #[command(hide = true, name = agent::learning::COMMAND)]
-    Generate(program::generate::Args),
+    Generate(program::generate::GenerateArgs),
     /// List recommendations, changes and restored settings
-    History(program::history::Args),
+    History(program::history::HistoryArgs),
     /// Run learning mode now: run workloads on a scratch file, try settings, and keep the best in the knowledge base
     ///
     /// Requires root. Pauses within a second of any other I/O on the device and resumes when the device is idle. Stops on Ctrl-C and
     /// restores all settings. The daemon runs learning mode automatically if `[learning]` in the configuration names a scratch file.
-    Learn(program::learn::Args),
+    Learn(program::learn::LearnArgs),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::ManualArguments),
     /// Keep a promise to a service, container or cgroup by limiting its neighbours
@@ -55,22 +55,22 @@ enum Command {
     /// Requires root. Watches the requests of each cgroup, and limits only the units that --limit or the configuration names, only while that
     /// is needed and never below a floor. Prints each limit with its reason. Stops on Ctrl-C and puts everything back, also if it is killed.
     /// The daemon keeps the promises of `[[protect]]` in the configuration.
-    Protect(program::protect::Args),
+    Protect(program::protect::ProtectArgs),
     /// Resume tuning of a device that the agent stopped tuning after an external change
     Resume(program::ask::ResumeArgs),
     /// Restore the settings from before the agent, also after a crash or a reboot
-    Restore(program::restore::Args),
+    Restore(program::restore::RestoreArgs),
     /// Print the state of the daemon and of its devices
     Status(program::ask::StatusArgs),
     /// Show who is slow, and because of whom: systemd units and containers that use a device, with their response times and what they wait
     /// for
     ///
     /// Requires root, or the applier. Refreshes in place on a terminal; in a pipe, prints one table after the other. Ends on Ctrl-C.
-    Top(program::top::Args),
+    Top(program::top::TopArgs),
     /// Compare the active settings with those that the agent set, and name conflicting tools; exit code 1 if they differ
     Verify(program::ask::VerifyArgs),
     /// Monitor devices and report what would be set, without changing anything
-    Watch(program::watch::Args),
+    Watch(program::watch::WatchArgs),
 }
 
 fn main() -> ExitCode {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use applier::{ApplierError, Client, Kind, PROGRAM};
+use applier::{ApplierError, Client, ErrorKind, PROGRAM};
 use tracing::{info, warn};
 
 /// Startup timeout: the applier first reads its journal, and may restore settings. Choice: a shorter one fails on a busy machine;
@@ -18,7 +18,7 @@ const STARTS: Duration = Duration::from_secs(30);
 /// # Errors
 /// It does not exist; the message has the path.
 pub fn program() -> Result<PathBuf, ApplierError> {
-    let missing = |message| ApplierError::new(Kind::Unreachable, message);
+    let missing = |message| ApplierError::new(ErrorKind::Unreachable, message);
     let own = std::env::current_exe().map_err(|error| missing(format!("cannot find this program's own file: {error}")))?;
     let path = own.with_file_name(PROGRAM);
     if path.is_file() {
@@ -39,9 +39,9 @@ impl OwnApplier {
     /// Runs `command`, which must be `seekwise-applier --ends-with-stdin` with this socket, and waits until it listens.
     ///
     /// # Errors
-    /// [`Kind::Unreachable`]: it cannot be started, or exited.
+    /// [`ErrorKind::Unreachable`]: it cannot be started, or exited.
     pub fn start(mut command: Command, socket: &Path) -> Result<OwnApplier, ApplierError> {
-        let unreachable = |message: String| ApplierError::new(Kind::Unreachable, message);
+        let unreachable = |message: String| ApplierError::new(ErrorKind::Unreachable, message);
         command.stdin(Stdio::piped()).env_remove("NOTIFY_SOCKET");
         let program = command.get_program().to_string_lossy().into_owned();
         let cannot = |error| unreachable(format!("{program}: the applier cannot be started: {error}"));

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use applier::attribute::{self, State};
 use applier::sysfs::{RealFiles, Sysfs};
-use applier::{self, Client, Kind, Listen, Options, Scope};
+use applier::{self, Client, ErrorKind, Listen, Options, Scope};
 use linux::events::{EventSource, Tracepoints};
 use linux::topology::HotPlug;
 use observe::Event;
@@ -286,7 +286,7 @@ fn killed_many_times_on_a_real_kernel_every_original_comes_back() {
         applier.kill();
         interrupted += u64::from(device.state() != before);
         let error = setting.join().unwrap().unwrap();
-        assert_eq!(error.kind, Kind::Unreachable, "{error}");
+        assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
     }
     let _last = device.applier(&[]);
     assert_eq!(device.state(), before);
@@ -320,10 +320,10 @@ fn a_sandbox_that_makes_sysfs_read_only_is_found_out_at_once() {
     let before = device.state();
     let _applier = device.applier(&sandbox);
     let error = device.client().can(&device.name).unwrap_err();
-    assert_eq!(error.kind, Kind::Forbidden);
+    assert_eq!(error.kind, ErrorKind::Forbidden);
     assert!(error.message.contains("ProtectKernelTunables"), "{error}");
     let forbidden = device.client().set(Scope::Device(device.name.clone()), &pairs("nomerges=2"), "a test");
-    assert_eq!(forbidden.unwrap_err().kind, Kind::Forbidden);
+    assert_eq!(forbidden.unwrap_err().kind, ErrorKind::Forbidden);
     assert_eq!(device.state(), before);
 }
 
@@ -347,7 +347,7 @@ fn a_full_disk_under_the_journal_is_named_and_what_was_set_comes_back() {
         .join(device.folder.path().strip_prefix("/").unwrap());
     fs::write(journal.join("journal/filler"), vec![1; 64 << 10]).unwrap_err();
     let error = client.set(Scope::Device(device.name.clone()), &pairs("scheduler=bfq"), "a test").unwrap_err();
-    assert_eq!(error.kind, Kind::Journal);
+    assert_eq!(error.kind, ErrorKind::Journal);
     assert!(error.message.contains("No space left on device"), "{error}");
     assert_eq!(device.state(), set, "nothing is half set");
     client.restore(None).unwrap();

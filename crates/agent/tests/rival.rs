@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use applier::journal::Journal;
 use applier::sysfs::{RealFiles, Sysfs};
-use applier::{Client, Kind, Listen, Moment, Options, Rules, Scope, SetRequest, Writer};
+use applier::{Client, ErrorKind, Listen, Moment, Options, Rules, Scope, SetRequest, Writer};
 use block::Nanos;
 use control::{Setting, Target as _};
 use linux::target::LinuxTarget;
@@ -191,7 +191,7 @@ fn a_second_applier_is_refused_a_device_that_another_one_sets() {
     let (mut first, mut second) = (writer("first"), writer("second"));
     set(&mut first, "mq-deadline").unwrap();
     let error = set(&mut second, "none").unwrap_err();
-    assert!(error.kind == Kind::InUse && error.message.contains("another seekwise-applier sets it"), "{error}");
+    assert!(error.kind == ErrorKind::InUse && error.message.contains("another seekwise-applier sets it"), "{error}");
     assert_eq!(device.scheduler(), "mq-deadline");
     first.end().unwrap();
     drop(first);

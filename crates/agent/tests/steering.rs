@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
 use applier::sysfs::Sysfs;
-use applier::{self, ApplierError, Client, Kind, Listen, Options, Rules};
+use applier::{self, ApplierError, Client, ErrorKind, Listen, Options, Rules};
 use block::Nanos;
 use control::{Setting, Target};
 use linux::target::LinuxTarget;
@@ -319,9 +319,9 @@ fn nonsense_gets_an_answer_and_does_no_harm() {
         BufReader::new(stream).read_line(&mut answer).unwrap_or_default();
         assert!(answer.is_empty() || answer.contains("this is no request"), "{nonsense:.20}: {answer}");
     }
-    assert_eq!(applier.client().can("sdz").unwrap_err().kind, Kind::NoDevice);
+    assert_eq!(applier.client().can("sdz").unwrap_err().kind, ErrorKind::NoDevice);
     let error = Client::connect(&applier.folder.path().join("nothing")).unwrap_err();
-    assert_eq!((error.kind, error.message.contains("is the applier running")), (Kind::Unreachable, true));
+    assert_eq!((error.kind, error.message.contains("is the applier running")), (ErrorKind::Unreachable, true));
     applier.end();
     assert_eq!(machine.disk(), Machine::new().disk());
 }
@@ -351,5 +351,5 @@ fn a_journal_that_others_may_write_to_is_not_trusted() {
     let listen = Listen::At(folder.path().join("socket"));
     let options = Options { journal: folder.path().to_owned(), listen, log: |_| {}, ..Options::new(OwnedFd::from(ends)) };
     let error = applier::serve(options).unwrap_err();
-    assert!(error.kind == Kind::Journal && error.message.contains("only the applier may write there"), "{error}");
+    assert!(error.kind == ErrorKind::Journal && error.message.contains("only the applier may write there"), "{error}");
 }

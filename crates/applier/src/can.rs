@@ -2,7 +2,7 @@
 
 use crate::attribute::{Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, State, WRITE_BACK_THROTTLE, all};
 use crate::cgroup::is_cgroup;
-use crate::error::{ApplierError, Kind};
+use crate::error::{ApplierError, ErrorKind};
 use crate::protocol::Can;
 use crate::sysfs::SysfsError;
 use crate::writer::{Writer, whole};
@@ -23,7 +23,7 @@ impl Writer {
         let state = self.state(device)?;
         if device == MACHINE && !self.rules.machine {
             let message = "the machine's own settings are only changed if the administrator allows it";
-            return Err(ApplierError::new(Kind::NotAllowed, format_args!("{device}: {message}")));
+            return Err(ApplierError::new(ErrorKind::NotAllowed, format_args!("{device}: {message}")));
         }
         self.other_writers(device);
         let mut can = Vec::new();
@@ -47,7 +47,7 @@ impl Writer {
             return Ok(None);
         }
         match self.write(device, attribute, value) {
-            Err(error) if error.kind == Kind::Kernel => Ok(Some(error.message)),
+            Err(error) if error.kind == ErrorKind::Kernel => Ok(Some(error.message)),
             Err(error) => Err(error),
             Ok(_) => {
                 let now = self.value(device, attribute)?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::error::{ApplierError, Kind};
+use crate::error::{ApplierError, ErrorKind};
 use crate::journal::AtExit;
 use crate::protocol::{Answer, Can, Changed, Foreign, Original, Request, Restored, Scope, SetRequest};
 use crate::trace::Formats;
@@ -45,10 +45,10 @@ impl Client {
     /// Connects to the applier's socket.
     ///
     /// # Errors
-    /// [`Kind::Unreachable`].
+    /// [`ErrorKind::Unreachable`].
     pub fn connect(socket: &Path) -> Result<Client, ApplierError> {
         let hint = "; is the applier running, and is this user allowed to talk to it?";
-        let unreachable = |error| ApplierError::new(Kind::Unreachable, format_args!("{}: {error}{hint}", socket.display()));
+        let unreachable = |error| ApplierError::new(ErrorKind::Unreachable, format_args!("{}: {error}{hint}", socket.display()));
         let stream = UnixStream::connect(socket).map_err(unreachable)?;
         stream.set_write_timeout(Some(DEADLINE)).map_err(unreachable)?;
         Ok(Client { socket: socket.to_owned(), stream, deadline: DEADLINE })
@@ -58,9 +58,9 @@ impl Client {
     /// current values.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`]; [`Kind::Forbidden`] if the system forbids writing any of them; [`Kind::Journal`].
+    /// [`ErrorKind::NoDevice`]; [`ErrorKind::Forbidden`] if the system forbids writing any of them; [`ErrorKind::Journal`].
     pub fn can(&mut self, device: &str) -> Result<Vec<Can>, ApplierError> {
-        match self.ask(&Request::Can { device: device.to_owned() })? {
+        match self.ask(&Request::Can { scope: device.into() })? {
             Answer::Can(can) => Ok(can),
             other => Err(self.unexpected(&other)),
         }
@@ -69,7 +69,7 @@ impl Client {
     /// Sets attributes, all or none, and reads them back. Also returns attributes that the kernel changed as a side effect.
     ///
     /// # Errors
-    /// Any [`Kind`]; nothing is changed, unless it is [`Kind::HalfDone`].
+    /// Any [`ErrorKind`]; nothing is changed, unless it is [`ErrorKind::HalfDone`].
     pub fn set(&mut self, scope: Scope, wanted: &[(String, String)], why: &str) -> Result<Vec<Changed>, ApplierError> {
         self.set_if(SetRequest { scope, values: wanted.to_vec(), expected: Vec::new(), why: why.to_owned() })
     }
@@ -77,7 +77,7 @@ impl Client {
     /// Like [`set`](Client::set), if the expected values are still current.
     ///
     /// # Errors
-    /// Those of [`set`](Client::set); [`Kind::Stale`] if they are not.
+    /// Those of [`set`](Client::set); [`ErrorKind::Stale`] if they are not.
     pub fn set_if(&mut self, wanted: SetRequest) -> Result<Vec<Changed>, ApplierError> {
         match self.ask(&Request::Set(wanted))? {
             Answer::Changed(changed) => Ok(changed),
@@ -88,9 +88,9 @@ impl Client {
     /// The attributes of a device that were changed externally since the agent last set them.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`], [`Kind::Journal`].
+    /// [`ErrorKind::NoDevice`], [`ErrorKind::Journal`].
     pub fn foreign(&mut self, device: &str) -> Result<Vec<Foreign>, ApplierError> {
-        match self.ask(&Request::Foreign { device: device.to_owned() })? {
+        match self.ask(&Request::Foreign { scope: device.into() })? {
             Answer::Foreign(foreign) => Ok(foreign),
             other => Err(self.unexpected(&other)),
         }
@@ -101,25 +101,25 @@ impl Client {
     /// name, and the value that the agent had or wanted.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`], [`Kind::Journal`]; [`Kind::NotAllowed`] for an unknown attribute.
+    /// [`ErrorKind::NoDevice`], [`ErrorKind::Journal`]; [`ErrorKind::NotAllowed`] for an unknown attribute.
     pub fn release(&mut self, device: &str, changed: &[(String, String)]) -> Result<(), ApplierError> {
-        self.done(&Request::Release { device: device.to_owned(), changed: changed.to_vec() })
+        self.done(&Request::Release { scope: device.into(), changed: changed.to_vec() })
     }
 
     /// Resumes control of a device after standing down: its current values are the originals.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`], [`Kind::Journal`].
+    /// [`ErrorKind::NoDevice`], [`ErrorKind::Journal`].
     pub fn resume(&mut self, device: &str) -> Result<(), ApplierError> {
-        self.done(&Request::Resume { device: device.to_owned() })
+        self.done(&Request::Resume { scope: device.into() })
     }
 
     /// Restores the originals of one device or of everything, but never over external changes.
     ///
     /// # Errors
-    /// [`Kind::Journal`]: the readable part of the journal was restored; the message describes the rest.
+    /// [`ErrorKind::Journal`]: the readable part of the journal was restored; the message describes the rest.
     pub fn restore(&mut self, device: Option<&str>) -> Result<Vec<Restored>, ApplierError> {
-        match self.ask(&Request::Restore { device: device.map(str::to_owned) })? {
+        match self.ask(&Request::Restore { scope: device.map(Scope::from) })? {
             Answer::Restored(restored) => Ok(restored),
             other => Err(self.unexpected(&other)),
         }
@@ -128,9 +128,9 @@ impl Client {
     /// The original values of one device, or of everything.
     ///
     /// # Errors
-    /// [`Kind::Journal`].
+    /// [`ErrorKind::Journal`].
     pub fn originals(&mut self, device: Option<&str>) -> Result<Vec<Original>, ApplierError> {
-        match self.ask(&Request::Originals { device: device.map(str::to_owned) })? {
+        match self.ask(&Request::Originals { scope: device.map(Scope::from) })? {
             Answer::Originals(originals) => Ok(originals),
             other => Err(self.unexpected(&other)),
         }
@@ -139,7 +139,7 @@ impl Client {
     /// Sets whether a device's settings are restored when the agent ends. Stored in the journal.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`], [`Kind::Journal`].
+    /// [`ErrorKind::NoDevice`], [`ErrorKind::Journal`].
     pub fn at_exit(&mut self, device: &str, policy: AtExit) -> Result<(), ApplierError> {
         self.done(&Request::AtExit { device: device.to_owned(), policy })
     }
@@ -147,14 +147,14 @@ impl Client {
     /// Opens the pipes of a trace of one device, in a separate tracefs instance, which ends with this connection.
     ///
     /// # Errors
-    /// [`Kind::NoDevice`]; [`Kind::Forbidden`] if the kernel has no tracefs or forbids it.
+    /// [`ErrorKind::NoDevice`]; [`ErrorKind::Forbidden`] if the kernel has no tracefs or forbids it.
     pub fn tracepoints(&mut self, device: &str) -> Result<TracePipes, ApplierError> {
         let (answer, pipes) = self.exchange(&Request::Tracepoints { device: device.to_owned() }, true)?;
         match answer {
             Answer::Tracepoints { pipes: count, formats } if count == pipes.len() => Ok(TracePipes { pipes, formats }),
             Answer::Tracepoints { pipes: count, .. } => {
                 let message = format_args!("{}: {} pipes came instead of {count}", self.socket.display(), pipes.len());
-                Err(ApplierError::new(Kind::Refused, message))
+                Err(ApplierError::new(ErrorKind::Refused, message))
             }
             other => Err(self.unexpected(&other)),
         }
@@ -173,7 +173,7 @@ impl Client {
 
     /// Sends a request and waits for the answer. Without `with_pipes`, no descriptors are accepted.
     fn exchange(&mut self, request: &Request, with_pipes: bool) -> Result<(Answer, Vec<OwnedFd>), ApplierError> {
-        let mut line = serde_json::to_vec(request).map_err(|error| ApplierError::new(Kind::Refused, error))?;
+        let mut line = serde_json::to_vec(request).map_err(|error| ApplierError::new(ErrorKind::Refused, error))?;
         line.push(b'\n');
         let exchanged = (&self.stream).write_all(&line).map_err(|error| self.lost(error)).and_then(|()| self.receive(with_pipes));
         let (line, pipes) = exchanged.inspect_err(|_| {
@@ -183,7 +183,7 @@ impl Client {
         let misunderstood = |error| {
             let socket = self.socket.display();
             ApplierError::new(
-                Kind::Refused,
+                ErrorKind::Refused,
                 format_args!("{socket}: the answer is not understood ({error}); are both of one version?"),
             )
         };
@@ -225,12 +225,12 @@ impl Client {
     }
 
     fn lost(&self, why: impl std::fmt::Display) -> ApplierError {
-        ApplierError::new(Kind::Unreachable, format_args!("{}: {why}", self.socket.display()))
+        ApplierError::new(ErrorKind::Unreachable, format_args!("{}: {why}", self.socket.display()))
     }
 
     fn unexpected(&self, answer: &Answer) -> ApplierError {
         ApplierError::new(
-            Kind::Refused,
+            ErrorKind::Refused,
             format_args!("{}: unexpected answer (another version of the applier?): {answer:?}", self.socket.display()),
         )
     }
@@ -258,9 +258,9 @@ mod tests {
         });
         let mut client = Client { socket: PathBuf::from("socket"), stream, deadline: Duration::from_millis(50) };
         let late = client.set(Scope::Machine, &[], "").unwrap_err();
-        assert!(late.kind == Kind::Unreachable && late.message.contains("no answer within"), "{late}");
+        assert!(late.kind == ErrorKind::Unreachable && late.message.contains("no answer within"), "{late}");
         thread::sleep(Duration::from_millis(400));
-        assert_eq!(client.set(Scope::Machine, &[], "").unwrap_err().kind, Kind::Unreachable);
+        assert_eq!(client.set(Scope::Machine, &[], "").unwrap_err().kind, ErrorKind::Unreachable);
         assert!(applier.join().unwrap(), "its client left");
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a request failed. Nothing was changed, unless the kind is [`Kind::HalfDone`].
+/// Why a request failed. Nothing was changed, unless the kind is [`ErrorKind::HalfDone`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplierError {
     /// The category, on which clients base their reaction.
-    pub kind: Kind,
+    pub kind: ErrorKind,
     /// A message for the administrator: the fault, its place, and the remedy.
     pub message: String,
 }
@@ -16,7 +16,7 @@ pub struct ApplierError {
 /// Kinds of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ErrorKind {
     /// The applier cannot be reached, or does not answer in time.
     Unreachable,
     /// Client and applier are of incompatible versions, or the applier does not serve this user.
@@ -45,7 +45,7 @@ pub enum Kind {
 
 impl ApplierError {
     /// An error of this kind.
-    pub fn new(kind: Kind, message: impl fmt::Display) -> ApplierError {
+    pub fn new(kind: ErrorKind, message: impl fmt::Display) -> ApplierError {
         ApplierError { kind, message: message.to_string() }
     }
 }

@@ -31,7 +31,7 @@ pub mod trace;
 mod writer;
 
 pub use client::{Client, TracePipes};
-pub use error::{ApplierError, Kind};
+pub use error::{ApplierError, ErrorKind};
 pub use journal::AtExit;
 pub use protocol::{Answer, Can, Changed, Foreign, Original, Outcome, Request, Restored, Scope, SetRequest};
 pub use restore::restore_alone;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use crate::cgroup::attribute::{Attribute, all, parse};
 use crate::cgroup::hierarchy::number;
 use crate::cgroup::{Hierarchy, PAGE, ROOT, checked_path};
-use crate::error::{ApplierError, Kind};
+use crate::error::{ApplierError, ErrorKind};
 use crate::journal::{AtExit, Identity, Page, Record};
 use crate::protocol::{Can, Changed, Foreign, Original, Outcome, Restored, SetRequest};
 use crate::sysfs::SysfsError;
@@ -64,7 +64,7 @@ impl Writer {
     /// Sets lines of a cgroup, all or none, and reads them back. A limit is never set above the original one.
     ///
     /// # Errors
-    /// Nothing is changed, unless the error is [`Kind::HalfDone`].
+    /// Nothing is changed, unless the error is [`ErrorKind::HalfDone`].
     pub(crate) fn set_cgroup(&mut self, at: Moment, path: &str, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
         let hierarchy = self.allowed(path)?;
         let Page { records, damage } = self.journal.page(&*self.files, PAGE)?;
@@ -76,7 +76,7 @@ impl Writer {
                 let message = format_args!(
                     "{path}: {name} was {value} when that was decided, and is {now} by now: changed externally; nothing was set"
                 );
-                return Err(ApplierError::new(Kind::Stale, message));
+                return Err(ApplierError::new(ErrorKind::Stale, message));
             }
         }
         let mut steps: Vec<Step> = Vec::new();
@@ -177,8 +177,8 @@ impl Writer {
         if !damage.is_empty() {
             let copy = self.journal.keep_damaged(&mut *self.files, PAGE)?;
             let reason = format!("{}; a copy is in {}", damage.join("; "), copy.display());
-            let (device, attribute) = (path.unwrap_or(PAGE).to_owned(), String::new());
-            restored.push(Restored { device, attribute, original: None, outcome: Outcome::Failed { reason } });
+            let (scope, attribute) = (path.unwrap_or(PAGE).into(), String::new());
+            restored.push(Restored { scope, attribute, original: None, outcome: Outcome::Failed { reason } });
         }
         let (wanted, mut kept): (Vec<Record>, Vec<Record>) =
             records.into_iter().partition(|record| path.is_none_or(|path| record.device.name == path));
@@ -187,13 +187,14 @@ impl Writer {
         }
         for record in wanted {
             let outcome = self.restore_line(&record).unwrap_or_else(|error| Outcome::Failed { reason: error.to_string() });
-            let (device, attribute, original) = (record.device.name.clone(), record.attribute.clone(), record.original.clone());
+            let (attribute, original) = (record.attribute.clone(), record.original.clone());
+            let scope = record.device.name.as_str().into();
             match &outcome {
                 Outcome::Foreign { .. } => kept.push(Record { released: true, ..record }),
                 Outcome::Failed { .. } => kept.push(record),
                 _ => {}
             }
-            restored.push(Restored { device, attribute, original, outcome });
+            restored.push(Restored { scope, attribute, original, outcome });
         }
         // If the process is killed before this, the lines are found to be restored.
         self.journal.put_without_waiting(&mut *self.files, PAGE, &kept)?;
@@ -251,7 +252,7 @@ impl Writer {
         let Some(line) = self.line(hierarchy, path, attribute, device)? else {
             let place = self.sysfs.block(device);
             let message = format_args!("{path}: there is no {}, or the cgroup is gone", place.display());
-            return Err(ApplierError::new(Kind::NoDevice, message));
+            return Err(ApplierError::new(ErrorKind::NoDevice, message));
         };
         let now = self.read_line(&line)?;
         let missing = || not_allowed(path, hierarchy.why_missing(&*self.files, path, attribute.name));
@@ -292,7 +293,7 @@ impl Writer {
     /// Removes the cgroup's void records.
     ///
     /// # Errors
-    /// [`Kind::Foreign`]: a line was changed externally.
+    /// [`ErrorKind::Foreign`]: a line was changed externally.
     fn without_void(&self, path: &str, records: Vec<Record>) -> Result<Vec<Record>, ApplierError> {
         let mut kept = Vec::new();
         for record in records {
@@ -324,7 +325,7 @@ impl Writer {
         let now = self.read_line(line)?.ok_or_else(|| gone(path))?;
         if now != *before {
             let message = format_args!("{path}: {name} was {before} and is {now}: changed externally meanwhile; nothing was set");
-            return Err(ApplierError::new(Kind::Foreign, message));
+            return Err(ApplierError::new(ErrorKind::Foreign, message));
         }
         let stall_microseconds = self.write_line(line, value)?;
         let now = self.read_line(line)?.ok_or_else(|| gone(path))?;
@@ -332,7 +333,7 @@ impl Writer {
             let message = format_args!(
                 "{path}: {name} is {now} after {value} was written: the kernel makes that of it, or it was changed externally at once"
             );
-            return Err(ApplierError::new(Kind::Kernel, message));
+            return Err(ApplierError::new(ErrorKind::Kernel, message));
         }
         let (before, wanted) = (Some(before.clone()), Some(value.clone()));
         Ok(Changed { attribute: name.clone(), before, wanted, now: Some(now), stall_microseconds, note: String::new() })
@@ -351,7 +352,7 @@ impl Writer {
                 let message = format_args!(
                     "{error}; and undoing it failed: {path}: {name}: {half_done}; the journal has the originals, for `restore`"
                 );
-                return ApplierError::new(Kind::HalfDone, message);
+                return ApplierError::new(ErrorKind::HalfDone, message);
             }
         }
         // With the present journal, all lines would be found to be restored.
@@ -405,7 +406,7 @@ fn refuse_foreign(record: &Record, attribute: &Attribute, now: &str) -> Result<(
         "{path}: {} is {now}, and the agent had left it at {ours}: changed externally, which wins. Nothing is set on {path} until it is resumed",
         record.attribute
     );
-    Err(ApplierError::new(Kind::Foreign, message))
+    Err(ApplierError::new(ErrorKind::Foreign, message))
 }
 
 /// The records while the steps are being written.
@@ -438,20 +439,20 @@ fn settled(mut records: Vec<Record>, changed: &[Changed], path: &str) -> Vec<Rec
 }
 
 fn not_allowed(path: &str, reason: impl std::fmt::Display) -> ApplierError {
-    ApplierError::new(Kind::NotAllowed, format_args!("{path}: {reason}; nothing was set"))
+    ApplierError::new(ErrorKind::NotAllowed, format_args!("{path}: {reason}; nothing was set"))
 }
 
 fn gone(path: &str) -> ApplierError {
-    ApplierError::new(Kind::NoDevice, format_args!("{path}: there is no such cgroup, or no longer"))
+    ApplierError::new(ErrorKind::NoDevice, format_args!("{path}: there is no such cgroup, or no longer"))
 }
 
 /// Converts a system error, by the remedy.
 fn cgroup_error(error: SysfsError) -> ApplierError {
     let kind = match error.source.kind() {
-        io::ErrorKind::NotFound => Kind::NoDevice,
-        _ if crate::sysfs::gone(&error.source) => Kind::NoDevice,
-        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Kind::Forbidden,
-        _ => Kind::Kernel,
+        io::ErrorKind::NotFound => ErrorKind::NoDevice,
+        _ if crate::sysfs::gone(&error.source) => ErrorKind::NoDevice,
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => ErrorKind::Forbidden,
+        _ => ErrorKind::Kernel,
     };
     ApplierError::new(kind, error)
 }

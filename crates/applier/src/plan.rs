@@ -1,7 +1,7 @@
 //! The plan of a change: checked completely before anything is written.
 
 use crate::attribute::{Attribute, MACHINE, Owner, SCHEDULER, State, Upheaval, all, find};
-use crate::error::{ApplierError, Kind};
+use crate::error::{ApplierError, ErrorKind};
 use crate::protocol::{Scope, SetRequest};
 
 /// An attribute to write.
@@ -33,7 +33,7 @@ impl Plan {
     /// Checks names, values, and the expected values.
     pub fn of(wanted: &SetRequest, now: &State, machine_allowed: bool) -> Result<Plan, ApplierError> {
         let device = wanted.scope.name();
-        let refused = |reason: String| ApplierError::new(Kind::NotAllowed, format_args!("{device}: {reason}"));
+        let refused = |reason: String| ApplierError::new(ErrorKind::NotAllowed, format_args!("{device}: {reason}"));
         if wanted.scope == Scope::Machine && !machine_allowed {
             let message = "the machine's own settings are only changed if the administrator allows it; nothing was set".to_owned();
             return Err(refused(message));
@@ -103,6 +103,6 @@ fn check_expected(wanted: &SetRequest, now: &State) -> Result<(), ApplierError> 
             "{}: {name} was {value} when that was decided, and is {is}: changed externally; nothing was set",
             wanted.scope.name()
         );
-        Err(ApplierError::new(Kind::Stale, message))
+        Err(ApplierError::new(ErrorKind::Stale, message))
     })
 }

@@ -1,6 +1,6 @@
 //! The protocol of the applier's socket: one line of JSON per message. File descriptors of pipes are sent with the answer (`SCM_RIGHTS`).
 //!
-//! Wherever a device is named, the path of a [cgroup](crate::cgroup) is accepted as well, except for traces and the policy at exit.
+//! A [`Scope`] is named by its field `device`: a device, the machine or a [cgroup](crate::cgroup).
 
 use std::fmt;
 
@@ -17,38 +17,44 @@ use crate::trace::Formats;
 pub enum Request {
     /// Check that this device's attributes can be written and read back.
     Can {
-        /// For example `sda`, or [`MACHINE`](crate::attribute::MACHINE).
-        device: String,
+        /// The owner of the attributes.
+        #[serde(rename = "device")]
+        scope: Scope,
     },
     /// Set attributes, all or none.
     Set(SetRequest),
     /// List the attributes changed externally.
     Foreign {
-        /// For example `sda`.
-        device: String,
+        /// The owner of the attributes.
+        #[serde(rename = "device")]
+        scope: Scope,
     },
     /// Stand down on external changes.
     Release {
-        /// For example `sda`.
-        device: String,
+        /// The owner of the attributes.
+        #[serde(rename = "device")]
+        scope: Scope,
         /// External changes known to the caller: the name of each attribute, and the value that the agent had or wanted.
         #[serde(default)]
         changed: Vec<(String, String)>,
     },
     /// Accept external changes: the current values count as the originals from now on.
     Resume {
-        /// For example `sda`.
-        device: String,
+        /// The owner of the attributes.
+        #[serde(rename = "device")]
+        scope: Scope,
     },
     /// Restore the original values.
     Restore {
-        /// For example `sda`; `None` for all devices and the machine.
-        device: Option<String>,
+        /// The owner of the attributes; `None` for all.
+        #[serde(rename = "device")]
+        scope: Option<Scope>,
     },
     /// List the original values.
     Originals {
-        /// For example `sda`; `None` for all devices and the machine.
-        device: Option<String>,
+        /// The owner of the attributes; `None` for all.
+        #[serde(rename = "device")]
+        scope: Option<Scope>,
     },
     /// Set whether a device's settings are restored when the agent ends.
     AtExit {
@@ -83,6 +89,18 @@ impl Scope {
             Scope::Device(name) | Scope::Cgroup(name) => name,
             Scope::Machine => MACHINE,
         }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl From<&str> for Scope {
+    fn from(name: &str) -> Scope {
+        Scope::from(name.to_owned())
     }
 }
 
@@ -167,8 +185,9 @@ pub struct Foreign {
 /// The result of restoring an original value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restored {
-    /// Its device, or [`MACHINE`](crate::attribute::MACHINE).
-    pub device: String,
+    /// The owner of the attribute.
+    #[serde(rename = "device")]
+    pub scope: Scope,
     /// The attribute's name; empty for the whole device.
     pub attribute: String,
     /// The original value; `None` if unknown.
@@ -189,7 +208,7 @@ impl fmt::Display for Restored {
             Outcome::Foreign { now: Some(now) } => write!(f, "{attribute} stays {now}: changed externally"),
             Outcome::Foreign { now: None } => write!(f, "{attribute} is not there any more"),
             Outcome::EarlierBoot => write!(f, "{attribute}: the machine was restarted, which put it back"),
-            Outcome::Gone if self.device.starts_with('/') => write!(f, "{attribute}: the cgroup is gone, or its device"),
+            Outcome::Gone if matches!(self.scope, Scope::Cgroup(_)) => write!(f, "{attribute}: the cgroup is gone, or its device"),
             Outcome::Gone => write!(f, "{attribute}: the device is gone"),
             Outcome::Failed { reason } => write!(f, "{attribute} could not be put back: {reason}"),
         }
@@ -226,8 +245,9 @@ pub enum Outcome {
 /// An original value in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Original {
-    /// Its device, or [`MACHINE`](crate::attribute::MACHINE).
-    pub device: String,
+    /// The owner of the attribute.
+    #[serde(rename = "device")]
+    pub scope: Scope,
     /// The attribute's name.
     pub attribute: String,
     /// The value before the agent's first change.
@@ -246,7 +266,7 @@ impl Original {
     /// Converts a record of the journal; `None` if it has no original value.
     pub(crate) fn of(record: Record) -> Option<Original> {
         let Record { device, attribute, original, ours, why, unix_seconds, at_exit, .. } = record;
-        Some(Original { device: device.name, attribute, original: original?, ours, why, unix_seconds, at_exit })
+        Some(Original { scope: device.name.into(), attribute, original: original?, ours, why, unix_seconds, at_exit })
     }
 }
 
@@ -292,5 +312,15 @@ mod tests {
             assert_eq!(serde_json::to_string(&request).unwrap(), line);
             assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
         }
+        for (line, request) in [
+            (r#"{"can":{"device":"sda"}}"#, Request::Can { scope: "sda".into() }),
+            (r#"{"restore":{"device":"/a.slice"}}"#, Request::Restore { scope: Some("/a.slice".into()) }),
+            (r#"{"originals":{"device":null}}"#, Request::Originals { scope: None }),
+        ] {
+            assert_eq!((serde_json::to_string(&request).unwrap(), serde_json::from_str(line).unwrap()), (line.to_owned(), request));
+        }
+        let restored = Restored { scope: Scope::Machine, attribute: "x".to_owned(), original: None, outcome: Outcome::Gone };
+        let line = r#"{"device":"vm","attribute":"x","original":null,"outcome":"gone"}"#;
+        assert_eq!((serde_json::to_string(&restored).unwrap(), serde_json::from_str(line).unwrap()), (line.to_owned(), restored));
     }
 }

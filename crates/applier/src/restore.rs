@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::attribute::{Attribute, MAX_SECTORS, SCHEDULER, State, Upheaval, all, find};
 use crate::cgroup::{PAGE, is_cgroup};
-use crate::error::{ApplierError, Kind};
+use crate::error::{ApplierError, ErrorKind};
 use crate::journal::{AtExit, Journal, Record};
 use crate::ownership::{Ownership, ownership_of};
 use crate::protocol::{Outcome, Restored};
@@ -80,7 +80,7 @@ impl Writer {
             return self.restore_cgroups(Some(device).filter(|device| *device != PAGE));
         }
         match self.restore_what_is_there(device) {
-            Err(error) if error.kind == Kind::NoDevice => {
+            Err(error) if error.kind == ErrorKind::NoDevice => {
                 let page = self.journal.page(&*self.files, device)?;
                 self.store(device, &[])?;
                 let gone = page.records.iter().filter(|record| record.original.is_some());
@@ -150,7 +150,7 @@ impl Writer {
             _ => None,
         });
         if let Some(failed) = failed {
-            return Err(ApplierError::new(Kind::HalfDone, failed));
+            return Err(ApplierError::new(ErrorKind::HalfDone, failed));
         }
         let settled = records.iter().filter(|record| !record.fresh).cloned();
         let settled: Vec<Record> = settled.map(|record| Record { pending: None, ..record }).collect();
@@ -269,7 +269,7 @@ impl Writer {
 }
 
 fn told(device: &str, attribute: &str, original: Option<&String>, outcome: Outcome) -> Restored {
-    Restored { device: device.to_owned(), attribute: attribute.to_owned(), original: original.cloned(), outcome }
+    Restored { scope: device.into(), attribute: attribute.to_owned(), original: original.cloned(), outcome }
 }
 
 /// The result for a device on which nothing could be restored.

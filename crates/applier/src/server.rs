@@ -16,9 +16,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::client::PIPES_PER_MESSAGE;
-use crate::error::{ApplierError, Kind};
+use crate::error::{ApplierError, ErrorKind};
 use crate::journal::Journal;
-use crate::protocol::{Answer, Changed, Outcome, Request, Restored, SetRequest};
+use crate::protocol::{Answer, Changed, Outcome, Request, Restored, Scope, SetRequest};
 use crate::sysfs::{Files, RealFiles, Sysfs};
 use crate::trace::{self, Instance, TraceError, Tracefs};
 use crate::writer::{Moment, Rules, Writer, checked};
@@ -132,12 +132,13 @@ pub(crate) fn check_owner(folder: &Path) -> Result<(), ApplierError> {
         there.uid(),
         there.mode() & 0o7777
     );
-    Err(ApplierError::new(Kind::Journal, message))
+    Err(ApplierError::new(ErrorKind::Journal, message))
 }
 
 /// Creates the socket, and replaces one left by a killed applier.
 fn bind(path: &Path) -> Result<UnixListener, ApplierError> {
-    let at = |error: io::Error| ApplierError::new(Kind::Unreachable, format_args!("{}: cannot listen: {error}", path.display()));
+    let at =
+        |error: io::Error| ApplierError::new(ErrorKind::Unreachable, format_args!("{}: cannot listen: {error}", path.display()));
     if UnixStream::connect(path).is_ok() {
         return Err(at(io::Error::new(io::ErrorKind::AddrInUse, "another applier listens there; end that one first")));
     }
@@ -153,7 +154,7 @@ fn bind(path: &Path) -> Result<UnixListener, ApplierError> {
 }
 
 fn accept(shared: &Arc<Shared>, listener: &UnixListener, stop: BorrowedFd) -> Result<(), ApplierError> {
-    let at = |error: io::Error| ApplierError::new(Kind::Unreachable, format_args!("the applier's socket: {error}"));
+    let at = |error: io::Error| ApplierError::new(ErrorKind::Unreachable, format_args!("the applier's socket: {error}"));
     // A connection that was aborted between the two calls must not block others.
     listener.set_nonblocking(true).map_err(at)?;
     loop {
@@ -246,7 +247,7 @@ impl<'a> Connection<'a> {
         self.stream.set_read_timeout(Some(PATIENCE))?;
         BufReader::new(self.stream.take(LONGEST_REQUEST)).read_until(b'\n', &mut Vec::new())?;
         let message = format_args!("the applier does not serve user {user}; root and its own watcher it does");
-        self.answer(&Answer::Error(ApplierError::new(Kind::Refused, message)), &[])
+        self.answer(&Answer::Error(ApplierError::new(ErrorKind::Refused, message)), &[])
     }
 
     /// Handles the end of a connection that has set something: as its client no longer judges the result, the device is handled as at the end.
@@ -265,7 +266,7 @@ impl<'a> Connection<'a> {
             Ok(request) => request,
             Err(error) => {
                 let message = format_args!("this is no request: {error}; are client and applier of one version?");
-                return (Answer::Error(ApplierError::new(Kind::Refused, message)), Vec::new());
+                return (Answer::Error(ApplierError::new(ErrorKind::Refused, message)), Vec::new());
             }
         };
         let answered = match &request {
@@ -283,7 +284,7 @@ impl<'a> Connection<'a> {
         // If a thread panicked while holding the lock, the journal still has all information.
         let mut writer = self.shared.writer.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(match request {
-            Request::Can { device } => Answer::Can(writer.can(device)?),
+            Request::Can { scope } => Answer::Can(writer.can(scope.name())?),
             Request::Set(wanted) => {
                 let name = wanted.scope.name();
                 if !self.acted_on.iter().any(|known| known == name) {
@@ -293,25 +294,25 @@ impl<'a> Connection<'a> {
                 tell_changes(self.shared, wanted, &changed);
                 Answer::Changed(changed)
             }
-            Request::Foreign { device } => Answer::Foreign(writer.foreign(device)?),
-            Request::Release { device, changed } => writer.release(at, device, changed).map(|()| Answer::Done)?,
-            Request::Resume { device } => writer.resume(device).map(|()| Answer::Done)?,
-            Request::Restore { device } => {
-                let restored = writer.restore(device.as_deref())?;
+            Request::Foreign { scope } => Answer::Foreign(writer.foreign(scope.name())?),
+            Request::Release { scope, changed } => writer.release(at, scope.name(), changed).map(|()| Answer::Done)?,
+            Request::Resume { scope } => writer.resume(scope.name()).map(|()| Answer::Done)?,
+            Request::Restore { scope } => {
+                let restored = writer.restore(scope.as_ref().map(Scope::name))?;
                 tell(self.shared.log, "restore", &restored);
                 Answer::Restored(restored)
             }
-            Request::Originals { device } => Answer::Originals(writer.originals(device.as_deref())?),
+            Request::Originals { scope } => Answer::Originals(writer.originals(scope.as_ref().map(Scope::name))?),
             Request::AtExit { device, policy } => writer.at_exit(device, *policy).map(|()| Answer::Done)?,
-            Request::Tracepoints { .. } => return Err(ApplierError::new(Kind::Refused, "a trace is not written")),
+            Request::Tracepoints { .. } => return Err(ApplierError::new(ErrorKind::Refused, "a trace is not written")),
         })
     }
 
     fn trace(&mut self, device: &str) -> Result<(Answer, Vec<OwnedFd>), ApplierError> {
-        let forbidden = |error: &dyn std::fmt::Display| ApplierError::new(Kind::Forbidden, format_args!("{device}: {error}"));
+        let forbidden = |error: &dyn std::fmt::Display| ApplierError::new(ErrorKind::Forbidden, format_args!("{device}: {error}"));
         let folder = self.shared.sysfs.block(checked(device)?);
         if fs::metadata(&folder).is_err() {
-            return Err(ApplierError::new(Kind::NoDevice, format_args!("{device}: there is no such device")));
+            return Err(ApplierError::new(ErrorKind::NoDevice, format_args!("{device}: there is no such device")));
         }
         let number = trace::device_number(&folder).map_err(|error| forbidden(&error))?;
         // The folder of hardware queues of the multi-queue layer.
@@ -374,7 +375,7 @@ fn tell_changes(shared: &Shared, wanted: &SetRequest, changed: &[Changed]) {
 
 /// Logs the results of restoring.
 fn tell(log: fn(&str), when: &str, restored: &[Restored]) {
-    for Restored { device, attribute, original, outcome } in restored {
+    for Restored { scope, attribute, original, outcome } in restored {
         let original = original.as_deref().unwrap_or("?");
         let line = match outcome {
             Outcome::Back { instead_of } => format!("{attribute} {instead_of} -> {original}: put back"),
@@ -386,6 +387,6 @@ fn tell(log: fn(&str), when: &str, restored: &[Restored]) {
             Outcome::Gone => format!("{attribute}: its device is gone, forgotten: the kernel remembers no settings"),
             Outcome::Failed { reason } => format!("{attribute} {original}: could not be put back: {reason}"),
         };
-        log(&format!("{device}: {when}: {line}"));
+        log(&format!("{scope}: {when}: {line}"));
     }
 }

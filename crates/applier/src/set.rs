@@ -8,7 +8,7 @@
 use block::Nanos;
 
 use crate::attribute::{Attribute, READ_AHEAD, SCHEDULER, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
-use crate::error::{ApplierError, Kind};
+use crate::error::{ApplierError, ErrorKind};
 use crate::journal::Record;
 use crate::other_writers::OtherWriters;
 use crate::ownership::{Ownership, ownership_of};
@@ -57,7 +57,7 @@ impl Writer {
     /// Sets attributes, all or none, and reads them back. Returns all changed attributes.
     ///
     /// # Errors
-    /// Nothing is changed, unless the error is [`Kind::HalfDone`].
+    /// Nothing is changed, unless the error is [`ErrorKind::HalfDone`].
     pub fn set(&mut self, at: Moment, wanted: &SetRequest) -> Result<Vec<Changed>, ApplierError> {
         if let Scope::Cgroup(path) = &wanted.scope {
             return self.set_cgroup(at, path, wanted);
@@ -106,7 +106,7 @@ impl Writer {
         let message = format_args!(
             "{device}: its scheduler was switched {most} times within a minute, and each switch stops it; nothing was set"
         );
-        Err(ApplierError::new(Kind::TooSoon, message))
+        Err(ApplierError::new(ErrorKind::TooSoon, message))
     }
 
     /// The records during the execution of the plan: with all values to write, and all attributes that the kernel may change as a side
@@ -222,7 +222,7 @@ impl Writer {
             Switched::Contested => {
                 let message =
                     format_args!("{device}: {SCHEDULER} was written by another program at the same moment; nothing was set");
-                Err(ApplierError::new(Kind::Foreign, message))
+                Err(ApplierError::new(ErrorKind::Foreign, message))
             }
         }
     }
@@ -269,14 +269,14 @@ impl Writer {
         if self.is_gone(device) {
             // The kernel's settings are gone with the device; a journal that cannot be written is void by its identity.
             let _ = self.store(device, &[]);
-            return ApplierError::new(Kind::NoDevice, format_args!("{error}; its settings went with it"));
+            return ApplierError::new(ErrorKind::NoDevice, format_args!("{error}; its settings went with it"));
         }
         match self.roll_back(device, records) {
             Ok(()) => error,
             Err(half_done) => {
                 let message =
                     format_args!("{error}; and undoing it failed: {half_done}; the journal has the originals, for `restore`");
-                ApplierError::new(Kind::HalfDone, message)
+                ApplierError::new(ErrorKind::HalfDone, message)
             }
         }
     }
@@ -292,7 +292,7 @@ fn refuse_foreign(device: &str, records: &[Record], now: &State) -> Result<(), A
         "{device}: {} is {is}, and the agent had left it at {was}: changed externally, which wins. Nothing is set on {device} until it is resumed",
         theirs.attribute
     );
-    Err(ApplierError::new(Kind::Foreign, message))
+    Err(ApplierError::new(ErrorKind::Foreign, message))
 }
 
 /// Checks that each value is the requested one, the previous one, or a side effect of the kernel's.
@@ -314,7 +314,7 @@ fn verify(device: &str, plan: &Plan, before: &State, after: &State, upheaval: &U
 fn meanwhile(device: &str, name: &str, then: Option<&str>, now: Option<&str>) -> ApplierError {
     let (then, now) = (then.unwrap_or("not there"), now.unwrap_or("not there"));
     let message = format_args!("{device}: {name} was {then} and is {now}: changed externally meanwhile; nothing was set");
-    ApplierError::new(Kind::Foreign, message)
+    ApplierError::new(ErrorKind::Foreign, message)
 }
 
 fn mismatch(device: &str, attribute: &Attribute, value: &str, now: &str) -> ApplierError {
@@ -322,7 +322,7 @@ fn mismatch(device: &str, attribute: &Attribute, value: &str, now: &str) -> Appl
     let message = format_args!(
         "{device}: {name} is {now} after {value} was written: the kernel makes that of it, or it was changed externally at once"
     );
-    ApplierError::new(Kind::Kernel, message)
+    ApplierError::new(ErrorKind::Kernel, message)
 }
 
 /// The records after everything was written.

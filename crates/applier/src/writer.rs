@@ -8,7 +8,7 @@ use block::Nanos;
 
 use crate::attribute::{Attribute, MACHINE, SCHEDULER, State, find};
 use crate::cgroup::{Allowed, PAGE, is_cgroup};
-use crate::error::{ApplierError, Kind};
+use crate::error::{ApplierError, ErrorKind};
 use crate::journal::{AtExit, Identity, Journal, JournalError, Page, Record};
 use crate::other_writers::OtherWriters;
 use crate::ownership::{Ownership, ownership_of};
@@ -97,7 +97,7 @@ impl Writer {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 let message =
                     format_args!("{device}: another seekwise-applier sets it; nothing was set. Stop one of the two agents");
-                return Err(ApplierError::new(Kind::InUse, message));
+                return Err(ApplierError::new(ErrorKind::InUse, message));
             }
             // Without locks it works as before.
             Err(_) => self.locks.insert(device.to_owned(), None),
@@ -150,7 +150,7 @@ impl Writer {
             .iter()
             .map(|(name, value)| Ok((known_attribute(name, device)?, value)))
             .collect::<Result<Vec<(&'static Attribute, &String)>, String>>()
-            .map_err(|reason| ApplierError::new(Kind::NotAllowed, format_args!("{device}: {reason}")))?;
+            .map_err(|reason| ApplierError::new(ErrorKind::NotAllowed, format_args!("{device}: {reason}")))?;
         let known = self.known(device)?;
         whole(&known.damage)?;
         let is_known = |attribute: &Attribute| known.records.iter().any(|record| record.attribute == attribute.name);
@@ -199,7 +199,7 @@ impl Writer {
     pub fn at_exit(&mut self, device: &str, policy: AtExit) -> Result<(), ApplierError> {
         if is_cgroup(device) {
             let message = format_args!("{device}: limits of a cgroup are always put back at the end");
-            return Err(ApplierError::new(Kind::NotAllowed, message));
+            return Err(ApplierError::new(ErrorKind::NotAllowed, message));
         }
         self.keep(device, |record, _| {
             record.at_exit = policy;
@@ -223,12 +223,12 @@ impl Writer {
             }
             // Another device may have taken the name of a removed one.
             let known = match self.known(&device) {
-                Err(error) if error.kind == Kind::NoDevice => continue,
+                Err(error) if error.kind == ErrorKind::NoDevice => continue,
                 known => known?,
             };
             whole(&known.damage)?;
             let of_device = known.records.into_iter().filter_map(Original::of);
-            originals.extend(of_device.map(|original| Original { device: device.clone(), ..original }));
+            originals.extend(of_device.map(|original| Original { scope: device.as_str().into(), ..original }));
         }
         Ok(originals)
     }
@@ -303,7 +303,7 @@ impl Writer {
 
     fn no_device(&self, device: &str) -> ApplierError {
         let place = self.sysfs.block(device);
-        ApplierError::new(Kind::NoDevice, format_args!("{device}: there is no {}, or no longer", place.display()))
+        ApplierError::new(ErrorKind::NoDevice, format_args!("{device}: there is no {}, or no longer", place.display()))
     }
 
     pub(crate) fn store(&mut self, device: &str, records: &[Record]) -> Result<(), ApplierError> {
@@ -318,11 +318,11 @@ impl Writer {
     /// Converts a system error, by the remedy.
     pub(crate) fn system(&self, device: &str, error: SysfsError) -> ApplierError {
         let kind = match error.source.kind() {
-            _ if gone(&error.source) || self.is_gone(device) => Kind::NoDevice,
-            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Kind::Forbidden,
-            _ => Kind::Kernel,
+            _ if gone(&error.source) || self.is_gone(device) => ErrorKind::NoDevice,
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => ErrorKind::Forbidden,
+            _ => ErrorKind::Kernel,
         };
-        let vanished = if kind == Kind::NoDevice { format!("{device} is gone: ") } else { String::new() };
+        let vanished = if kind == ErrorKind::NoDevice { format!("{device} is gone: ") } else { String::new() };
         ApplierError::new(kind, format_args!("{vanished}{error}"))
     }
 
@@ -354,7 +354,7 @@ pub(crate) fn is_void(record: &Record, ownership: Ownership) -> bool {
 /// A device name that cannot lead out of its folder.
 pub(crate) fn checked(device: &str) -> Result<&str, ApplierError> {
     if device.is_empty() || device.starts_with('.') || device.contains(['/', '\0', '\n']) {
-        return Err(ApplierError::new(Kind::NoDevice, format_args!("{device:?} is no device; it should be a name as in sda")));
+        return Err(ApplierError::new(ErrorKind::NoDevice, format_args!("{device:?} is no device; it should be a name as in sda")));
     }
     Ok(device)
 }
@@ -367,13 +367,13 @@ pub(crate) fn whole(damage: &[String]) -> Result<(), ApplierError> {
             let message = format_args!(
                 "journal {first}; nothing is set on this device until it is repaired. `restore` restores the readable records and keeps a copy of the file"
             );
-            Err(ApplierError::new(Kind::Journal, message))
+            Err(ApplierError::new(ErrorKind::Journal, message))
         }
     }
 }
 
 impl From<JournalError> for ApplierError {
     fn from(error: JournalError) -> ApplierError {
-        ApplierError::new(Kind::Journal, error)
+        ApplierError::new(ErrorKind::Journal, error)
     }
 }

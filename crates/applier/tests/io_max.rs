@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use applier::cgroup::{Allowed, Hierarchy};
 use applier::journal::Journal;
 use applier::sysfs::{RealFiles, Sysfs};
-use applier::{Client, Kind, Moment, Rules, Scope, SetRequest, Writer};
+use applier::{Client, ErrorKind, Moment, Rules, Scope, SetRequest, Writer};
 
 const KILLS: u64 = 100;
 const TRIES: u64 = 300;
@@ -157,7 +157,7 @@ fn killed_at_any_moment_no_limit_is_left() {
                     let limits = format!("wbps={} riops={}", 1_000_000 * (1 + done % 70), 1 + done % 9);
                     // The last one fails where its applier is killed.
                     if let Err(error) = client.set_if(place.wanted(limits)) {
-                        assert_eq!(error.kind, Kind::Unreachable, "{error}");
+                        assert_eq!(error.kind, ErrorKind::Unreachable, "{error}");
                         break;
                     }
                     done += 1;
@@ -225,7 +225,8 @@ fn a_rivals_limit_stays() {
                 change += 1;
                 // Below theirs, so that a limit of theirs never looks like ours.
                 let set = writer.set(Moment::default(), &place.wanted(format!("wbps={}", 1_000_000 + change)));
-                is_foreign = set.is_err_and(|error| matches!(error.kind, Kind::Foreign | Kind::Kernel | Kind::Stale));
+                is_foreign =
+                    set.is_err_and(|error| matches!(error.kind, ErrorKind::Foreign | ErrorKind::Kernel | ErrorKind::Stale));
             }
         });
         is_foreign |= !writer.foreign(&place.neighbour).unwrap().is_empty();

@@ -108,6 +108,11 @@ impl Request {
         self.lba.saturating_add(u64::from(self.sectors))
     }
 
+    /// Whether it begins at this sector, where an earlier one ended, or up to [`SEQUENTIAL_GAP`] after it.
+    pub fn follows(&self, end: u64) -> bool {
+        self.lba.checked_sub(end).is_some_and(|gap| gap <= SEQUENTIAL_GAP)
+    }
+
     /// Whether it is synchronous: every read, and writes and discards with the flag `sync` (Linux `rq_is_sync`).
     pub fn is_sync(&self) -> bool {
         self.op == Op::Read || self.sync

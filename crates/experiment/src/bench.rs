@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use block::{Knowledge, SchedulerSpec};
 use control::{Controller, Setting};
-use observe::merit::{Tail, Tails};
+use observe::starvation::{Tail, Tails};
 use sim::host::{Host, RunSummary};
 use sim::run::{Measure, StreamMeasure, Watch};
 use sim::workload::{PlacedWorkload, Span};

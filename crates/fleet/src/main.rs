@@ -26,7 +26,7 @@ enum Command {
     /// Create the tables and roles on a PostgreSQL server, or bring them to this version
     Init(InitArgs),
     /// Show which types of devices and loads gain by which change, with 95% intervals
-    Report(report::Args),
+    Report(report::ReportArgs),
     /// Give a setting to a few devices first, compare them with the others, and widen or take it back
     #[command(subcommand)]
     Rollout(rollout::Command),

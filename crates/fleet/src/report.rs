@@ -13,7 +13,7 @@ use seekwise::number;
 
 /// Arguments of `seekwise fleet report`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ReportArgs {
     /// The server, as postgresql://user@host/database, or the file of one machine
     #[arg(value_name = "SERVER")]
     server: PathBuf,
@@ -67,7 +67,7 @@ impl From<FleetEffect> for Effect {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let mut all = Effects::default();
     let unreadable = match Knowledge::is_server(&args.server) {
         true => Fleet::connect(&args.server)?.each_outcome(&mut |outcome| all.add(&outcome))?,

@@ -196,9 +196,9 @@ pub(crate) enum Begin {
 pub(crate) struct Database(Reader);
 
 /// The part of a connection that runs queries only: a function that takes it changes nothing.
-pub(crate) struct Reader(Kind);
+pub(crate) struct Reader(Backend);
 
-enum Kind {
+enum Backend {
     Sqlite(rusqlite::Connection),
     Server(RefCell<Box<dyn Remote>>),
 }
@@ -223,27 +223,27 @@ impl fmt::Debug for Reader {
 
 impl From<rusqlite::Connection> for Database {
     fn from(connection: rusqlite::Connection) -> Database {
-        Database(Reader(Kind::Sqlite(connection)))
+        Database(Reader(Backend::Sqlite(connection)))
     }
 }
 
 #[cfg(feature = "postgres")]
 impl From<Box<dyn Remote>> for Database {
     fn from(server: Box<dyn Remote>) -> Database {
-        Database(Reader(Kind::Server(RefCell::new(server))))
+        Database(Reader(Backend::Server(RefCell::new(server))))
     }
 }
 
 impl Reader {
     /// The SQLite connection; `None` for a server.
     pub fn sqlite(&self) -> Option<&rusqlite::Connection> {
-        if let Kind::Sqlite(connection) = &self.0 { Some(connection) } else { None }
+        if let Backend::Sqlite(connection) = &self.0 { Some(connection) } else { None }
     }
 
     /// Runs a query and returns all rows.
     pub fn query(&self, sql: &str, values: &[Value]) -> Result<Vec<Row>, Problem> {
         match &self.0 {
-            Kind::Sqlite(connection) => {
+            Backend::Sqlite(connection) => {
                 let mut statement = connection.prepare_cached(sql)?;
                 let columns = statement.column_count();
                 let mut found = statement.query(rusqlite::params_from_iter(values))?;
@@ -254,7 +254,7 @@ impl Reader {
                 }
                 Ok(rows)
             }
-            Kind::Server(client) => client.borrow_mut().query(sql, values),
+            Backend::Server(client) => client.borrow_mut().query(sql, values),
         }
     }
 
@@ -281,16 +281,16 @@ impl Database {
     /// Executes a statement and returns the number of rows changed.
     pub fn execute(&self, sql: &str, values: &[Value]) -> Result<u64, Problem> {
         match &self.0.0 {
-            Kind::Sqlite(connection) => Ok(connection.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values))? as u64),
-            Kind::Server(client) => client.borrow_mut().execute(sql, values),
+            Backend::Sqlite(connection) => Ok(connection.prepare_cached(sql)?.execute(rusqlite::params_from_iter(values))? as u64),
+            Backend::Server(client) => client.borrow_mut().execute(sql, values),
         }
     }
 
     /// Executes statements without parameters, untranslated.
     pub fn execute_batch(&self, sql: &str) -> Result<(), Problem> {
         match &self.0.0 {
-            Kind::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
-            Kind::Server(client) => client.borrow_mut().execute_batch(sql),
+            Backend::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+            Backend::Server(client) => client.borrow_mut().execute_batch(sql),
         }
     }
 

@@ -19,9 +19,9 @@ use super::rows::{ModelRow, Run, RunId, WindowRow};
 use super::{Knowledge, KnowledgeError};
 use control::experience::{Case, Experience, MIN_REQUESTS};
 use observe::description::{describe_named, is_of_load, names};
-use observe::merit;
 use observe::performance::{Performance, stored_features};
 use observe::similarity::{Columns, Point, distance};
+use observe::starvation;
 
 /// Time before and after a change within which windows are compared; over a longer time the workload may change.
 const NEAR: Nanos = Nanos::from_millis(5_000);
@@ -80,10 +80,10 @@ impl Observation<'_> {
         self.runs != other.runs || self.runs.len() > 1 || distance(&self.load, &other.load, f64::INFINITY) <= MAX_LOAD_DISTANCE
     }
 
-    /// Whether this setting starves a stream compared with `other`: a request waited beyond its [bound](merit::bound_s), or a stream that
+    /// Whether this setting starves a stream compared with `other`: a request waited beyond its [bound](starvation::bound_s), or a stream that
     /// `other` serves gets nothing and so queues nothing more.
     fn starves_compared_with(&self, other: &Observation) -> bool {
-        self.longest_s > merit::bound_s(other.longest_s) || self.streams <= other.streams - 1.0
+        self.longest_s > starvation::bound_s(other.longest_s) || self.streams <= other.streams - 1.0
     }
 }
 

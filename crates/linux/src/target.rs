@@ -18,7 +18,7 @@ use applier::attribute::{
     default_requests, default_write_back_target, find,
 };
 use applier::sysfs::{Files, RealFiles, Sysfs};
-use applier::{ApplierError, Can, Changed, Client, Foreign, Kind, Outcome, Restored, Scope, SetRequest};
+use applier::{ApplierError, Can, Changed, Client, ErrorKind, Foreign, Outcome, Restored, Scope, SetRequest};
 
 /// Assumed stall of a device for a scheduler switch before any was measured: 31 to 40 ms on Linux 6.18.
 pub const SWITCH: Nanos = Nanos::from_millis(35);
@@ -198,7 +198,7 @@ impl LinuxTarget {
             originals.extend(self.applier.originals(Some(MACHINE))?);
         }
         for original in originals {
-            let state = if original.device == MACHINE { &mut self.machine_before } else { &mut self.before };
+            let state = if original.scope == Scope::Machine { &mut self.machine_before } else { &mut self.before };
             know(state, &original.attribute, Some(&original.original));
         }
         Ok(())
@@ -470,7 +470,7 @@ impl Target for LinuxTarget {
         self.check(setting, &now).map_err(refused)?;
         let (device, machine) = self.wanted(setting, &now);
         let changed = self.set(device, machine).map_err(|error| {
-            if error.kind == Kind::Foreign {
+            if error.kind == ErrorKind::Foreign {
                 self.contested = Some(setting.spec.name.to_owned());
             }
             refused(error.to_string())

@@ -3,9 +3,7 @@
 //! *Score.* The paper's preference as weights of a geometric mean of throughput, the inverse of response time, and fairness
 //! ("Self-Learning Disk Scheduling", section 3.1). It is a logarithm: 0.01 more is one percent better, and no unit matters.
 //!
-//! *Starvation.* A setting starves a stream if the stream's p99 response time exceeds a bound: four times that under the default
-//! scheduler, and at least one second. Without the bound a scheduler could gain throughput by neglecting streams that are far away on the
-//! disk. A setting that starves ranks behind every one that does not, regardless of their scores.
+//! A setting that [starves](crate::starvation) a stream ranks behind every one that does not, regardless of their scores.
 //!
 //! ```
 //! use observe::Preference;
@@ -18,21 +16,7 @@
 //! # Ok::<(), observe::PreferenceError>(())
 //! ```
 
-use std::collections::BTreeMap;
-
-use block::StreamId;
-
 use crate::preference::Preference;
-
-/// The bound of a stream's p99 response time, as a multiple of that under the default scheduler. Choice: a lower one forbids gains of all
-/// other streams, a higher one permits waits that users notice; not varied.
-pub const BOUND_FACTOR: f64 = 4.0;
-/// Minimum bound in seconds: users of interactive programs accept about a second. Source: Nielsen, Usability Engineering, 1993, section
-/// 5.5.
-pub const LEAST_BOUND_S: f64 = 1.0;
-/// Minimum number of requests under the default scheduler for a stream to be judged: with fewer, a 99th percentile is meaningless.
-/// Derived: the least number of which one is beyond a p99.
-pub const LEAST_REQUESTS: u64 = 100;
 
 /// Settings whose scores differ by less count as equal. Choice: a lower one makes changes for gains that no user notices, a higher one
 /// leaves gains unused; not varied.
@@ -103,50 +87,6 @@ impl Scored {
     }
 }
 
-/// The response times of each stream.
-pub type Tails = BTreeMap<StreamId, Tail>;
-
-/// The response times of a stream.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tail {
-    /// Completed requests.
-    pub requests: u64,
-    /// Their 99th percentile, in seconds.
-    pub p99_s: f64,
-}
-
-/// Whether `late` of `of` requests are significantly more (95%) than the one in a hundred that a p99 allows.
-pub fn are_too_many(late: u64, of: u64) -> bool {
-    let expected = 0.01 * of as f64;
-    late as f64 > expected + 2.0 * expected.sqrt()
-}
-
-/// The bound of a stream's p99 response time in seconds, from that under the default scheduler.
-pub fn bound_s(under_default_s: f64) -> f64 {
-    (BOUND_FACTOR * under_default_s).max(LEAST_BOUND_S)
-}
-
-/// The largest ratio of a stream's p99 response time to its bound; above 1 a stream starves, and infinite if one is not served at all. 0
-/// without a stream to judge.
-pub fn max_wait_ratio(tails: &Tails, under_default: &Tails) -> f64 {
-    max_wait_ratio_of(tails, under_default, LEAST_REQUESTS)
-}
-
-/// The same for streams with at least `least` requests under the default scheduler.
-pub fn max_wait_ratio_of(tails: &Tails, under_default: &Tails, least: u64) -> f64 {
-    let judged = under_default.iter().filter(|(_, tail)| tail.requests >= least);
-    let ratios = judged.map(|(stream, default)| match tails.get(stream) {
-        Some(tail) if tail.requests > 0 => tail.p99_s / bound_s(default.p99_s),
-        _ => f64::INFINITY,
-    });
-    ratios.fold(0.0, f64::max)
-}
-
-/// Whether a stream starves.
-pub fn starves(tails: &Tails, under_default: &Tails) -> bool {
-    max_wait_ratio(tails, under_default) > 1.0
-}
-
 /// Scores for ranking, in order: one that starves (`true`) is lowered to the lowest of those that do not.
 pub fn ranked(settings: impl IntoIterator<Item = (f64, bool)>) -> Vec<f64> {
     let settings: Vec<(f64, bool)> = settings.into_iter().collect();
@@ -176,10 +116,6 @@ mod tests {
         assert_eq!(Scored::mean([]), None);
     }
 
-    fn tails(tails: &[(u64, f64)]) -> Tails {
-        tails.iter().enumerate().map(|(stream, &(requests, p99_s))| (stream as StreamId, Tail { requests, p99_s })).collect()
-    }
-
     #[test]
     fn twice_the_throughput_counts_by_its_weight() {
         let preference: Preference = "2,3,1".parse().unwrap();
@@ -187,16 +123,6 @@ mod tests {
         assert!((gain - 2.0 / 6.0 * 2f64.ln()).abs() < 1e-12);
         assert_eq!(score(&preference, 0.0, 0.01, 1.0), f64::NEG_INFINITY);
         assert!(score(&preference, 1.0, 0.0, 0.0).is_finite());
-    }
-
-    #[test]
-    fn a_stream_starves_beyond_four_times_its_default_and_a_second() {
-        let default = tails(&[(500, 0.1), (500, 0.5), (50, 0.01)]);
-        assert!(!starves(&tails(&[(9, 0.99), (9, 1.99), (9, 99.0)]), &default), "the third has too few requests");
-        assert!(starves(&tails(&[(9, 1.01), (9, 1.0), (9, 0.0)]), &default));
-        assert!(starves(&tails(&[(9, 0.5), (9, 2.01), (9, 0.0)]), &default));
-        assert!(starves(&tails(&[(9, 0.5), (0, 0.0)]), &default), "never served");
-        assert_eq!(max_wait_ratio(&tails(&[(9, 0.5), (9, 1.0)]), &default), 0.5);
     }
 
     #[test]

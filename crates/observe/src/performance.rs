@@ -18,7 +18,7 @@ pub struct Performance {
     pub response_s: f32,
     /// Jain's index.
     pub fairness: f32,
-    /// Whether a stream waited longer than allowed ([`merit::starves`]).
+    /// Whether a stream waited longer than allowed ([`starves`](crate::starvation::starves)).
     #[serde(default)]
     pub starves: bool,
 }
@@ -79,7 +79,7 @@ fn four_digits(value: f64) -> f32 {
 pub struct TrialScore {
     /// Throughput, response time, fairness.
     pub served: Performance,
-    /// The longest wait divided by its [bound](crate::merit::bound_s); above 1 a stream starves.
+    /// The longest wait divided by its [bound](crate::starvation::bound_s); above 1 a stream starves.
     pub wait_ratio: f64,
 }
 

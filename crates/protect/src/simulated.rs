@@ -10,14 +10,15 @@
 use block::rates::Rate;
 use block::{Nanos, Op, Roster};
 use observe::Event;
+use observe::outstanding::Outstanding;
 use sim::run::{Pilot, ServerEvent, Steerable};
 use twin::{Recording, event};
 
-use crate::decision::{Change, Limit, PERIOD, Protector, Standing};
+use crate::decision::{Change, DeviceTime, Limit, PERIOD, Protector, Standing};
 
 /// The kind of a recorded response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ResponseKind {
     /// A read.
     Read,
     /// A synchronous write.
@@ -30,7 +31,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct Response {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: ResponseKind,
     /// Arrival of the request, or start of the call.
     pub arrival: Nanos,
     /// Completion time.
@@ -57,7 +58,7 @@ pub struct CgroupRecord {
     pub seconds: Vec<Second>,
     /// All responses by completion, if the tenant is followed; otherwise empty.
     pub responses: Vec<Response>,
-    outstanding: u32,
+    outstanding: Outstanding,
     since: Nanos,
 }
 
@@ -70,8 +71,9 @@ impl CgroupRecord {
         &mut self.seconds[number]
     }
 
-    fn change(&mut self, at: Nanos, more: bool) {
-        if self.outstanding > 0 {
+    /// Accounts for the time with requests or calls outstanding, up to now.
+    fn is_wanting(&mut self, at: Nanos) {
+        if self.outstanding.is_any() {
             let mut from = self.since;
             while from < at {
                 let to = Nanos((from.0 / SECOND + 1) * SECOND).min(at);
@@ -80,30 +82,29 @@ impl CgroupRecord {
             }
         }
         self.since = at;
-        self.outstanding = if more { self.outstanding + 1 } else { self.outstanding.saturating_sub(1) };
     }
 
     fn event(&mut self, event: &Event, keeps_responses: bool) {
+        if !matches!(event, Event::Flushed { .. }) {
+            self.is_wanting(event.at());
+            self.outstanding.event(event);
+        }
         match event {
-            Event::Queued(request) => self.change(request.arrival, true),
+            Event::Queued(_) | Event::Called { .. } | Event::Flushed { .. } => {}
             Event::Completed { request, at, .. } => {
-                self.change(*at, false);
                 let second = self.second(*at);
                 second.requests += 1;
                 second.bytes += if request.op.transfers() { u64::from(request.sectors) * 512 } else { 0 };
-                let kind = if request.op == Op::Read { Kind::Read } else { Kind::Write };
+                let kind = if request.op == Op::Read { ResponseKind::Read } else { ResponseKind::Write };
                 if keeps_responses && request.is_sync() {
                     self.responses.push(Response { kind, arrival: request.arrival, at: *at });
                 }
             }
-            Event::Called { at, .. } => self.change(*at, true),
             Event::Returned { op, bytes, called, at, .. } => {
-                self.change(*at, false);
                 if keeps_responses && *bytes == 0 && op.is_write() {
-                    self.responses.push(Response { kind: Kind::Flush, arrival: *called, at: *at });
+                    self.responses.push(Response { kind: ResponseKind::Flush, arrival: *called, at: *at });
                 }
             }
-            Event::Flushed { .. } => {}
         }
     }
 }
@@ -126,8 +127,8 @@ pub struct CgroupPilot {
     pub changes: Vec<(Nanos, Change)>,
     /// The latest requests of all tenants; `None` if they are not recorded.
     pub recording: Option<Recording>,
-    /// The last completion of any tenant: device time is counted from there.
-    last_completion: Nanos,
+    /// Device time, counted as by the controller but also without one.
+    device_time: DeviceTime,
 }
 
 impl CgroupPilot {
@@ -144,7 +145,7 @@ impl CgroupPilot {
             followed,
             changes,
             recording: None,
-            last_completion: Nanos::ZERO,
+            device_time: DeviceTime::default(),
         }
     }
 
@@ -169,18 +170,6 @@ impl CgroupPilot {
     /// The state of the controller's guarantees; empty without a controller.
     pub fn standings(&self) -> Vec<Standing> {
         self.protector.as_ref().map(Protector::standings).unwrap_or_default()
-    }
-
-    /// Completion time and device time of a completed request or flush, counted as by the controller; `None` for other events.
-    fn worked(&mut self, event: &Event) -> Option<(Nanos, Nanos)> {
-        let (begun, at) = match event {
-            Event::Completed { dispatched, at, .. } => (*dispatched, *at),
-            Event::Flushed { asked, at, .. } => (*asked, *at),
-            _ => return None,
-        };
-        let time = at - self.last_completion.max(begun);
-        self.last_completion = self.last_completion.max(at);
-        Some((at, time))
     }
 
     fn owner(&self, event: &Event) -> Option<usize> {
@@ -238,10 +227,10 @@ impl Pilot for CgroupPilot {
             if let Some(recording) = &mut self.recording {
                 recording.event(&event);
             }
-            let worked = self.worked(&event);
+            let time = self.device_time.of(&event);
             let Some(tenant) = self.owner(&event) else { continue };
-            if let Some((at, time)) = worked {
-                self.records[tenant].second(at).device += time;
+            if let Some(time) = time {
+                self.records[tenant].second(event.at()).device += time;
             }
             self.records[tenant].event(&event, tenant == self.followed);
             if let Some(protector) = &mut self.protector {

@@ -24,7 +24,7 @@ use sim::trace::OpenOptions;
 use twin::ObservedRequest;
 
 use crate::decision::{Limit, Promise, SMALL_BYTES};
-use crate::simulated::{CgroupPilot, CgroupRecord, Kind, largest_kept};
+use crate::simulated::{CgroupPilot, CgroupRecord, ResponseKind, largest_kept};
 
 /// The guarantee is evaluated in windows of this many seconds. Choice: a shorter one has too few requests for a p99, a longer one hides
 /// seconds that break the guarantee; not varied.
@@ -280,7 +280,7 @@ fn windows(promise: &Promise, record: &CgroupRecord) -> Vec<Option<bool>> {
     let count = record.seconds.len().div_ceil(WINDOW_S);
     // Responses of each kind: all, and those in time.
     let mut responses = vec![[(0_u64, 0_u64); 2]; count];
-    let limits = [(Kind::Read, promise.read_p99), (Kind::Write, promise.write_p99)];
+    let limits = [(ResponseKind::Read, promise.read_p99), (ResponseKind::Write, promise.write_p99)];
     for response in &record.responses {
         let window = (response.at.as_secs_f64() as usize / WINDOW_S).min(count.saturating_sub(1));
         for (index, (kind, limit)) in limits.iter().enumerate() {
@@ -388,7 +388,7 @@ mod tests {
 
     fn responses(second: u64, count: usize, ms: u64) -> Vec<Response> {
         let at = Nanos::from_millis(second * 1_000 + 500);
-        vec![Response { kind: Kind::Read, arrival: at - Nanos::from_millis(ms), at }; count]
+        vec![Response { kind: ResponseKind::Read, arrival: at - Nanos::from_millis(ms), at }; count]
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub struct AdviseArguments {
     json: bool,
     /// Print only a configuration file that applies the setting; of a block device it names the device by its world-wide name
     #[arg(long = "as", value_enum, value_name = "KIND", help_heading = "Output")]
-    kind: Option<Kind>,
+    kind: Option<FileKind>,
 }
 
 /// Heading of the options about candidates.
@@ -79,7 +79,7 @@ const CHOICE: &str = "Choice";
 
 /// A configuration file.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Kind {
+enum FileKind {
     /// A udev rule, for /etc/udev/rules.d
     Udev,
 }
@@ -179,9 +179,9 @@ fn chosen_from(args: &AdviseArguments) -> anyhow::Result<(Vec<Setting>, Preferen
     Ok((regime::candidates(candidates)?, args.load.preference().unwrap_or_default()))
 }
 
-fn shown(advice: &Advice, html: Option<&Path>, as_json: bool, kind: Option<Kind>) -> anyhow::Result<()> {
+fn shown(advice: &Advice, html: Option<&Path>, as_json: bool, kind: Option<FileKind>) -> anyhow::Result<()> {
     let text = match kind {
-        Some(Kind::Udev) => advice.udev.iter().map(|line| report::printable(line) + "\n").collect(),
+        Some(FileKind::Udev) => advice.udev.iter().map(|line| report::printable(line) + "\n").collect(),
         None if as_json => advice.to_json()?,
         None => advice.text(terminal::style().0),
     };

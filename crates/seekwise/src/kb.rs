@@ -19,7 +19,7 @@ use terminal::{self, Interrupted};
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Show the contents of a knowledge base
-    Info(info::Args),
+    Info(info::InfoArgs),
     /// Write a table as CSV or JSON
     Export(exchange::ExportArgs),
     /// Add a table that export wrote as CSV; rows already present are not added twice

@@ -41,14 +41,14 @@ use crate::run::{Issue, Server};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ReferenceDisk {
-    device: Kind,
+    device: ReferenceKind,
     settings: QueueSettings,
     scheduler: &'static SchedulerSpec,
     values: Vec<i64>,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ReferenceKind {
     Profile(Profile, DeviceOptions),
     /// The model, and its capacity in sectors.
     Model(Arc<dyn ServiceModel>, u64),
@@ -62,7 +62,7 @@ impl ReferenceDisk {
         settings: QueueSettings,
         (scheduler, values): (&'static SchedulerSpec, &[i64]),
     ) -> ReferenceDisk {
-        ReferenceDisk { device: Kind::Profile(profile.clone(), options), settings, scheduler, values: values.to_vec() }
+        ReferenceDisk { device: ReferenceKind::Profile(profile.clone(), options), settings, scheduler, values: values.to_vec() }
     }
 
     /// A device of this capacity that serves requests in order, each in the time that a model predicts, behind a queue like any
@@ -73,7 +73,7 @@ impl ReferenceDisk {
         settings: QueueSettings,
         (scheduler, values): (&'static SchedulerSpec, &[i64]),
     ) -> ReferenceDisk {
-        ReferenceDisk { device: Kind::Model(model, capacity_sectors), settings, scheduler, values: values.to_vec() }
+        ReferenceDisk { device: ReferenceKind::Model(model, capacity_sectors), settings, scheduler, values: values.to_vec() }
     }
 
     /// An idle queue and disk.
@@ -84,8 +84,8 @@ impl ReferenceDisk {
     /// Like [`queue`](ReferenceDisk::queue), with another scheduler.
     pub fn queue_under(&self, scheduler: Box<dyn Scheduler>) -> Queue {
         let device: Box<dyn Device> = match &self.device {
-            Kind::Profile(profile, options) => profile.build(*options),
-            Kind::Model(model, capacity_sectors) => Box::new(Modelled::new(model.begin(), *capacity_sectors)),
+            ReferenceKind::Profile(profile, options) => profile.build(*options),
+            ReferenceKind::Model(model, capacity_sectors) => Box::new(Modelled::new(model.begin(), *capacity_sectors)),
         };
         Queue::new(scheduler, device, self.settings)
     }

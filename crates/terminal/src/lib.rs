@@ -1,19 +1,12 @@
 //! User interface shared by the programs: standard output, progress bars, Ctrl-C, exit codes, manual pages and completions.
-//!
-//! | exit code | meaning |
-//! |---|---|
-//! | 0 | done (also when the reader of the output went away, as `head` does) |
-//! | 1 | the work failed: a result missed its bound, or the disk was full |
-//! | 2 | the input or the command line was wrong; the message says how to correct it |
-//! | 130 | interrupted by Ctrl-C or SIGTERM; nothing half-written is left |
 
 mod bar;
+mod exit_code;
 #[cfg(feature = "manual")]
 pub mod manual;
 pub mod size;
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -33,14 +26,15 @@ static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// Handlers that terminate the program on the second signal.
 static SHUTDOWNS: Mutex<Vec<SigId>> = Mutex::new(Vec::new());
 
-const INTERRUPTED_EXIT_CODE: i32 = 130;
-
 /// A person waits this long for Ctrl-C to have an effect before pressing it again.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(600);
 /// Interval at which [`InterruptDeadline`] looks for an interrupt.
 const POLLED: Duration = Duration::from_millis(20);
 
+use exit_code::INTERRUPTED_EXIT_CODE;
+
 pub use bar::progress_bar;
+pub use exit_code::{exit_code, message};
 pub use progress::{Failed, Interrupted, Suspended};
 
 /// Initialises a program with this name, which prefixes its messages. Ctrl-C, SIGTERM and SIGHUP request the work to stop; the second one
@@ -51,7 +45,7 @@ pub fn begin(program: &'static str) {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         // In this order, so that the first signal does not find the flag set. Without handlers Ctrl-C still terminates the program, only less
         // cleanly, so errors are ignored.
-        shutdowns.extend(flag::register_conditional_shutdown(signal, INTERRUPTED_EXIT_CODE, INTERRUPTED.clone()));
+        shutdowns.extend(flag::register_conditional_shutdown(signal, INTERRUPTED_EXIT_CODE.into(), INTERRUPTED.clone()));
         let _ = flag::register(signal, INTERRUPTED.clone());
     }
 }
@@ -71,7 +65,7 @@ impl InterruptDeadline {
             while disarmed.recv_timeout(POLLED) == Err(mpsc::RecvTimeoutError::Timeout) {
                 if interrupted().load(Ordering::Relaxed) && since.get_or_insert_with(Instant::now).elapsed() >= ANSWERED_WITHIN {
                     eprint_line(&Interrupted.to_string());
-                    std::process::exit(INTERRUPTED_EXIT_CODE);
+                    std::process::exit(INTERRUPTED_EXIT_CODE.into());
                 }
             }
         });
@@ -159,34 +153,4 @@ impl Monitor for Terminal {
     fn stop(&self) -> &AtomicBool {
         interrupted()
     }
-}
-
-/// Prints the error, if any, and returns the exit code.
-pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
-    let Err(error) = outcome else { return ExitCode::SUCCESS };
-    let io_kind = |kind| error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == kind));
-    if io_kind(io::ErrorKind::BrokenPipe) {
-        return ExitCode::SUCCESS;
-    }
-    eprint_line(&message(&error));
-    if error.is::<Interrupted>() || error.is::<Suspended>() {
-        ExitCode::from(130)
-    } else if io_kind(io::ErrorKind::StorageFull) || error.is::<Failed>() {
-        ExitCode::from(1)
-    } else {
-        ExitCode::from(2)
-    }
-}
-
-/// The error and its causes in one line. A cause with which the text already ends is not repeated.
-pub fn message(error: &anyhow::Error) -> String {
-    let mut text = String::new();
-    for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
-        if text.is_empty() {
-            text = cause;
-        } else if !text.ends_with(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }

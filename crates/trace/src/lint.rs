@@ -39,7 +39,7 @@ pub struct Known {
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FaultKind {
     /// Requests that arrive before the one before them in the file.
     Order,
     /// Times that are too long to be in this unit.
@@ -81,7 +81,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// The fault, in a sentence without the number.
     pub what: String,
     /// How many requests it concerns.
@@ -260,34 +260,34 @@ impl Check {
             }
         };
         let at = |noticed: Noticed| noticed.first.map(|place| Place { place: Some(place), request: None, time_s: None });
-        add(Kind::Damaged, reader.skipped(), None, "that cannot be read, skipped".into());
+        add(FaultKind::Damaged, reader.skipped(), None, "that cannot be read, skipped".into());
         let late = "out of order: earlier than the one before in the file".to_owned();
         self.times(&mut add);
-        add(Kind::Order, self.order.count, self.order.first, late);
+        add(FaultKind::Order, self.order.count, self.order.first, late);
         let unmatched = reader.unmatched_completions();
         let alone = "of requests that were never queued: events are missing".to_owned();
-        add(Kind::CompletionsAlone, unmatched.count, at(unmatched), alone);
+        add(FaultKind::CompletionsAlone, unmatched.count, at(unmatched), alone);
         let before = "with more time at the device than in all: begun before the arrival".to_owned();
-        add(Kind::ServiceBeforeArrival, self.service.count, self.service.first, before);
+        add(FaultKind::ServiceBeforeArrival, self.service.count, self.service.first, before);
         if self.arrivals.clock < COARSE_CLOCK {
             let twice = "equal to another in time, place, size, direction and stream".to_owned();
-            add(Kind::Duplicates, self.duplicates.count, self.duplicates.first, twice);
+            add(FaultKind::Duplicates, self.duplicates.count, self.duplicates.first, twice);
         }
         let flushes = reader.omitted() - reader.empty().count;
         if known.has_flushes && flushes == 0 && self.sync_writes >= SYNC_WRITES {
             let what = "are synchronous, as of a file system's journal, without any flush: either the disk has no volatile cache, or the \
                         recording left flushes out";
-            add(Kind::NoFlushes, self.sync_writes, None, what.into());
+            add(FaultKind::NoFlushes, self.sync_writes, None, what.into());
         }
         let end = self.capacity.map(|sectors| format!("beyond the end of the device's {sectors} sectors")).unwrap_or_default();
-        add(Kind::BeyondEnd, self.beyond.count, self.beyond.first, end);
+        add(FaultKind::BeyondEnd, self.beyond.count, self.beyond.first, end);
         let empty = reader.empty();
-        add(Kind::Empty, empty.count, at(empty), "of no sectors".into());
+        add(FaultKind::Empty, empty.count, at(empty), "of no sectors".into());
         findings
     }
 
     /// Units and gaps.
-    fn times(&self, add: &mut impl FnMut(Kind, u64, Option<Place>, String)) {
+    fn times(&self, add: &mut impl FnMut(FaultKind, u64, Option<Place>, String)) {
         let lasts = self.arrivals.span().as_secs_f64();
         let (iops, bytes) = (self.requests as f64 / lasts, self.bytes as f64 / lasts);
         if self.requests >= ENOUGH && (iops > MAX_IOPS || bytes > MAX_BYTES_PER_SECOND) {
@@ -298,21 +298,21 @@ impl Check {
                     "come at {iops:.0} per second and {bytes:.0} bytes per second, beyond any device: the times are in a coarser unit"
                 )
             };
-            add(Kind::TimesTooShort, self.requests, None, what);
+            add(FaultKind::TimesTooShort, self.requests, None, what);
         }
         if let Some(pause) = self.arrivals.pauses.median().filter(|pause| *pause >= MEDIAN_PAUSE) {
             let what = format!("come one every {pause} or more as a rule: the times are in a finer unit");
-            add(Kind::TimesTooLong, self.requests, None, what);
+            add(FaultKind::TimesTooLong, self.requests, None, what);
         }
         if let Some(median) =
             self.responses.median().filter(|median| *median < MIN_MEDIAN_RESPONSE || *median > MAX_MEDIAN_RESPONSE)
         {
             let unit = if median < MIN_MEDIAN_RESPONSE { "coarser" } else { "finer" };
             let what = format!("take {median} as a rule: the response times are in a {unit} unit, or are none");
-            add(Kind::ResponseUnit, self.responses.total, None, what);
+            add(FaultKind::ResponseUnit, self.responses.total, None, what);
         }
         if let Some((count, first, longest)) = self.arrivals.gaps() {
-            add(Kind::Gaps, count, Some(first), format!("after a gap, the longest of {longest}"));
+            add(FaultKind::Gaps, count, Some(first), format!("after a gap, the longest of {longest}"));
         }
     }
 }

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use block::{Nanos, Request, StreamId};
-use observe::merit::Tail;
 use observe::performance::Performance;
+use observe::starvation::Tail;
 use sim::run::Responses;
 
 use crate::recording::{Call, ObservedRequest};

@@ -56,6 +56,11 @@ impl ScoreBuckets {
         self.tally.event(event);
     }
 
+    /// The fold of all events so far, the current bucket included.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
     /// Closes the buckets that end by `now`.
     pub fn until(&mut self, now: Nanos) {
         while self.ends <= now {

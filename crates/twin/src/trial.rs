@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use block::{Nanos, Op, Request, Scheduler, SchedulerSpec, StreamId};
 use observe::Event;
-use observe::merit::{Tail, Tails};
 use observe::performance::Performance;
+use observe::starvation::{Tail, Tails};
 use sim::host::Queue;
 use sim::run::{
     Finished, Flushed, Issue, Measure, Pilot, Responses, RunError, Server, ServerEvent, Steerable, StreamMeasure, Watch,

@@ -46,7 +46,7 @@ impl Waker {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum RingOp {
     Read,
     Write,
     Flush,
@@ -62,7 +62,7 @@ struct Part {
 /// A transfer in flight.
 struct UnderWay {
     token: u64,
-    kind: Kind,
+    kind: RingOp,
     offset: u64,
     /// The memory that they own does not move with this value.
     buffers: Buffers,
@@ -138,17 +138,17 @@ impl Ring {
     /// Queues a read of the file from a byte offset on, into the buffers in order. It is submitted by the next [`wait`](Ring::wait) at the
     /// latest.
     pub fn read(&mut self, token: u64, offset: u64, buffers: Buffers) {
-        self.begin(UnderWay { token, kind: Kind::Read, offset, buffers, done: 0, parts: Vec::new() });
+        self.begin(UnderWay { token, kind: RingOp::Read, offset, buffers, done: 0, parts: Vec::new() });
     }
 
     /// Queues a write of the buffers in order, at a byte offset. It is submitted by the next [`wait`](Ring::wait) at the latest.
     pub fn write(&mut self, token: u64, offset: u64, buffers: Buffers) {
-        self.begin(UnderWay { token, kind: Kind::Write, offset, buffers, done: 0, parts: Vec::new() });
+        self.begin(UnderWay { token, kind: RingOp::Write, offset, buffers, done: 0, parts: Vec::new() });
     }
 
     /// Queues a flush, which makes data durable whose writes are complete (fdatasync).
     pub fn flush(&mut self, token: u64) {
-        self.begin(UnderWay { token, kind: Kind::Flush, offset: 0, buffers: Buffers::new(), done: 0, parts: Vec::new() });
+        self.begin(UnderWay { token, kind: RingOp::Flush, offset: 0, buffers: Buffers::new(), done: 0, parts: Vec::new() });
     }
 
     fn begin(&mut self, under_way: UnderWay) {
@@ -161,12 +161,12 @@ impl Ring {
         let UnderWay { kind, offset, buffers, done, parts, .. } = &mut self.under_way[key];
         let at = *offset + *done as u64;
         let entry = match (*kind, &mut buffers[..]) {
-            (Kind::Flush, _) => opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build(),
-            (Kind::Read, [buffer]) => {
+            (RingOp::Flush, _) => opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build(),
+            (RingOp::Read, [buffer]) => {
                 let left = &mut buffer[*done..];
                 opcode::Read::new(FILE, left.as_mut_ptr(), left.len() as u32).offset(at).build()
             }
-            (Kind::Write, [buffer]) => {
+            (RingOp::Write, [buffer]) => {
                 let left = &buffer[*done..];
                 opcode::Write::new(FILE, left.as_ptr(), left.len() as u32).offset(at).build()
             }
@@ -181,7 +181,7 @@ impl Ring {
                         parts.push(Part { base: left.as_mut_ptr(), length: left.len() });
                     }
                 }
-                if kind == Kind::Read {
+                if kind == RingOp::Read {
                     opcode::Readv::new(FILE, parts.as_ptr().cast(), parts.len() as u32).offset(at).build()
                 } else {
                     opcode::Writev::new(FILE, parts.as_ptr().cast(), parts.len() as u32).offset(at).build()
@@ -249,7 +249,7 @@ impl Ring {
             let result = match result {
                 // EINTR and EAGAIN: nothing was transferred, retry.
                 -4 | -11 => None,
-                0 if under_way.done < length && under_way.kind == Kind::Read => Some(Err(io::ErrorKind::UnexpectedEof.into())),
+                0 if under_way.done < length && under_way.kind == RingOp::Read => Some(Err(io::ErrorKind::UnexpectedEof.into())),
                 0 if under_way.done < length => Some(Err(io::ErrorKind::WriteZero.into())),
                 code if code < 0 => Some(Err(io::Error::from_raw_os_error(-code))),
                 done => {

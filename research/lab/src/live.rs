@@ -235,7 +235,7 @@ impl Drop for BlockDevice {
         match self.linux.applier().restore(Some(&self.device.name)) {
             Ok(restored) => {
                 for one in restored.iter().filter(|one| matches!(one.outcome, applier::Outcome::Failed { .. })) {
-                    eprint_line(&format!("{}: {one}", one.device));
+                    eprint_line(&format!("{}: {one}", one.scope));
                 }
             }
             // The applier restores everything when it is started again, as does `seekwise-agent restore`.

@@ -44,7 +44,7 @@ impl Settings {
             locked => locked.with_context(at)?,
         }
         for restored in restore_alone(journal, None).with_context(at)? {
-            eprint_line(&format!("restored after an interrupted run: {}: {restored}", restored.device));
+            eprint_line(&format!("restored after an interrupted run: {}: {restored}", restored.scope));
         }
         Ok(Arc::new(Settings { journal: journal.to_owned(), _lock: lock }))
     }

@@ -6,9 +6,9 @@ use control::controller::Fixed;
 use control::experience::{Case, Experience, MIN_REQUESTS, WINDOW};
 use control::{Setting, Window};
 use observe::description::{describe, names};
-use observe::merit;
-use observe::merit::Tails;
 use observe::performance::{Performance, stored_features};
+use observe::starvation;
+use observe::starvation::Tails;
 use testbed::pool::Workers;
 use testbed::world::{Device, World};
 
@@ -107,7 +107,7 @@ pub fn cases_of(workload: &str, device: &str, runs: &[(&[Window], &Tails)], defa
     let results: Vec<Option<Performance>> = runs
         .iter()
         .map(|(windows, tails)| {
-            let starves = standard.is_some_and(|standard| merit::starves(tails, standard));
+            let starves = standard.is_some_and(|standard| starvation::starves(tails, standard));
             served(windows).map(|served| Performance { starves, ..served })
         })
         .collect();

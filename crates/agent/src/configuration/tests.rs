@@ -8,14 +8,14 @@ use applier::policy::Policy;
 use super::*;
 use ::protect::Promise;
 use block::Nanos;
-use linux::topology::Kind;
+use linux::topology::DriverKind;
 
 fn device(name: &str, model: &str) -> Device {
     Device {
         name: name.to_owned(),
         number: (8, 0),
         sequence: 1,
-        kind: Kind::Scsi,
+        kind: DriverKind::Scsi,
         model: Some(model.to_owned()),
         size_sectors: 1 << 20,
         rotational: true,

@@ -4,6 +4,7 @@
 mod client;
 mod server;
 
+use applier::Scope;
 use control::{Ruling, Verdict};
 use protect::live::{LimitStatus, PromiseStatus};
 use serde::{Deserialize, Serialize};
@@ -26,8 +27,9 @@ pub enum Ask {
     History,
     /// Resume tuning of a device on which the agent has stood down.
     Resume {
-        /// Kernel name, such as `sda`, or the path of a cgroup that is left alone.
-        device: String,
+        /// The device, or a cgroup that is left alone.
+        #[serde(rename = "device")]
+        scope: Scope,
     },
     /// Restore the original settings and stop tuning.
     Restore {

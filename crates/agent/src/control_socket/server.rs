@@ -144,9 +144,9 @@ mod tests {
         let server = Server::listen(&path).unwrap();
         assert!(Server::listen(&path).unwrap_err().to_string().contains("another seekwise-agent is running"));
         std::thread::scope(|scope| {
-            let answer = scope.spawn(|| ask(&path, &Ask::Resume { device: "sda".to_owned() }).unwrap());
+            let answer = scope.spawn(|| ask(&path, &Ask::Resume { scope: "sda".into() }).unwrap());
             let asked = next(&server);
-            assert!(asked.is_privileged && asked.ask == Ask::Resume { device: "sda".to_owned() });
+            assert!(asked.is_privileged && asked.ask == Ask::Resume { scope: "sda".into() });
             asked.answer(Answer::Done(vec!["done".to_owned()]));
             assert_eq!(answer.join().unwrap(), Some(Answer::Done(vec!["done".to_owned()])));
         });

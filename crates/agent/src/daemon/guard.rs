@@ -6,8 +6,9 @@ use std::fs;
 
 use block::{Nanos, Op, Request};
 use observe::Event;
-use observe::merit;
-use observe::merit::{BOUND_FACTOR, LEAST_BOUND_S};
+use observe::outstanding::Outstanding;
+use observe::starvation;
+use observe::starvation::{BOUND_FACTOR, LEAST_BOUND_S};
 use observe::stream_table::StreamTable;
 
 use applier::sysfs::Sysfs;
@@ -93,7 +94,7 @@ struct Reader {
     time: Nanos,
     /// Number of reads above the bound.
     late: u64,
-    /// End sector of the last read.
+    /// End sector of the last completed read. [`observe::window::History`] has the end of the last request that arrived, of any operation.
     end: u64,
 }
 
@@ -155,7 +156,7 @@ impl Reads {
 }
 
 /// A setting on trial.
-struct Trial {
+struct SettingTrial {
     /// Reads before the change.
     before: Reads,
     /// Bound on the response time of a read.
@@ -163,7 +164,7 @@ struct Trial {
     since: Nanos,
 }
 
-impl Trial {
+impl SettingTrial {
     /// Late reads and all reads since the change, of the processes that also read before it.
     fn late(&self, since: &Readers) -> (u64, u64) {
         let before = &self.before.readers;
@@ -171,7 +172,7 @@ impl Trial {
         let reads: u64 = theirs().map(|(reader, _)| reader.reads).sum();
         // New processes may issue other requests, which would take longer under any setting. If the earlier processes have ended, all
         // processes are counted.
-        if reads < merit::LEAST_REQUESTS {
+        if reads < starvation::LEAST_REQUESTS {
             return since.0.values().fold((0, 0), |(late, all), reader| (late + reader.late, all + reader.reads));
         }
         let late = theirs().filter(|(reader, before)| !reader.is_better_off(before)).map(|(reader, _)| reader.late).sum();
@@ -186,10 +187,7 @@ pub struct Guard {
     current: Reads,
     turns: Nanos,
     /// The setting on trial; `None` if there is none.
-    trial: Option<Trial>,
-    under_way: u64,
-    /// Time of the last completion, or of the first request to an idle device.
-    moved: Nanos,
+    trial: Option<SettingTrial>,
     /// Error count of the driver at the change; `None` if unknown.
     errors: Option<u64>,
 }
@@ -202,38 +200,21 @@ impl Guard {
     /// A guard that starts without statistics.
     pub fn new(now: Nanos) -> Guard {
         let (last, current) = (Reads::new(), Reads::new());
-        Guard { last, current, turns: now + TURN, trial: None, under_way: 0, moved: now, errors: None }
+        Guard { last, current, turns: now + TURN, trial: None, errors: None }
     }
 
     /// Processes an event.
     pub fn event(&mut self, event: &Event) {
-        match event {
-            Event::Queued(request) => {
-                if self.under_way == 0 {
-                    self.moved = request.arrival;
-                }
-                self.under_way += 1;
-            }
-            Event::Completed { request, at, .. } => {
-                self.under_way = self.under_way.saturating_sub(1);
-                self.moved = *at;
-                // Requests queued before the change were served under both settings.
-                let is_of_now = self.trial.as_ref().is_none_or(|trial| request.arrival >= trial.since + SETTLES);
-                if request.op == Op::Read && is_of_now {
-                    // A larger read-ahead turns the same system calls into longer requests.
-                    let time = Nanos((*at - request.arrival).0 / u64::from(request.response_weight()));
-                    self.current.tail.add(time);
-                    let is_late = self.trial.as_ref().is_some_and(|trial| bucket(time) > bucket(trial.bound));
-                    self.current.readers.add(request, time, is_late);
-                }
-            }
-            _ => {}
+        let Event::Completed { request, at, .. } = event else { return };
+        // Requests queued before the change were served under both settings.
+        let is_of_now = self.trial.as_ref().is_none_or(|trial| request.arrival >= trial.since + SETTLES);
+        if request.op == Op::Read && is_of_now {
+            // A larger read-ahead turns the same system calls into longer requests.
+            let time = Nanos((*at - request.arrival).0 / u64::from(request.response_weight()));
+            self.current.tail.add(time);
+            let is_late = self.trial.as_ref().is_some_and(|trial| bucket(time) > bucket(trial.bound));
+            self.current.readers.add(request, time, is_late);
         }
-    }
-
-    /// Resets the count of outstanding requests after events were lost.
-    pub fn lost(&mut self, now: Nanos) {
-        (self.under_way, self.moved) = (0, now);
     }
 
     /// Puts a newly applied setting on trial. `errors` is the driver's error count.
@@ -241,8 +222,8 @@ impl Guard {
         let mut before = std::mem::replace(&mut self.last, Reads::new());
         before.merge(&std::mem::replace(&mut self.current, Reads::new()));
         let bound = Nanos((before.tail.p99().0 as f64 * BOUND_FACTOR) as u64);
-        self.trial = Some(Trial { before, bound, since: now });
-        (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
+        self.trial = Some(SettingTrial { before, bound, since: now });
+        (self.errors, self.turns) = (errors, now + TURN);
     }
 
     /// Ends the trial: the setting was reverted or confirmed.
@@ -250,10 +231,10 @@ impl Guard {
         self.trial = None;
     }
 
-    /// Why the active setting must be reverted; `None` if it may stay.
-    pub fn objection(&mut self, now: Nanos, errors: Option<u64>) -> Option<String> {
+    /// Why the active setting must be reverted; `None` if it may stay. `outstanding`: the device's requests in flight.
+    pub fn objection(&mut self, now: Nanos, errors: Option<u64>, outstanding: &Outstanding) -> Option<String> {
         // Judge before rotating: `current` holds all reads since the change.
-        let objection = self.judge(now, errors);
+        let objection = self.judge(now, errors, outstanding);
         if now >= self.turns {
             self.last = std::mem::replace(&mut self.current, Reads::new());
             self.turns = now + TURN;
@@ -261,26 +242,27 @@ impl Guard {
         objection
     }
 
-    fn judge(&mut self, now: Nanos, errors: Option<u64>) -> Option<String> {
+    fn judge(&mut self, now: Nanos, errors: Option<u64>, outstanding: &Outstanding) -> Option<String> {
         let trial = self.trial.as_ref()?;
         if let (Some(then), Some(now)) = (self.errors, errors)
             && now > then
         {
             return Some(format!("the driver counted {} errors of the device", now - then));
         }
-        let stands_s = (now - self.moved).as_secs_f64();
-        if self.under_way > 0 && stands_s > STANDS_STILL_S {
-            return Some(format!("{} requests wait, and none was answered for {stands_s:.1} s", self.under_way));
+        // The time before the change is no fault of the setting.
+        let stands_s = (now - outstanding.last_progress().max(trial.since)).as_secs_f64();
+        if outstanding.requests() > 0 && stands_s > STANDS_STILL_S {
+            return Some(format!("{} requests wait, and none was answered for {stands_s:.1} s", outstanding.requests()));
         }
         if (now - trial.since).as_secs_f64() > ANSWERABLE_S {
             self.trial = None;
             return None;
         }
         let (late, all) = trial.late(&self.current.readers);
-        if trial.before.tail.all < merit::LEAST_REQUESTS || all < merit::LEAST_REQUESTS {
+        if trial.before.tail.all < starvation::LEAST_REQUESTS || all < starvation::LEAST_REQUESTS {
             return None;
         }
-        merit::are_too_many(late, all).then(|| {
+        starvation::are_too_many(late, all).then(|| {
             format!(
                 "{late} of {all} reads took longer than {:.1} ms, {BOUND_FACTOR:.0} times the p99 before the change",
                 trial.bound.as_millis_f64()
@@ -315,7 +297,6 @@ mod tests {
         for time in times_ms {
             let request =
                 Request { id: 0, stream, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba: 64, arrival: at };
-            guard.event(&Event::Queued(request));
             at += ms(time);
             guard.event(&Event::Completed { request, dispatched: request.arrival, at });
         }
@@ -343,7 +324,7 @@ mod tests {
         let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
         let now = changed(&mut guard, now);
         let now = reads(&mut guard, now, (0..300).map(|number| if number % 20 == 0 { 40 } else { 2 }));
-        let objection = guard.objection(now, None).unwrap_or_default();
+        let objection = guard.objection(now, None, &Outstanding::default()).unwrap_or_default();
         assert!(objection.starts_with("15 of 300 reads took longer than 2"), "{objection}");
     }
 
@@ -355,7 +336,7 @@ mod tests {
         let settled = reads(&mut guard, now, std::iter::repeat_n(40, 25));
         assert!(settled <= judged_from);
         let now = reads(&mut guard, judged_from, std::iter::repeat_n(5, 200));
-        assert_eq!(guard.objection(now, None), None);
+        assert_eq!(guard.objection(now, None, &Outstanding::default()), None);
     }
 
     /// 128 KiB reads of several streams that take turns; each read takes `fast` except the first of a turn.
@@ -366,7 +347,6 @@ mod tests {
             let (sync, priority) = (true, Priority::DEFAULT);
             let request = Request { id: 0, stream, op: Op::Read, sync, priority, sectors: 256, lba, arrival: at };
             let done = at + if read % of == 0 { first } else { fast };
-            guard.event(&Event::Queued(request));
             guard.event(&Event::Completed { request, dispatched: at, at: done });
             at += fast;
         }
@@ -380,7 +360,7 @@ mod tests {
             let now = in_turns(&mut guard, Nanos::ZERO, (200, 1), ms(25), ms(25), in_order);
             let now = changed(&mut guard, now);
             let now = in_turns(&mut guard, now, (12, 40), ms(fast_ms), ms(170), in_order);
-            guard.objection(now, None)
+            guard.objection(now, None, &Outstanding::default())
         };
         assert_eq!(objection(1, true), None);
         assert!(objection(1, false).is_some(), "whose reads are apart waits for each by itself");
@@ -393,7 +373,7 @@ mod tests {
         let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
         let now = changed(&mut guard, now);
         let now = reads(&mut guard, now, (0..300).map(|number| if number % 100 == 0 { 40 } else { 5 }));
-        assert_eq!(guard.objection(now, None), None);
+        assert_eq!(guard.objection(now, None, &Outstanding::default()), None);
     }
 
     #[test]
@@ -403,32 +383,33 @@ mod tests {
         let now = changed(&mut guard, now);
         let now = reads(&mut guard, now, std::iter::repeat_n(5, 300));
         let now = reads_of(2, &mut guard, now, std::iter::repeat_n(200, 100));
-        assert_eq!(guard.objection(now, None), None, "another load");
+        assert_eq!(guard.objection(now, None, &Outstanding::default()), None, "another load");
         let mut guard = Guard::new(Nanos::ZERO);
         let now = (0..300).fold(Nanos::ZERO, |now, stream| reads_of(stream, &mut guard, now, std::iter::once(5)));
         let now = changed(&mut guard, now);
         let now = (300..400).fold(now, |now, stream| reads_of(stream, &mut guard, now, std::iter::once(200)));
-        assert!(guard.objection(now, None).is_some(), "a process for each request");
+        assert!(guard.objection(now, None, &Outstanding::default()).is_some(), "a process for each request");
     }
 
     #[test]
     fn without_a_change_nothing_is_on_trial_and_an_old_change_is_not_answerable() {
         let mut guard = Guard::new(Nanos::ZERO);
         let now = reads(&mut guard, Nanos::ZERO, (0..300).map(|number| 1 + number));
-        assert_eq!(guard.objection(now, None), None);
+        assert_eq!(guard.objection(now, None, &Outstanding::default()), None);
         guard.changed(now, None);
         let later = now + Nanos::from_millis(61_000);
-        assert_eq!(guard.objection(later, None), None);
+        assert_eq!(guard.objection(later, None, &Outstanding::default()), None);
         let later = reads(&mut guard, later, std::iter::repeat_n(2_000, 200));
-        assert_eq!(guard.objection(later, None), None, "it was settled");
+        assert_eq!(guard.objection(later, None, &Outstanding::default()), None, "it was settled");
     }
 
     #[test]
     fn errors_and_a_device_that_stands_still_are_objected_to() {
         let mut guard = Guard::new(Nanos::ZERO);
+        let mut outstanding = Outstanding::new(Nanos::ZERO);
         guard.changed(ms(1), Some(3));
-        assert_eq!(guard.objection(ms(2), Some(3)), None);
-        assert!(guard.objection(ms(2), Some(5)).is_some_and(|text| text.contains("2 errors")));
+        assert_eq!(guard.objection(ms(2), Some(3), &outstanding), None);
+        assert!(guard.objection(ms(2), Some(5), &outstanding).is_some_and(|text| text.contains("2 errors")));
         let request = Request {
             id: 0,
             stream: 1,
@@ -439,10 +420,10 @@ mod tests {
             lba: 0,
             arrival: ms(10),
         };
-        guard.event(&Event::Queued(request));
-        assert_eq!(guard.objection(ms(2_000), Some(3)), None);
-        assert!(guard.objection(ms(4_000), Some(3)).is_some_and(|text| text.contains("none was answered for 4.0 s")));
-        guard.lost(ms(4_000));
-        assert_eq!(guard.objection(ms(4_000), Some(3)), None, "what is under way is not known");
+        outstanding.event(&Event::Queued(request));
+        assert_eq!(guard.objection(ms(2_000), Some(3), &outstanding), None);
+        assert!(guard.objection(ms(4_000), Some(3), &outstanding).is_some_and(|text| text.contains("none was answered for 4.0 s")));
+        outstanding.forget(ms(4_000));
+        assert_eq!(guard.objection(ms(4_000), Some(3), &outstanding), None, "what is under way is not known");
     }
 }

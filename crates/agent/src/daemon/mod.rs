@@ -31,7 +31,7 @@ use control::fleet::FleetKnowledge;
 use knowledge::NewOutcome;
 use tracing::{info, warn};
 
-use crate::history::{Entry, History, Kind, Measured};
+use crate::history::{Entry, EntryKind, History, Measured};
 pub use device_control::{DeviceControl, Ownership};
 pub use learner::Learner;
 pub use session::{Budget, DeviceSession, MeasuredChange, Notice};
@@ -41,8 +41,8 @@ use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status, VerdictS
 use crate::fleet::{FleetLink, Job, Reply, device_type};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
-use crate::units::UnitMonitor;
 use applier::sysfs::Sysfs;
+use linux::cgroups::Processes;
 use linux::clock::Moment;
 use linux::events::EventSource;
 use linux::topology::{self, Device, wwid};
@@ -379,13 +379,14 @@ impl Daemon {
             Ok((device_control, source)) => {
                 let budget = Budget { cpu_permille: self.wants.configuration.budget_permille, memory_mib };
                 let experience = self.experience.clone();
+                let input = (source, Processes::new(&self.sysfs, false));
                 let (mut session, mut notices) =
-                    DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, source);
+                    DeviceSession::begin(now.at, &device.name, (settings, budget), experience, device_control, input);
                 session.is_of_type(device_type(&self.sysfs, device));
                 if self.fleet.link.is_some() {
                     session.know_fleet(known(&self.fleet.latest, &session));
                 }
-                session.follow_units(UnitMonitor::new(&self.sysfs, device.number, UNITS_EVERY, false, now.at));
+                session.follow_units(&self.sysfs, device.number, UNITS_EVERY, now.at);
                 self.protect(now, device, &mut session, &mut notices);
                 self.metrics.begins(&device.name);
                 self.left_alone.remove(&identity);
@@ -395,7 +396,11 @@ impl Daemon {
             Err(reason) => {
                 // Retried every few seconds; logged once.
                 if self.left_alone.insert(identity, reason.clone()).is_none_or(|known| known != reason) {
-                    self.tell(now, &device.name, Notice::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", reason))));
+                    self.tell(
+                        now,
+                        &device.name,
+                        Notice::Entry(Box::new(Entry::new(&device.name, EntryKind::Trouble, "", "", reason))),
+                    );
                 }
             }
         }
@@ -416,7 +421,7 @@ impl Daemon {
             Ok(None) => {}
             Err(why) => {
                 let why = format!("promises to units cannot be kept: {why}");
-                notices.push(Notice::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", why))));
+                notices.push(Notice::Entry(Box::new(Entry::new(&device.name, EntryKind::Trouble, "", "", why))));
             }
         }
     }
@@ -424,7 +429,7 @@ impl Daemon {
     fn drop_device(&mut self, now: Moment, identity: &Identity, why: &str) {
         let Some(session) = self.devices.remove(identity) else { return };
         let in_force = session.active().to_string();
-        let entry = Entry::new(&identity.name, Kind::Gone, &in_force, &in_force, why);
+        let entry = Entry::new(&identity.name, EntryKind::Gone, &in_force, &in_force, why);
         self.tell(now, &identity.name, Notice::Entry(Box::new(entry)));
         self.metrics.gone(&identity.name);
     }
@@ -448,7 +453,7 @@ impl Daemon {
                 self.history.judged(device, &verdict)
             }
             Notice::Entry(mut entry) => {
-                if entry.kind == Kind::Conflict {
+                if entry.kind == EntryKind::Conflict {
                     let rivals = conflicting_tools::conflicting_tools(&self.root, "scheduler");
                     entry.why = if rivals.is_empty() { entry.why } else { format!("{} ({})", entry.why, rivals.join("; ")) };
                 }
@@ -482,8 +487,8 @@ impl Daemon {
             Ask::Verify => Answer::Differs(self.differs()),
             Ask::History => Answer::History(self.history.entries().cloned().collect()),
             Ask::Resume { .. } | Ask::Restore { .. } if !is_privileged => forbidden(),
-            Ask::Resume { device } if device.starts_with('/') => self.resume_cgroup(now, device),
-            Ask::Resume { device } => self.touch(now, Some(device), DeviceSession::resume),
+            Ask::Resume { scope: applier::Scope::Cgroup(path) } => self.resume_cgroup(now, path),
+            Ask::Resume { scope } => self.touch(now, Some(scope.name()), DeviceSession::resume),
             Ask::Restore { device } => self.touch(now, device.as_deref(), DeviceSession::restore),
         }
     }
@@ -634,7 +639,9 @@ fn log(entry: &Entry) {
     let Entry { device, kind, id, from, to, why, .. } = entry;
     let (kind, promised) = (kind.name(), entry.predicted_percent.map(report::gains::signed).unwrap_or_default());
     match entry.kind {
-        Kind::Conflict | Kind::Guarded | Kind::Trouble | Kind::Refused => warn!(device, kind, id, from, to, promised, "{why}"),
+        EntryKind::Conflict | EntryKind::Guarded | EntryKind::Trouble | EntryKind::Refused => {
+            warn!(device, kind, id, from, to, promised, "{why}")
+        }
         _ => info!(device, kind, id, from, to, promised, "{why}"),
     }
 }

@@ -10,7 +10,7 @@ use super::read_only::ReadOnlyDevice;
 use super::{Opened, Opens};
 use crate::configuration::{Exit, Mode, Settings};
 use applier::sysfs::Sysfs;
-use applier::{ApplierError, AtExit, Client, Foreign, Kind, Restored};
+use applier::{ApplierError, AtExit, Client, ErrorKind, Foreign, Restored};
 use linux::events::counter_source::ASKED_FOR;
 use linux::events::{CounterSource, EventSource, ObserveError, Tracepoints};
 use linux::target::LinuxTarget;
@@ -125,7 +125,7 @@ impl Applied {
     /// Sends a request to the applier; retries if the applier was restarted.
     fn ask<T>(&mut self, ask: impl Fn(&mut Client, &str) -> Result<T, ApplierError>) -> Result<T, ApplierError> {
         match ask(self.linux.applier(), &self.device) {
-            Err(error) if error.kind == Kind::Unreachable => {
+            Err(error) if error.kind == ErrorKind::Unreachable => {
                 *self.linux.applier() = connected(&self.socket, &self.device, self.policy)?;
                 self.linux.applier_restarted();
                 ask(self.linux.applier(), &self.device)

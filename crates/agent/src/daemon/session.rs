@@ -1,9 +1,9 @@
 //! One device: its requests feed a controller, whose decisions are applied or become recommendations; the guard supervises changes.
 //!
 //! ```text
-//! EventSource ─▶ Traffic, Guard, ControlLoop ─▶ PolicyGate ─▶ DeviceControl
-//!                                    │
-//!                                    └▶ DecisionRecord with its verdict ─▶ Notice: history, metrics, log, fleet
+//! EventSource ─▶ Outstanding, Guard, ControlLoop ─▶ PolicyGate ─▶ DeviceControl
+//!                                        │
+//!                                        └▶ DecisionRecord with its verdict ─▶ Notice: history, metrics, log, fleet
 //! ```
 
 mod advice_log;
@@ -20,6 +20,7 @@ use control::experience::Experience;
 use control::experience::GenePool;
 use control::{ControlLoop, DecisionRecord, Setting, Verdict};
 use observe::Event;
+use observe::outstanding::Outstanding;
 
 use self::advice_log::{AdviceLog, entry_of};
 use self::controller::build_controller;
@@ -32,11 +33,13 @@ use super::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Ve
 use super::guard::Guard;
 use crate::configuration::{Mode, Settings};
 use crate::control_socket::{PendingAdvice, Rates};
-use crate::history::{Entry, Kind};
+use crate::history::{Entry, EntryKind};
 use crate::units::{UnitMonitor, UnitTable};
 use applier::Foreign;
+use applier::sysfs::Sysfs;
 use control::Window;
 use control::experience::MIN_REQUESTS;
+use linux::cgroups::Processes;
 use linux::events::counter_source::CANNOT_KNOW;
 use linux::events::{EventSource, ObserveError};
 use protect::live::{Protection, Told};
@@ -91,6 +94,8 @@ struct Configured {
 /// The observed requests.
 struct Input {
     source: Box<dyn EventSource>,
+    /// Requests in flight, and the number of completed ones.
+    outstanding: Outstanding,
     traffic: Traffic,
     /// Reused buffer.
     events: Vec<Event>,
@@ -109,8 +114,9 @@ struct Access {
 }
 
 /// Units that use the device.
-#[derive(Default)]
 struct Units {
+    /// The unit of each process, for the monitor and for guarantees.
+    processes: Processes,
     /// `None` if requests are not traced.
     monitor: Option<UnitMonitor>,
     /// The table of the latest interval; `None` before one has ended.
@@ -141,14 +147,14 @@ pub struct DeviceSession {
 }
 
 impl DeviceSession {
-    /// Starts monitoring a device. `experience` is for controllers that learn.
+    /// Starts monitoring a device. `experience` is for controllers that learn; `processes` are the units of processes on this machine.
     pub fn begin(
         now: Nanos,
         name: &str,
         (settings, budget): (Settings, Budget),
         experience: Arc<Experience>,
         mut device_control: Box<dyn DeviceControl>,
-        source: Box<dyn EventSource>,
+        (source, processes): (Box<dyn EventSource>, Processes),
     ) -> (DeviceSession, Vec<Notice>) {
         let ownership = initial_ownership(&settings, &mut *device_control);
         let original = device_control.setting();
@@ -157,7 +163,7 @@ impl DeviceSession {
         let mut session = DeviceSession {
             name: name.to_owned(),
             control_loop: ControlLoop::new(controller),
-            input: Input { traffic: Traffic::new(source.lost()), source, events: Vec::new() },
+            input: Input { outstanding: Outstanding::new(now), traffic: Traffic::new(source.lost()), source, events: Vec::new() },
             access: Access {
                 ownership,
                 rate: ChangeRate::default(),
@@ -175,7 +181,7 @@ impl DeviceSession {
             advice: AdviceLog::default(),
             verdict: None,
             learning: LearningState::new(now),
-            units: Units::default(),
+            units: Units { processes, monitor: None, table: None },
             protection: None,
         };
         let what = match &session.access.ownership {
@@ -187,7 +193,7 @@ impl DeviceSession {
             None => session.configured.settings.controller.label(),
             Some(counters) => format!("counters alone ({}; {CANNOT_KNOW})", counters.why),
         };
-        let began = session.notice(Kind::Began, format!("{what} by {by}"));
+        let began = session.notice(EntryKind::Began, format!("{what} by {by}"));
         session.start(now);
         (session, vec![began])
     }
@@ -213,12 +219,13 @@ impl DeviceSession {
             return Ok(None);
         }
         let why = format!("{path} may be limited again, the administrator says so");
-        Ok(Some(vec![self.notice(Kind::Resumed, why)]))
+        Ok(Some(vec![self.notice(EntryKind::Resumed, why)]))
     }
 
-    /// Starts per-unit statistics, unless only counters are available.
-    pub fn follow_units(&mut self, monitor: UnitMonitor) {
-        self.units.monitor = Some(monitor).filter(|_| self.input.source.counters_only().is_none());
+    /// Starts per-unit statistics of the device with this major and minor number, unless only counters are available.
+    pub fn follow_units(&mut self, sysfs: &Sysfs, device: (u32, u32), interval: Nanos, now: Nanos) {
+        let is_traced = self.input.source.counters_only().is_none();
+        self.units.monitor = is_traced.then(|| UnitMonitor::new(sysfs, device, interval, &self.units.processes, now));
     }
 
     /// The units that used the device in the latest interval; `None` before one has ended.
@@ -269,7 +276,7 @@ impl DeviceSession {
 
     /// Completed requests.
     pub fn requests(&self) -> u64 {
-        self.input.traffic.requests
+        self.input.outstanding.completed() + self.input.traffic.counted
     }
 
     /// Events lost by the kernel.
@@ -357,7 +364,8 @@ impl DeviceSession {
         events.clear();
         let read = self.input.source.read(&mut events);
         let mut notices = Vec::new();
-        if let Some(table) = self.units.monitor.as_mut().and_then(|units| units.read(now, &events, &*self.input.source)) {
+        let Units { processes, monitor, .. } = &mut self.units;
+        if let Some(table) = monitor.as_mut().and_then(|monitor| monitor.read(now, &events, &*self.input.source, processes)) {
             notices.push(Notice::Units(Box::new(table.clone())));
             self.units.table = Some(table);
         }
@@ -374,32 +382,33 @@ impl DeviceSession {
             self.access.next_external_check = now + EXTERNAL_CHECK_INTERVAL;
             self.check_external_changes(now, &mut notices);
         }
-        if let Some(objection) = self.guard.objection(now, errors).filter(|_| self.active != self.original) {
+        let objection = self.guard.objection(now, errors, &self.input.outstanding);
+        if let Some(objection) = objection.filter(|_| self.active != self.original) {
             self.guard.settled();
             self.access.vetoes.add(now, &self.active);
             let back = self.original.clone();
             let why = format!("{objection} under {}: back to {back}", self.active);
-            self.steer(now, errors, Kind::Guarded, &mut notices, |control_loop, target| {
+            self.steer(now, errors, EntryKind::Guarded, &mut notices, |control_loop, target| {
                 control_loop.overrule(now, &back, &why, target);
             });
         }
-        self.steer(now, errors, Kind::Set, &mut notices, |control_loop, target| control_loop.advance(now, target));
+        self.steer(now, errors, EntryKind::Set, &mut notices, |control_loop, target| control_loop.advance(now, target));
         Ok(notices)
     }
 
     /// Updates the limits on neighbours of units with guarantees.
     fn keep_promises(&mut self, now: Nanos, events: &[Event], notices: &mut Vec<Notice>) {
         let Some(protection) = &mut self.protection else { return };
-        protection.observe(now, events, &*self.input.source);
+        protection.observe(events, &*self.input.source, &mut self.units.processes);
         let told = protection.step(now);
         notices.extend(told.into_iter().filter_map(|told| self.promise_notice(told)));
     }
 
     fn promise_notice(&self, told: Told) -> Option<Notice> {
         match told {
-            Told::Promise(why) | Told::Limited(why) => Some(self.notice(Kind::Promise, why)),
-            Told::Conflict(why) => Some(self.notice(Kind::Conflict, why)),
-            Told::Trouble(why) => Some(self.notice(Kind::Trouble, why)),
+            Told::Promise(why) | Told::Limited(why) => Some(self.notice(EntryKind::Promise, why)),
+            Told::Conflict(why) => Some(self.notice(EntryKind::Conflict, why)),
+            Told::Trouble(why) => Some(self.notice(EntryKind::Trouble, why)),
             // Too frequent for the history.
             Told::Moved(why) => {
                 debug!(device = self.name, "{why}");
@@ -418,16 +427,16 @@ impl DeviceSession {
         // fsync calls alone are not scored: only reads and writes together show the value of a setting.
         for event in events.iter().filter(|event| !event.is_call()) {
             self.learning.observe(now, event, |stream| self.input.source.name(stream));
+            self.input.outstanding.event(event);
             self.guard.event(event);
             self.control_loop.event(event);
-            self.input.traffic.event(event);
         }
         self.observe_counters();
         if let Some(lost) = self.input.traffic.newly_lost(self.input.source.lost()) {
             let why = format!("the kernel lost {lost} events; requests in flight are unknown, so it starts again");
             self.learning.restart_idle_time(now);
-            notices.push(self.notice(Kind::Trouble, why));
-            self.guard.lost(now);
+            notices.push(self.notice(EntryKind::Trouble, why));
+            self.input.outstanding.forget(now);
             self.restart(now);
         }
     }
@@ -458,7 +467,7 @@ impl DeviceSession {
     }
 
     /// A notice about the active setting.
-    fn notice(&self, kind: Kind, why: String) -> Notice {
+    fn notice(&self, kind: EntryKind, why: String) -> Notice {
         let active = self.active.to_string();
         Notice::entry(Entry::new(&self.name, kind, &active, &active, why))
     }
@@ -468,7 +477,7 @@ impl DeviceSession {
         &mut self,
         now: Nanos,
         errors: Option<u64>,
-        kind: Kind,
+        kind: EntryKind,
         notices: &mut Vec<Notice>,
         act: impl FnOnce(&mut ControlLoop, &mut PolicyGate),
     ) {
@@ -493,7 +502,7 @@ impl DeviceSession {
                 let to = refused.as_ref().unwrap_or(&decision.to).to_string();
                 let why = format!("{}; but {reason}", decision.why);
                 self.access.refusal = Some(reason.clone());
-                notices.push(Notice::entry(Entry { why, ..entry_of(&self.name, Kind::Refused, &decision, &to) }));
+                notices.push(Notice::entry(Entry { why, ..entry_of(&self.name, EntryKind::Refused, &decision, &to) }));
             }
             if let Some(verdict) = decision.verdict.as_ref().filter(|_| !is_earlier) {
                 self.judged(verdict, notices);
@@ -506,7 +515,7 @@ impl DeviceSession {
     }
 
     /// The control loop has changed the setting.
-    fn changed(&mut self, now: Nanos, errors: Option<u64>, kind: Kind, decision: &DecisionRecord, notices: &mut Vec<Notice>) {
+    fn changed(&mut self, now: Nanos, errors: Option<u64>, kind: EntryKind, decision: &DecisionRecord, notices: &mut Vec<Notice>) {
         self.access.refusal = None;
         self.guard.changed(now, errors);
         self.active = (*decision.to).clone();
@@ -532,7 +541,7 @@ impl DeviceSession {
         self.device_control.resume().map_err(|error| error.to_string())?;
         (self.access.ownership, self.original) = (Ownership::Agent, self.device_control.setting());
         self.restart(now);
-        Ok(vec![self.notice(Kind::Resumed, "the administrator says so; the current values count as the original".to_owned())])
+        Ok(vec![self.notice(EntryKind::Resumed, "the administrator says so; the current values count as the original".to_owned())])
     }
 
     /// Restores the original setting and only monitors from then on.
@@ -547,7 +556,7 @@ impl DeviceSession {
         let back = restored.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
         self.original = self.device_control.setting();
-        notices.push(Notice::entry(Entry::new(&self.name, Kind::Restored, &from, &self.original.to_string(), why)));
+        notices.push(Notice::entry(Entry::new(&self.name, EntryKind::Restored, &from, &self.original.to_string(), why)));
         if self.access.ownership == Ownership::Agent {
             self.access.ownership = Ownership::StoodDown("the administrator had everything put back".to_owned());
         }
@@ -568,7 +577,9 @@ impl DeviceSession {
         let mut notices = Vec::new();
         if let Some(left) = self.control_loop.final_setting().filter(|left| *left != self.active) {
             let why = "the agent ends, and what is only on trial does not stay";
-            self.steer(now, None, Kind::Set, &mut notices, |control_loop, target| control_loop.overrule(now, &left, why, target));
+            self.steer(now, None, EntryKind::Set, &mut notices, |control_loop, target| {
+                control_loop.overrule(now, &left, why, target)
+            });
         }
         notices
     }

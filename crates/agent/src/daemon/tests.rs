@@ -14,7 +14,7 @@ use observe::Event;
 
 use super::*;
 use crate::configuration::Sources;
-use applier::{ApplierError, AtExit, Foreign, Kind as Trouble, Outcome, Restored};
+use applier::{ApplierError, AtExit, ErrorKind, Foreign, Outcome, Restored};
 use linux::events::ObserveError;
 
 /// A simulated device with its applier, as seen by the daemon.
@@ -125,7 +125,7 @@ impl DeviceControl for Device {
     fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
         let world = self.world();
         if world.is_gone {
-            return Err(ApplierError { kind: Trouble::NoDevice, message: "sda is gone".to_owned() });
+            return Err(ApplierError { kind: ErrorKind::NoDevice, message: "sda is gone".to_owned() });
         }
         Ok(world.foreign.iter().map(|one| Foreign { released: world.is_released, ..one.clone() }).collect())
     }
@@ -157,7 +157,7 @@ impl DeviceControl for Device {
         let instead_of = world.setting.spec.name.to_owned();
         world.setting = world.original.clone();
         Ok(vec![Restored {
-            device: "sda".to_owned(),
+            scope: "sda".into(),
             attribute: "scheduler".to_owned(),
             original: Some(world.original.spec.name.to_owned()),
             outcome: Outcome::Back { instead_of },
@@ -271,11 +271,11 @@ impl Scene {
         panic!("nothing is adopted: {:?}", self.daemon.history().entries().map(|entry| &entry.why).collect::<Vec<_>>());
     }
 
-    fn kinds(&self) -> Vec<Kind> {
+    fn kinds(&self) -> Vec<EntryKind> {
         self.daemon.history().entries().map(|entry| entry.kind).collect()
     }
 
-    fn last(&self, kind: Kind) -> Entry {
+    fn last(&self, kind: EntryKind) -> Entry {
         self.daemon.history().entries().rfind(|entry| entry.kind == kind).unwrap_or_else(|| panic!("no {}", kind.name())).clone()
     }
 
@@ -294,7 +294,7 @@ fn watching_says_what_would_be_set_and_sets_nothing() {
     let mut scene = Scene::new("");
     scene.pass(10, 5);
     assert_eq!(scene.device.scheduler(), "mq-deadline");
-    assert!(scene.kinds().contains(&Kind::WouldSet) && !scene.kinds().contains(&Kind::Set), "{:?}", scene.kinds());
+    assert!(scene.kinds().contains(&EntryKind::WouldSet) && !scene.kinds().contains(&EntryKind::Set), "{:?}", scene.kinds());
     let status = scene.status();
     let device = &status.devices[0];
     assert_eq!((device.device.as_str(), device.state.as_str(), device.requests), ("sda", "watched", 2_000));
@@ -306,11 +306,11 @@ fn acting_sets_tells_why_and_puts_everything_back_at_the_end() {
     let mut scene = Scene::new("mode = \"act\"");
     scene.pass(12, 5);
     assert_ne!(scene.device.scheduler(), "mq-deadline");
-    let set = scene.last(Kind::Set);
+    let set = scene.last(EntryKind::Set);
     assert!(!set.why.is_empty() && set.to == scene.device.world().setting.to_string(), "{set:?}");
     scene.daemon.end(scene.moment());
     assert_eq!(scene.device.scheduler(), "mq-deadline");
-    assert!(scene.last(Kind::Restored).why.contains("scheduler is mq-deadline again"));
+    assert!(scene.last(EntryKind::Restored).why.contains("scheduler is mq-deadline again"));
     assert!(scene.metrics.text().contains("seekwise_changes_total{device=\"sda\",reason=\"restore\"} 1"));
 }
 
@@ -332,7 +332,7 @@ fn what_is_only_on_trial_is_not_kept_at_the_end() {
     }
     scene.daemon.end(scene.moment());
     assert_eq!(scene.device.scheduler(), "mq-deadline");
-    assert!(scene.last(Kind::Set).why.contains("only on trial"));
+    assert!(scene.last(EntryKind::Set).why.contains("only on trial"));
 }
 
 #[test]
@@ -344,7 +344,7 @@ fn an_external_change_makes_it_stand_down_until_resume() {
     scene.device.rival("kyber");
     scene.pass(10, 5);
     assert_eq!(scene.device.scheduler(), "kyber", "external changes stay");
-    let conflict = scene.last(Kind::Conflict);
+    let conflict = scene.last(EntryKind::Conflict);
     for word in ["scheduler is kyber instead of", "seekwise-agent resume sda", "/etc/udev/rules.d/60-io.rules"] {
         assert!(conflict.why.contains(word), "{word}: {}", conflict.why);
     }
@@ -352,16 +352,14 @@ fn an_external_change_makes_it_stand_down_until_resume() {
     // It also stays at exit.
     scene.daemon.end(scene.moment());
     assert_eq!(scene.device.scheduler(), "kyber");
-    let refused = scene.daemon.answer(scene.moment(), &Ask::Resume { device: "sda".to_owned() }, false);
+    let refused = scene.daemon.answer(scene.moment(), &Ask::Resume { scope: "sda".into() }, false);
     assert_eq!(refused, Answer::Refused("only root may ask for that".to_owned()));
-    assert!(matches!(scene.ask(&Ask::Resume { device: "sda".to_owned() }), Answer::Done(_)));
+    assert!(matches!(scene.ask(&Ask::Resume { scope: "sda".into() }), Answer::Done(_)));
     scene.pass(10, 5);
     assert_eq!(scene.status().devices[0].state, "tuned");
     assert!(scene.metrics.text().contains("seekwise_conflicts_total{device=\"sda\"} 1"));
-    assert!(matches!(scene.ask(&Ask::Resume { device: "sda".to_owned() }), Answer::Refused(why) if why.contains("tuned already")));
-    assert!(
-        matches!(scene.ask(&Ask::Resume { device: "sdz".to_owned() }), Answer::Refused(why) if why.contains("watched are sda"))
-    );
+    assert!(matches!(scene.ask(&Ask::Resume { scope: "sda".into() }), Answer::Refused(why) if why.contains("tuned already")));
+    assert!(matches!(scene.ask(&Ask::Resume { scope: "sdz".into() }), Answer::Refused(why) if why.contains("watched are sda")));
 }
 
 #[test]
@@ -375,9 +373,9 @@ fn a_device_on_which_it_had_stood_down_is_left_until_resume_after_a_restart() {
     let status = scene.status();
     assert_eq!(status.devices[0].state, "stood down");
     assert!(status.devices[0].why.as_ref().is_some_and(|why| why.contains("scheduler is kyber instead of")), "{status:?}");
-    assert!(matches!(scene.ask(&Ask::Resume { device: "sda".to_owned() }), Answer::Done(_)));
+    assert!(matches!(scene.ask(&Ask::Resume { scope: "sda".into() }), Answer::Done(_)));
     scene.pass(30, 5);
-    assert!(scene.kinds().contains(&Kind::Set), "it is tuned again: {:?}", scene.kinds());
+    assert!(scene.kinds().contains(&EntryKind::Set), "it is tuned again: {:?}", scene.kinds());
 }
 
 #[test]
@@ -399,10 +397,10 @@ fn what_refuses_a_change_is_in_the_status() {
 fn too_many_changes_are_refused() {
     let mut scene = Scene::new("mode = \"act\"\nchanges_per_minute = 3");
     scene.pass(40, 5);
-    let changes = scene.kinds().iter().filter(|kind| **kind == Kind::Set).count();
-    let back = scene.daemon.history().entries().filter(|entry| entry.kind == Kind::Set && entry.to == "mq-deadline").count();
+    let changes = scene.kinds().iter().filter(|kind| **kind == EntryKind::Set).count();
+    let back = scene.daemon.history().entries().filter(|entry| entry.kind == EntryKind::Set && entry.to == "mq-deadline").count();
     assert!(changes - back <= 3, "{changes} changes");
-    assert!(scene.last(Kind::Refused).why.contains("3 changes were made within a minute (changes_per_minute)"));
+    assert!(scene.last(EntryKind::Refused).why.contains("3 changes were made within a minute (changes_per_minute)"));
 }
 
 #[test]
@@ -419,15 +417,15 @@ fn the_guard_goes_back_where_reads_wait_far_longer() {
     assert_ne!(scene.device.scheduler(), "mq-deadline");
     scene.pass(5, 40);
     assert_eq!(scene.device.scheduler(), "mq-deadline");
-    let guarded = scene.last(Kind::Guarded);
+    let guarded = scene.last(EntryKind::Guarded);
     assert!(guarded.why.contains("reads took longer than") && guarded.why.contains("back to mq-deadline"), "{}", guarded.why);
     assert!(scene.metrics.text().contains("seekwise_changes_total{device=\"sda\",reason=\"guard\"} 1"));
     // The veto holds: the controller selects that setting again, and it is not applied.
     let reverted = guarded.from;
     scene.pass(160, 5);
-    let again = scene.daemon.history().entries().filter(|entry| entry.kind == Kind::Set && entry.to == reverted).count();
+    let again = scene.daemon.history().entries().filter(|entry| entry.kind == EntryKind::Set && entry.to == reverted).count();
     assert_eq!(again, 1, "{reverted}: {:?}", scene.daemon.history().entries().map(|entry| &entry.why).collect::<Vec<_>>());
-    assert!(scene.last(Kind::Refused).why.contains("the guard reverted it"), "{}", scene.last(Kind::Refused).why);
+    assert!(scene.last(EntryKind::Refused).why.contains("the guard reverted it"), "{}", scene.last(EntryKind::Refused).why);
 }
 
 #[test]
@@ -436,7 +434,7 @@ fn a_change_that_no_comparison_decided_has_no_measured_gain() {
     scene.pass(20, 20);
     scene.pass(21, 10);
     let set = scene.daemon.history().entries().find(|entry| entry.to == "kyber").unwrap().clone();
-    assert_eq!((set.kind, set.measured()), (Kind::Set, None), "{set:?}");
+    assert_eq!((set.kind, set.measured()), (EntryKind::Set, None), "{set:?}");
     assert_eq!(scene.status().devices[0].verdict, None);
     assert!(!scene.metrics.text().contains("seekwise_measured_gain_ratios{"));
 }
@@ -471,7 +469,7 @@ fn lost_events_restart_the_observation() {
     scene.pass(2, 5);
     scene.device.world().lost = 7;
     scene.pass(1, 5);
-    assert!(scene.last(Kind::Trouble).why.contains("lost 7 events"));
+    assert!(scene.last(EntryKind::Trouble).why.contains("lost 7 events"));
     assert!(scene.metrics.text().contains("seekwise_lost_events_total{device=\"sda\"} 7"));
 }
 
@@ -483,7 +481,7 @@ fn devices_come_and_go() {
     fs::remove_dir_all(scene.root.path().join("sys/block/sda")).unwrap();
     scene.pass(1, 5);
     assert_eq!(scene.daemon.sessions().count(), 0);
-    assert!(scene.last(Kind::Gone).why.contains("sda is gone"));
+    assert!(scene.last(EntryKind::Gone).why.contains("sda is gone"));
     scene.device.world().is_gone = false;
     plug(scene.root.path(), "sda", &[("diskseq", "2")]);
     scene.pass(6, 5);
@@ -491,7 +489,7 @@ fn devices_come_and_go() {
     // Another medium under the same name is another device.
     plug(scene.root.path(), "sda", &[("diskseq", "3")]);
     scene.pass(6, 5);
-    let began = scene.kinds().iter().filter(|kind| **kind == Kind::Began).count();
+    let began = scene.kinds().iter().filter(|kind| **kind == EntryKind::Began).count();
     assert_eq!((scene.daemon.sessions().count(), began), (1, 3));
 }
 
@@ -577,7 +575,7 @@ impl Opens for Dimmed {
 fn without_visible_requests_it_uses_counters_and_names_their_limits() {
     let mut scene = Scene::with("controller = \"seekwise\"", |device| Box::new(Dimmed(device)));
     scene.pass(27, 5);
-    let began = scene.last(Kind::Began);
+    let began = scene.last(EntryKind::Began);
     for word in ["by counters alone", "the kernel is locked down", "neither streams, nor their order, nor the slowest requests"] {
         assert!(began.why.contains(word), "{word}: {}", began.why);
     }

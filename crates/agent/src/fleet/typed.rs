@@ -3,7 +3,7 @@
 
 use applier::sysfs::Sysfs;
 use control::fleet::DeviceType;
-use linux::topology::{Device, Kind};
+use linux::topology::{Device, DriverKind};
 
 /// Vendors of software targets, whose model name is set by an administrator. Source: the INQUIRY vendors of LIO (`drivers/target`), SCST,
 /// IET and FreeNAS.
@@ -15,21 +15,21 @@ const MAX_LETTERS: usize = 64;
 pub fn device_type(sysfs: &Sysfs, device: &Device) -> DeviceType {
     let folder = sysfs.block(&device.name).join("device");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).map(|text| tidy(&text)).unwrap_or_default();
-    let is_named_by_maker =
-        matches!(device.kind, Kind::Scsi | Kind::Nvme | Kind::Mmc) && !NAMED_BY_OWNERS.contains(&read("vendor").as_str());
+    let is_named_by_maker = matches!(device.kind, DriverKind::Scsi | DriverKind::Nvme | DriverKind::Mmc)
+        && !NAMED_BY_OWNERS.contains(&read("vendor").as_str());
     let media = if device.rotational { "rotational" } else { "solid state" };
     let kind = match device.kind {
-        Kind::Scsi => "scsi",
-        Kind::Nvme => "nvme",
-        Kind::Virtual => "virtual",
-        Kind::Mmc => "mmc",
-        Kind::Removable => "removable",
-        Kind::Loop => "loop",
-        Kind::Remote => "remote",
-        Kind::DeviceMapper => "device mapper",
-        Kind::Md => "md",
-        Kind::Memory => "memory",
-        Kind::Other => "other",
+        DriverKind::Scsi => "scsi",
+        DriverKind::Nvme => "nvme",
+        DriverKind::Virtual => "virtual",
+        DriverKind::Mmc => "mmc",
+        DriverKind::Removable => "removable",
+        DriverKind::Loop => "loop",
+        DriverKind::Remote => "remote",
+        DriverKind::DeviceMapper => "device mapper",
+        DriverKind::Md => "md",
+        DriverKind::Memory => "memory",
+        DriverKind::Other => "other",
     };
     let mut known = DeviceType { kind: format!("{kind}, {media}"), ..DeviceType::default() };
     if is_named_by_maker {

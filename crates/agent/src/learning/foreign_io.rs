@@ -27,14 +27,14 @@ const OURS: [&str; 2] = ["seekwise-agent", "seekwise-applie"];
 
 /// A process with foreign I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct ForeignProcess {
     /// Its id.
     pub stream: StreamId,
     /// Whether it reads; else it writes.
     pub is_read: bool,
 }
 
-impl Work {
+impl ForeignProcess {
     /// Text such as `postgres (40) reads`; `name` is the name of the program if it is known.
     pub fn text(&self, name: Option<&str>) -> String {
         format!("{} ({}) {}", name.unwrap_or("a process"), self.stream, if self.is_read { "reads" } else { "writes" })
@@ -58,7 +58,7 @@ impl ForeignIo {
         event: &Event,
         name: impl Fn(StreamId) -> Option<&'a str>,
         mut is_ours: impl FnMut(StreamId) -> bool,
-    ) -> Option<Work> {
+    ) -> Option<ForeignProcess> {
         let Event::Queued(request) = event else { return None };
         if is_ours(request.stream) {
             return None;
@@ -83,7 +83,7 @@ impl ForeignIo {
                 self.writes > WRITES || self.bytes > WRITTEN_BYTES
             }
         };
-        is_work.then_some(Work { stream: request.stream, is_read: request.op == Op::Read })
+        is_work.then_some(ForeignProcess { stream: request.stream, is_read: request.op == Op::Read })
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
 
     use super::*;
 
-    fn asks(foreign: &mut ForeignIo, at_ms: u64, op: Op, kib: u32, name: &'static str) -> Option<Work> {
+    fn asks(foreign: &mut ForeignIo, at_ms: u64, op: Op, kib: u32, name: &'static str) -> Option<ForeignProcess> {
         let (sync, priority) = (true, Priority::DEFAULT);
         let arrival = Nanos::from_millis(at_ms);
         let request = Request { id: 0, stream: 40, op, sync, priority, sectors: 2 * kib, lba: 0, arrival };

@@ -15,7 +15,7 @@ use control::experience::Experience;
 use control::{ControlLoop, Setting, Target, Verdict};
 use observe::{Event, Preference};
 
-use super::foreign_io::{ForeignIo, Work};
+use super::foreign_io::{ForeignIo, ForeignProcess};
 use super::load::{Generator, Load, loads};
 use super::memory::{LoadRecord, Memory};
 use linux::clock::Moment;
@@ -131,7 +131,7 @@ impl Lesson {
     }
 
     /// Processes an event. Returns the foreign I/O that it reveals; `None` if it does not.
-    pub fn event<'a>(&mut self, event: &Event, name: impl Fn(StreamId) -> Option<&'a str>) -> Option<Work> {
+    pub fn event<'a>(&mut self, event: &Event, name: impl Fn(StreamId) -> Option<&'a str>) -> Option<ForeignProcess> {
         let generator = &mut self.generator;
         let work = self.foreign_io.look(event, name, |stream| generator.asks_as(stream));
         if let Some(exercise) = &mut self.exercise {

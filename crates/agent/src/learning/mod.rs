@@ -21,7 +21,7 @@ mod scratch;
 use std::path::PathBuf;
 
 pub use fio::{COMMAND, Fio, become_fio};
-pub use foreign_io::{ForeignIo, Work};
+pub use foreign_io::{ForeignIo, ForeignProcess};
 pub use lesson::{Course, Learned, Lesson};
 pub use load::{Generator, Load, Place, loads};
 pub use memory::{FILE, LoadRecord, Memory};

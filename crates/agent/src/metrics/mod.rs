@@ -15,7 +15,7 @@ use protect::live::{LimitStatus, PromiseStatus, STATES as STATES_OF_PROMISES};
 use report::printable;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::history::{Entry, Kind};
+use crate::history::{Entry, EntryKind};
 use crate::units::{UnitRow, UnitTable};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -239,12 +239,18 @@ impl Metrics {
             self.promised.get_or_create(&of).set(promised / 100.0);
         };
         match entry.kind {
-            Kind::Set => changed(REASONS[0]),
-            Kind::Guarded => changed(REASONS[1]),
-            Kind::Restored => changed(REASONS[2]),
-            Kind::Refused => drop(self.refusals.get_or_create(&of).inc()),
-            Kind::Conflict => drop(self.conflicts.get_or_create(&of).inc()),
-            Kind::Began | Kind::WouldSet | Kind::Resumed | Kind::Gone | Kind::Trouble | Kind::Learning | Kind::Promise => {}
+            EntryKind::Set => changed(REASONS[0]),
+            EntryKind::Guarded => changed(REASONS[1]),
+            EntryKind::Restored => changed(REASONS[2]),
+            EntryKind::Refused => drop(self.refusals.get_or_create(&of).inc()),
+            EntryKind::Conflict => drop(self.conflicts.get_or_create(&of).inc()),
+            EntryKind::Began
+            | EntryKind::WouldSet
+            | EntryKind::Resumed
+            | EntryKind::Gone
+            | EntryKind::Trouble
+            | EntryKind::Learning
+            | EntryKind::Promise => {}
         }
     }
 
@@ -386,10 +392,10 @@ mod tests {
     #[test]
     fn metrics_have_the_prefix_base_units_and_totals() {
         let metrics = Metrics::new();
-        let mut entry = Entry::new("sda", Kind::Set, "none", "bfq", "because");
+        let mut entry = Entry::new("sda", EntryKind::Set, "none", "bfq", "because");
         entry.predicted_percent = Some(25.0);
         metrics.happened(&entry);
-        metrics.happened(&Entry::new("sda", Kind::Conflict, "bfq", "none", "udev"));
+        metrics.happened(&Entry::new("sda", EntryKind::Conflict, "bfq", "none", "udev"));
         metrics.measured("sda", 20.0);
         let text = metrics.text();
         for line in [

@@ -28,7 +28,7 @@ use super::{Configured, is_root, log_to_stderr, names};
 
 /// Arguments of `seekwise-agent act`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ActArgs {
     /// Devices to tune, such as `sda` or /dev/disk/by-id/… [default: those with mode = "act" in the configuration]
     #[arg(value_name = "DEVICE")]
     devices: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ActArgs) -> anyhow::Result<()> {
     log_to_stderr()?;
     let configuration = args.configured.load()?;
     let named = names(&args.devices)?;
@@ -135,7 +135,7 @@ fn link(configuration: &Configuration, memory: &Memory, now: block::Nanos) -> an
 /// # Errors
 /// Every device failed to open, for example because of a sandbox or a missing applier: the errors of all of them.
 pub fn expect_something(daemon: &Daemon) -> anyhow::Result<()> {
-    let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::history::Kind::Trouble);
+    let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::history::EntryKind::Trouble);
     let troubles: Vec<String> = troubles.map(|entry| format!("{}: {}", entry.device, entry.why)).collect();
     if daemon.sessions().count() == 0 && !troubles.is_empty() {
         return Err(Failed(format!("cannot open any device: {}", troubles.join("; "))).into());

@@ -15,7 +15,7 @@ use super::{Configured, say};
 
 /// Arguments of `seekwise-agent advise`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct AdviseArgs {
     /// A device to monitor, such as `sda`, or a trace (`seekwise trace formats`)
     #[arg(value_name = "DEVICE|TRACE")]
     what: String,
@@ -33,13 +33,13 @@ pub struct Args {
     json: bool,
     /// Print a configuration file that applies the setting without the daemon
     #[arg(long = "as", value_enum, value_name = "KIND")]
-    to: Option<Kind>,
+    to: Option<FileKind>,
     #[command(flatten)]
     configured: Configured,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Kind {
+enum FileKind {
     /// udev rule
     Udev,
     /// tuned profile
@@ -49,7 +49,7 @@ enum Kind {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &AdviseArgs) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let monitor = Terminal::default();
     let workers = Workers::new(&monitor, None);
@@ -81,14 +81,14 @@ fn is_recording(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|about| about.is_file() || about.is_dir())
 }
 
-fn text(piece: &Piece, args: &Args) -> anyhow::Result<String> {
+fn text(piece: &Piece, args: &AdviseArgs) -> anyhow::Result<String> {
     if args.json {
         return Ok(serde_json::to_string_pretty(piece)? + "\n");
     }
     Ok(match args.to {
-        Some(Kind::Udev) => udev(piece),
-        Some(Kind::Tuned) => tuned(piece),
-        Some(Kind::Sysctl) => sysctl(piece),
+        Some(FileKind::Udev) => udev(piece),
+        Some(FileKind::Tuned) => tuned(piece),
+        Some(FileKind::Sysctl) => sysctl(piece),
         None => {
             let width = terminal::style().0;
             say::lines([format!("{}: advice {}.", piece.device, piece.id)], width) + &piece.advice.text(width)

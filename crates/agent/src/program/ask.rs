@@ -175,7 +175,7 @@ pub fn resume(args: &ResumeArgs) -> anyhow::Result<()> {
         true => args.device.clone(),
         false => names(std::slice::from_ref(&args.device))?.remove(0),
     };
-    let Answer::Done(said) = daemon(&args.configured, &Ask::Resume { device })? else {
+    let Answer::Done(said) = daemon(&args.configured, &Ask::Resume { scope: device.into() })? else {
         bail!("unexpected reply from the daemon; are both programs of the same version?")
     };
     Ok(terminal::print(&say::lines(said, terminal::style().0))?)

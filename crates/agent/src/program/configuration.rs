@@ -9,7 +9,7 @@ use super::{Configured, say};
 
 /// Arguments of `seekwise-agent configuration`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ConfigurationArgs {
     #[command(flatten)]
     configured: Configured,
     /// Print the vendor's file instead: every key with its meaning and default
@@ -18,7 +18,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ConfigurationArgs) -> anyhow::Result<()> {
     if args.vendor {
         return Ok(terminal::print(&vendor_file())?);
     }

@@ -2,7 +2,7 @@
 
 /// Arguments of `seekwise-agent generate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct GenerateArgs {
     /// Process id of the parent; fio is killed when it dies
     #[arg(long, value_name = "PROCESS")]
     parent: u32,
@@ -12,6 +12,6 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     Err(agent::learning::become_fio(args.parent, &args.arguments))
 }

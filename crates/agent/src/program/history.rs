@@ -10,7 +10,7 @@ use super::{Configured, say};
 
 /// Arguments of `seekwise-agent history`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct HistoryArgs {
     /// Only entries of this device
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
@@ -50,7 +50,7 @@ fn entries(configured: &Configured) -> anyhow::Result<Vec<Entry>> {
 }
 
 /// Prints the history.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &HistoryArgs) -> anyhow::Result<()> {
     let entries = entries(&args.configured)?;
     let about = |entry: &&Entry| args.device.as_ref().is_none_or(|device| *device == entry.device);
     let entries: Vec<&Entry> = entries.iter().filter(about).collect();

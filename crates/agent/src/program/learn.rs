@@ -10,7 +10,7 @@ use agent::control_socket::{self, Answer, Ask};
 use agent::daemon::open::Machine;
 use agent::daemon::run::{LoopContext, run as run_daemon};
 use agent::daemon::{Daemon, Learner, Scope};
-use agent::history::{Entry, History, Kind};
+use agent::history::{Entry, EntryKind, History};
 use agent::learning::{self, Equipment as _, Memory};
 use agent::metrics::Metrics;
 use anyhow::{Context as _, anyhow, bail};
@@ -26,7 +26,7 @@ use super::{Configured, is_root, names, say};
 
 /// Arguments of `seekwise-agent learn`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct LearnArgs {
     /// The device, such as `sda` or /dev/disk/by-id/…
     device: String,
     /// A file or unused partition on the device that workloads may overwrite [default: from the configuration]
@@ -46,7 +46,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &LearnArgs) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let device = names(std::slice::from_ref(&args.device))?.remove(0);
     let plan = plan(args, &configuration);
@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// `[learning]` of the configuration, overridden by options of the command line.
-fn plan(args: &Args, configuration: &Configuration) -> Learning {
+fn plan(args: &LearnArgs, configuration: &Configuration) -> Learning {
     let mut plan = configuration.learning.clone();
     plan.scratch = args.scratch.clone().or(plan.scratch);
     plan.controller = args.controller.clone().unwrap_or(plan.controller);
@@ -106,11 +106,11 @@ fn learn(daemon: &mut Daemon, device: &str, seconds: Option<u32>) -> anyhow::Res
     begin();
     let outcome = run_daemon(daemon, &context, |entry| {
         last = entry.number;
-        if entry.kind == Kind::Trouble {
+        if entry.kind == EntryKind::Trouble {
             trouble = Some(entry.why.clone());
             return Err(io::Error::other("the loop ends"));
         }
-        if entry.kind == Kind::Learning {
+        if entry.kind == EntryKind::Learning {
             has_begun = true;
             monitor.end();
             print(entry)?;
@@ -120,7 +120,7 @@ fn learn(daemon: &mut Daemon, device: &str, seconds: Option<u32>) -> anyhow::Res
     });
     monitor.end();
     // Entries that were added while settings were restored.
-    daemon.history().entries().filter(|entry| entry.number > last && entry.kind == Kind::Learning).try_for_each(print)?;
+    daemon.history().entries().filter(|entry| entry.number > last && entry.kind == EntryKind::Learning).try_for_each(print)?;
     if let Some(why) = trouble {
         return Err(Failed(why).into());
     }

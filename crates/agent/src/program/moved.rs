@@ -9,13 +9,13 @@ use anyhow::Context as _;
 
 /// Arguments of `seekwise-agent applier`: those of `seekwise-applier`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct MovedArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
 /// Executes `seekwise-applier` in this process, with the same arguments and open files. Returns only on failure.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &MovedArgs) -> anyhow::Result<()> {
     let program = own_applier::program().context("the command `applier` has moved to the program seekwise-applier")?;
     let error = Command::new(&program).args(&args.arguments).exec();
     Err(error).with_context(|| program.display().to_string())

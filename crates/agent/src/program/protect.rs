@@ -9,7 +9,7 @@ use agent::daemon::run::MIN_SLEEP;
 use anyhow::{Context as _, anyhow, bail};
 use applier::sysfs::Sysfs;
 use block::Nanos;
-use linux::cgroups::Cgroups;
+use linux::cgroups::{Cgroups, Processes};
 use linux::clock::now;
 use linux::events::{EventSource, wait};
 use linux::topology::{self, Device};
@@ -26,7 +26,7 @@ const LONGEST: Nanos = Nanos::from_millis(100);
 
 /// Arguments of `seekwise-agent protect`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ProtectArgs {
     /// The unit to protect, such as `postgresql.service`, a container such as `docker-4f2a`, or the path of a cgroup
     unit: String,
     /// 99% of its reads take at most this long, such as 15ms
@@ -99,7 +99,7 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &ProtectArgs) -> anyhow::Result<()> {
     let promise = promise(args)?;
     if !is_root() {
         return Err(Failed("requires root: requests are traced, and limits of cgroups are set".to_owned()).into());
@@ -135,7 +135,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     outcome
 }
 
-fn promise(args: &Args) -> anyhow::Result<Promise> {
+fn promise(args: &ProtectArgs) -> anyhow::Result<Promise> {
     let reference = args.as_on.as_deref().map(|name| reference(name).map_err(|why| anyhow!("--as-on {name}: {why}")));
     let mut promise = Promise {
         read_p99: args.read_p99,
@@ -163,10 +163,11 @@ fn promise(args: &Args) -> anyhow::Result<Promise> {
 struct Protected {
     name: String,
     source: Box<dyn EventSource>,
+    processes: Processes,
     protection: Protection,
 }
 
-fn protected(args: &Args, sysfs: &Sysfs, configuration: &Configuration, terms: &Terms) -> anyhow::Result<Vec<Protected>> {
+fn protected(args: &ProtectArgs, sysfs: &Sysfs, configuration: &Configuration, terms: &Terms) -> anyhow::Result<Vec<Protected>> {
     let named = names(&args.on)?;
     let machine = Machine::new(sysfs.clone(), &configuration.applier_socket);
     let is_meant = |device: &&Device| match named.is_empty() {
@@ -185,7 +186,8 @@ fn protected(args: &Args, sysfs: &Sysfs, configuration: &Configuration, terms: &
         let limiter = Box::new(ByApplier::new(configuration.applier_socket.clone()));
         let protection = Protection::begin(now().at, sysfs, device, terms.clone(), limiter);
         let protection = protection.map_err(|error| failed(error.to_string()))?;
-        protected.push(Protected { name: device.name.clone(), source, protection });
+        let processes = Processes::new(sysfs, false);
+        protected.push(Protected { name: device.name.clone(), source, processes, protection });
     }
     if protected.is_empty() {
         bail!("there is no device with a queue; name one by --on, such as --on sda");
@@ -194,15 +196,15 @@ fn protected(args: &Args, sysfs: &Sysfs, configuration: &Configuration, terms: &
 }
 
 /// Keeps the guarantee until stopped.
-fn keep(args: &Args, protected: &mut [Protected], print: &dyn Fn(String) -> std::io::Result<()>) -> anyhow::Result<()> {
+fn keep(args: &ProtectArgs, protected: &mut [Protected], print: &dyn Fn(String) -> std::io::Result<()>) -> anyhow::Result<()> {
     let ends = args.seconds.map(|seconds| now().at + Nanos::from_millis(1000 * u64::from(seconds)));
     let mut events: Vec<Event> = Vec::new();
     while !terminal::interrupted().load(Ordering::Relaxed) && ends.is_none_or(|ends| now().at < ends) {
-        for Protected { name, source, protection } in protected.iter_mut() {
+        for Protected { name, source, processes, protection } in protected.iter_mut() {
             events.clear();
             source.read(&mut events).with_context(|| name.clone())?;
             let at = now().at;
-            protection.observe(at, &events, &**source);
+            protection.observe(&events, &**source, processes);
             for told in protection.step(at) {
                 let sentence = match &told {
                     Told::Trouble(text) | Told::Conflict(text) => format!("{name}: warning: {text}."),

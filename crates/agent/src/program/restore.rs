@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use agent::control_socket::{self, Answer, Ask};
 use anyhow::Context as _;
-use applier::{Client, Kind, Outcome, Restored, restore_alone};
+use applier::{Client, ErrorKind, Outcome, Restored, restore_alone};
 use terminal::Failed;
 
 use super::{Configured, is_root, say};
 
 /// Arguments of `seekwise-agent restore`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct RestoreArgs {
     /// The device, such as `sda`, or a cgroup, such as /system.slice/backup.service [default: everything]
     device: Option<String>,
     /// Journal directory, used if no applier is running
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &RestoreArgs) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let ask = Ask::Restore { device: args.device.clone() };
     let socket = &configuration.socket;
@@ -36,7 +36,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let restored = match applier.and_then(|mut client| client.restore(args.device.as_deref())) {
                 Ok(restored) => restored,
                 // None is running, or it is just exiting.
-                Err(error) if error.kind == Kind::Unreachable && is_root() => {
+                Err(error) if error.kind == ErrorKind::Unreachable && is_root() => {
                     restore_alone(&args.journal, args.device.as_deref()).map_err(|error| Failed(error.to_string()))?
                 }
                 Err(error) => return Err(Failed(error.to_string()).into()),
@@ -53,7 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// # Errors
 /// A device could not be restored.
 fn outcome(restored: &[Restored]) -> anyhow::Result<Vec<String>> {
-    let sentence = |one: &Restored| format!("{}: {one}", one.device);
+    let sentence = |one: &Restored| format!("{}: {one}", one.scope);
     let failed: Vec<String> = restored.iter().filter(|one| matches!(one.outcome, Outcome::Failed { .. })).map(sentence).collect();
     if failed.is_empty() { Ok(restored.iter().map(sentence).collect()) } else { Err(Failed(failed.join("; ")).into()) }
 }

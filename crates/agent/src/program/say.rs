@@ -1,6 +1,6 @@
 //! History entries as text.
 
-use agent::history::{Entry, Kind};
+use agent::history::{Entry, EntryKind};
 use applier::log::date_and_time;
 use protect::live::{LimitStatus, PromiseStatus};
 use report::gains::{signed, with_error};
@@ -16,16 +16,16 @@ pub fn entry(entry: &Entry) -> String {
     };
     let measured = entry.measured().map(|measured| format!("; measured {}", measured.text())).unwrap_or_default();
     let what = match entry.kind {
-        Kind::Began => format!("{device} {why}; {to} is active"),
-        Kind::WouldSet => format!("{device}: would set {to} instead of {from}: {why} ({})", entry.id),
-        Kind::Set => format!("{device}: set {to} instead of {from}: {why}{promised}{measured}"),
-        Kind::Guarded => format!("{device}: {why}{measured}"),
-        Kind::Refused => format!("{device}: did not set {to}: {why}"),
-        Kind::Conflict => format!("{device}: {to} is active instead of {from}: {why}"),
-        Kind::Resumed => format!("{device}: tuning resumed: {why}"),
-        Kind::Restored => format!("{device}: restored: {why}"),
-        Kind::Gone => format!("{device}: no longer monitored: {why}"),
-        Kind::Trouble | Kind::Learning | Kind::Promise => format!("{device}: {why}"),
+        EntryKind::Began => format!("{device} {why}; {to} is active"),
+        EntryKind::WouldSet => format!("{device}: would set {to} instead of {from}: {why} ({})", entry.id),
+        EntryKind::Set => format!("{device}: set {to} instead of {from}: {why}{promised}{measured}"),
+        EntryKind::Guarded => format!("{device}: {why}{measured}"),
+        EntryKind::Refused => format!("{device}: did not set {to}: {why}"),
+        EntryKind::Conflict => format!("{device}: {to} is active instead of {from}: {why}"),
+        EntryKind::Resumed => format!("{device}: tuning resumed: {why}"),
+        EntryKind::Restored => format!("{device}: restored: {why}"),
+        EntryKind::Gone => format!("{device}: no longer monitored: {why}"),
+        EntryKind::Trouble | EntryKind::Learning | EntryKind::Promise => format!("{device}: {why}"),
     };
     printable(&what)
 }

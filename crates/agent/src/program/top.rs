@@ -7,6 +7,7 @@ use agent::units::{Screen, UnitMonitor, UnitTable, json_for_terminals, text};
 use anyhow::bail;
 use applier::sysfs::Sysfs;
 use block::Nanos;
+use linux::cgroups::Processes;
 use linux::clock::monotonic;
 use linux::events::{EventSource, ObserveError, wait};
 use linux::topology::{self, Device};
@@ -27,7 +28,7 @@ const HOME: &str = "\u{1b}[H\u{1b}[J";
 
 /// Arguments of `seekwise-agent top`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct TopArgs {
     /// The device, such as `sda` or /dev/disk/by-id/… [default: all that can be tuned]
     #[arg(long, value_name = "DEVICE")]
     on: Option<String>,
@@ -62,6 +63,7 @@ fn interval(text: &str) -> Result<Nanos, String> {
 struct Watched {
     name: String,
     source: Box<dyn EventSource>,
+    processes: Processes,
     monitor: UnitMonitor,
     table: Option<UnitTable>,
 }
@@ -76,7 +78,7 @@ struct Line<'a> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &TopArgs) -> anyhow::Result<()> {
     let mut watched = open(args)?;
     let mut events = Vec::new();
     let mut shown = 0;
@@ -106,7 +108,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn open(args: &Args) -> anyhow::Result<Vec<Watched>> {
+fn open(args: &TopArgs) -> anyhow::Result<Vec<Watched>> {
     let configuration = args.configured.load()?;
     let sysfs = Sysfs::real();
     let machine = Machine::new(sysfs.clone(), &configuration.applier_socket);
@@ -124,8 +126,9 @@ fn open(args: &Args) -> anyhow::Result<Vec<Watched>> {
         match source {
             Ok(mut source) => {
                 source.report_fsync();
-                let monitor = UnitMonitor::new(&sysfs, device.number, args.interval, args.slice, began);
-                watched.push(Watched { name: device.name, source, monitor, table: None });
+                let processes = Processes::new(&sysfs, args.slice);
+                let monitor = UnitMonitor::new(&sysfs, device.number, args.interval, &processes, began);
+                watched.push(Watched { name: device.name, source, processes, monitor, table: None });
             }
             Err(why) => reasons.push(format!("{}: {why}", device.name)),
         }
@@ -156,14 +159,14 @@ impl Watched {
             Err(ObserveError::Gone { .. }) => false,
             other => other.map(|()| true)?,
         };
-        if let Some(table) = self.monitor.read(monotonic(), events, &*self.source) {
+        if let Some(table) = self.monitor.read(monotonic(), events, &*self.source, &mut self.processes) {
             self.table = Some(table);
         }
         Ok(is_there)
     }
 }
 
-fn show(args: &Args, watched: &[Watched]) -> anyhow::Result<()> {
+fn show(args: &TopArgs, watched: &[Watched]) -> anyhow::Result<()> {
     let tables = watched.iter().filter_map(|one| Some((one, one.table.as_ref()?)));
     if args.json {
         for (one, table) in tables {

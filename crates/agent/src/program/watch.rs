@@ -19,7 +19,7 @@ use super::{Configured, names, say};
 
 /// Arguments of `seekwise-agent watch`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct WatchArgs {
     /// Devices, such as `sda` or /dev/disk/by-id/… [default: all except those with mode = "leave-alone" in the configuration]
     #[arg(value_name = "DEVICE")]
     devices: Vec<String>,
@@ -37,7 +37,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let named = names(&args.devices)?;
     let (sysfs, began) = (Sysfs::real(), now());

@@ -9,7 +9,7 @@ mod text;
 use std::collections::BTreeMap;
 
 use applier::sysfs::Sysfs;
-use block::{Nanos, Op, StreamId};
+use block::{Nanos, Op};
 use linux::cgroups::{Cgroups, Processes, Role, Source, Transferred, UnitCounters};
 use linux::events::EventSource;
 use observe::Event;
@@ -97,7 +97,6 @@ impl Times {
 
 /// Collects per-unit statistics of one device.
 pub struct UnitMonitor {
-    processes: Processes,
     units: Units,
     /// `None` if rows are slices, or without cgroup v2.
     counters: Option<UnitCounters>,
@@ -110,15 +109,14 @@ pub struct UnitMonitor {
 }
 
 impl UnitMonitor {
-    /// Monitors the device with this major and minor number, starting an interval now. With `by_slice`, rows are slices instead of
-    /// units.
-    pub fn new(sysfs: &Sysfs, device: (u32, u32), interval: Nanos, by_slice: bool, now: Nanos) -> UnitMonitor {
-        let cgroups = Cgroups::mounted(sysfs).ok().filter(|_| !by_slice);
+    /// Monitors the device with this major and minor number, starting an interval now. Rows are the units of these processes, or their
+    /// slices.
+    pub fn new(sysfs: &Sysfs, device: (u32, u32), interval: Nanos, processes: &Processes, now: Nanos) -> UnitMonitor {
+        let cgroups = Cgroups::mounted(sysfs).ok().filter(|_| !processes.are_by_slice());
         let counters = cgroups.map(|cgroups| UnitCounters::new(cgroups, device));
         let mut units = Units::new();
         units.begin(now);
-        let (processes, queued) = (Processes::new(sysfs, by_slice), BTreeMap::new());
-        UnitMonitor { processes, units, counters, queued, interval, ends: now + interval, lost: 0 }
+        UnitMonitor { units, counters, queued: BTreeMap::new(), interval, ends: now + interval, lost: 0 }
     }
 
     /// End of the current interval.
@@ -127,8 +125,8 @@ impl UnitMonitor {
     }
 
     /// Processes events of the source. Returns the table if the interval has ended.
-    pub fn read(&mut self, now: Nanos, events: &[Event], source: &dyn EventSource) -> Option<UnitTable> {
-        events.iter().for_each(|event| self.event(event, source));
+    pub fn read(&mut self, now: Nanos, events: &[Event], source: &dyn EventSource, processes: &mut Processes) -> Option<UnitTable> {
+        events.iter().for_each(|event| self.event(event, source, processes));
         if source.lost() > self.lost {
             self.lost = source.lost();
             self.units.gap();
@@ -138,12 +136,12 @@ impl UnitMonitor {
         }
         // After a pause, such as a suspend, missed intervals are skipped.
         self.ends = if now < self.ends + self.interval { self.ends + self.interval } else { now + self.interval };
-        Some(self.close(now))
+        Some(self.close(now, processes))
     }
 
-    fn event(&mut self, event: &Event, source: &dyn EventSource) {
+    fn event(&mut self, event: &Event, source: &dyn EventSource, processes: &mut Processes) {
         // Look the unit up when a request is queued, because the process may have ended before it completes.
-        let unit = self.unit(event.stream(), source, event.at());
+        let unit = processes.unit(event.stream(), source.name(event.stream()), event.at());
         if let Event::Queued(request) = event {
             let queued = self.queued.entry(unit).or_default();
             let bytes = u64::from(request.sectors) * 512;
@@ -156,21 +154,17 @@ impl UnitMonitor {
         self.units.event(unit, event);
     }
 
-    fn unit(&mut self, stream: StreamId, source: &dyn EventSource, at: Nanos) -> UnitId {
-        self.processes.unit(stream, source.name(stream), at)
-    }
-
-    fn close(&mut self, now: Nanos) -> UnitTable {
+    fn close(&mut self, now: Nanos, processes: &mut Processes) -> UnitTable {
         let mut report = self.units.close(now);
-        self.charge_kernel(&mut report);
-        let units = names(&report, &self.processes);
+        self.charge_kernel(&mut report, processes);
+        let units = names(&report, processes);
         let name = |unit: &Option<UnitId>| units.get(unit).cloned().unwrap_or_else(|| OTHER.to_owned());
         let row = |row: &Row| {
             let share = |waited: Nanos| 100.0 * waited.0 as f64 / row.waited.0.max(1) as f64;
             let behind = row.behind.iter().take(NEIGHBOURS);
             UnitRow {
                 unit: name(&row.unit),
-                cgroup: row.unit.and_then(|unit| Some(self.processes.source(unit)?.path()?.to_owned())),
+                cgroup: row.unit.and_then(|unit| Some(processes.source(unit)?.path()?.to_owned())),
                 read_mb_s: report.per_second(row.reads.bytes) / 1e6,
                 write_mb_s: report.per_second(row.writes.bytes) / 1e6,
                 iops: report.per_second(row.requests()),
@@ -187,12 +181,12 @@ impl UnitMonitor {
 
     /// Charges requests of kernel threads to the units that caused them, by the bytes in `io.stat` beyond those of the units' own
     /// processes: write-back by bytes written, other workers (which submit requests throttled by `io.max`) also by bytes read.
-    fn charge_kernel(&mut self, report: &mut Report) {
+    fn charge_kernel(&mut self, report: &mut Report, processes: &mut Processes) {
         let queued = std::mem::take(&mut self.queued);
         let Some(counters) = &mut self.counters else { return };
         let mut beyond: Vec<(UnitId, [f64; 2])> = Vec::new();
         for (unit, counted) in counters.since() {
-            let unit = self.processes.number(Source::Unit(unit));
+            let unit = processes.number(Source::Unit(unit));
             let own = queued.get(&unit).copied().unwrap_or_default();
             let least = |own: u64, counted: u64| {
                 let rest = counted.saturating_sub(own) as f64;
@@ -200,7 +194,7 @@ impl UnitMonitor {
             };
             beyond.push((unit, [least(own.read, counted.read), least(own.written, counted.written)]));
         }
-        let roles = [Role::WriteBack, Role::Worker].map(|role| self.processes.kernel(role));
+        let roles = [Role::WriteBack, Role::Worker].map(|role| processes.kernel(role));
         let sent = roles.map(|unit| {
             let sent = unit.and_then(|unit| queued.get(&unit)).copied().unwrap_or_default();
             [sent.read as f64, sent.written as f64]
@@ -240,7 +234,7 @@ mod tests {
     use std::os::fd::BorrowedFd;
     use std::{fs, path::Path};
 
-    use block::{Priority, Request};
+    use block::{Priority, Request, StreamId};
     use linux::events::ObserveError;
 
     use super::*;
@@ -293,7 +287,8 @@ mod tests {
         write(root, "cg/backup/io.stat", "8:0 rbytes=0 wbytes=0\n");
         let source = Names { names: HashMap::from([(1, "postgres"), (2, "kworker/u8:1"), (3, "j"), (4, "j")]), lost: 0 };
         let second = Nanos::from_millis(1_000);
-        let mut monitor = UnitMonitor::new(&Sysfs::at(root), (8, 0), second, false, Nanos::ZERO);
+        let mut processes = Processes::new(&Sysfs::at(root), false);
+        let mut monitor = UnitMonitor::new(&Sysfs::at(root), (8, 0), second, &processes, Nanos::ZERO);
         let events = [
             completed(2, Op::Write, 2_000, (0, 90)),
             completed(1, Op::Read, 8, (10, 100)),
@@ -305,12 +300,12 @@ mod tests {
             Event::Completed { request, .. } => Event::Queued(request),
             other => other,
         });
-        monitor.read(Nanos(1), &queued, &source);
-        assert_eq!(monitor.read(Nanos::from_millis(999), &events, &source), None);
+        monitor.read(Nanos(1), &queued, &source, &mut processes);
+        assert_eq!(monitor.read(Nanos::from_millis(999), &events, &source, &mut processes), None);
         write(root, "cg/backup/io.stat", "8:0 rbytes=0 wbytes=768000\n");
         // All bytes belong to its own processes: nothing to charge.
         write(root, "cg/system.slice/db.service/io.stat", "8:0 rbytes=4096 wbytes=0\n");
-        let table = monitor.read(second, &[], &source).unwrap();
+        let table = monitor.read(second, &[], &source, &mut processes).unwrap();
         let names: Vec<&str> = table.units.iter().map(|row| row.unit.as_str()).collect();
         let expected = ["[write-back]", "db.service", "/a.slice/job.service", "/b.slice/job.service", "[ended: ]", "/backup"];
         assert_eq!(names, expected);
@@ -320,7 +315,10 @@ mod tests {
         // 80 of 90 ms were spent behind write-back, three quarters of it caused by the backup.
         assert!(neighbour.unit == "/backup" && (neighbour.share_percent - 100.0 * 60.0 / 90.0).abs() < 0.01, "{neighbour:?}");
         assert_eq!((table.units[0].write_mb_s, table.units[5].write_mb_s), (0.256, 0.768));
-        assert_eq!(monitor.read(Nanos::from_millis(9_000), &[], &source), Some(UnitTable { seconds: 8.0, units: Vec::new() }));
+        assert_eq!(
+            monitor.read(Nanos::from_millis(9_000), &[], &source, &mut processes),
+            Some(UnitTable { seconds: 8.0, units: Vec::new() })
+        );
         assert_eq!(monitor.ends(), Nanos::from_millis(10_000));
         // JSON round trip.
         let read: UnitTable = serde_json::from_str(&serde_json::to_string(&table).unwrap()).unwrap();
@@ -338,12 +336,13 @@ mod tests {
         let source = Names { names: HashMap::from([(1, "postgres"), (2, "kworker/1:1")]), lost: 0 };
         let second = Nanos::from_millis(1_000);
         write(root, "cg/scan/io.stat", "");
-        let mut monitor = UnitMonitor::new(&Sysfs::at(root), (8, 0), second, false, Nanos::ZERO);
+        let mut processes = Processes::new(&Sysfs::at(root), false);
+        let mut monitor = UnitMonitor::new(&Sysfs::at(root), (8, 0), second, &processes, Nanos::ZERO);
         let held_back = completed(2, Op::Read, 2_000, (0, 80));
         let Event::Completed { request, .. } = held_back else { panic!("it completes") };
-        monitor.read(Nanos(1), &[Event::Queued(request), held_back, completed(1, Op::Read, 8, (0, 100))], &source);
+        monitor.read(Nanos(1), &[Event::Queued(request), held_back, completed(1, Op::Read, 8, (0, 100))], &source, &mut processes);
         write(root, "cg/scan/io.stat", "8:0 rbytes=1024000 wbytes=0\n");
-        let table = monitor.read(second, &[], &source).unwrap();
+        let table = monitor.read(second, &[], &source, &mut processes).unwrap();
         let database = table.units.iter().find(|row| row.unit == "/db").unwrap();
         assert_eq!(database.neighbour(), Some(&Behind { unit: "/scan".to_owned(), share_percent: 80.0 }));
         let read: Vec<f64> = table.units.iter().filter(|row| row.unit != "/db").map(|row| row.read_mb_s).collect();
@@ -354,11 +353,14 @@ mod tests {
     fn lost_events_leave_time_that_is_of_no_unit() {
         let root = tempfile::tempdir().unwrap();
         let mut source = Names::default();
-        let mut monitor = UnitMonitor::new(&Sysfs::at(root.path()), (8, 0), Nanos::from_millis(1_000), true, Nanos::ZERO);
-        monitor.read(Nanos(1), &[completed(1, Op::Read, 8, (0, 10))], &source);
+        let sysfs = Sysfs::at(root.path());
+        let mut processes = Processes::new(&sysfs, true);
+        let mut monitor = UnitMonitor::new(&sysfs, (8, 0), Nanos::from_millis(1_000), &processes, Nanos::ZERO);
+        monitor.read(Nanos(1), &[completed(1, Op::Read, 8, (0, 10))], &source, &mut processes);
         source.lost = 5;
-        monitor.read(Nanos(2), &[], &source);
-        let table = monitor.read(Nanos::from_millis(1_000), &[completed(1, Op::Read, 8, (10, 20))], &source).unwrap();
+        monitor.read(Nanos(2), &[], &source, &mut processes);
+        let table =
+            monitor.read(Nanos::from_millis(1_000), &[completed(1, Op::Read, 8, (10, 20))], &source, &mut processes).unwrap();
         let shares: Vec<_> = table.units[0].behind.iter().map(|one| (one.unit.as_str(), one.share_percent)).collect();
         assert_eq!(shares, [(OTHER, 50.0), ("[ended: ]", 50.0)]);
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::ROOT;
-use crate::error::{ApplierError, Kind};
+use crate::error::{ApplierError, ErrorKind};
 use crate::sysfs::{Files, Sysfs};
 
 /// The unified hierarchy of this machine.
@@ -20,7 +20,7 @@ pub struct Hierarchy {
 /// Checks that a cgroup's path cannot lead out of the hierarchy.
 ///
 /// # Errors
-/// [`Kind::NotAllowed`]; the text names the right form.
+/// [`ErrorKind::NotAllowed`]; the text names the right form.
 pub fn checked_path(path: &str) -> Result<&str, ApplierError> {
     let is_plain = |part: &str| !matches!(part, "" | "." | "..") && !part.chars().any(char::is_control);
     match path.strip_prefix('/') {
@@ -30,7 +30,7 @@ pub fn checked_path(path: &str) -> Result<&str, ApplierError> {
             let message = format_args!(
                 "{path:?} is no cgroup; it should be a path in the unified hierarchy, as in /system.slice/backup.service"
             );
-            Err(ApplierError::new(Kind::NotAllowed, message))
+            Err(ApplierError::new(ErrorKind::NotAllowed, message))
         }
     }
 }
@@ -39,11 +39,11 @@ impl Hierarchy {
     /// Finds the unified hierarchy.
     ///
     /// # Errors
-    /// [`Kind::Forbidden`]: it is not mounted, or the list of mounts cannot be read.
+    /// [`ErrorKind::Forbidden`]: it is not mounted, or the list of mounts cannot be read.
     pub fn find(files: &dyn Files, sysfs: &Sysfs) -> Result<Hierarchy, ApplierError> {
         let path = sysfs.proc().join("self/mountinfo");
         let forbidden =
-            |error: &dyn std::fmt::Display| ApplierError::new(Kind::Forbidden, format_args!("{}: {error}", path.display()));
+            |error: &dyn std::fmt::Display| ApplierError::new(ErrorKind::Forbidden, format_args!("{}: {error}", path.display()));
         let text = files.read(&path).map_err(|error| forbidden(&error))?;
         let mounts = || text.lines().filter_map(Mount::of);
         let unified = mounts().find(|mount| mount.kind == "cgroup2");
@@ -113,7 +113,7 @@ pub(crate) fn number(files: &dyn Files, hierarchy: &Hierarchy, path: &str) -> Re
     match files.folder_number(&hierarchy.mount, path.trim_start_matches('/')) {
         Ok(number) => Ok(Some(number)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(ApplierError::new(Kind::NotAllowed, format_args!("{path}: {error}"))),
+        Err(error) => Err(ApplierError::new(ErrorKind::NotAllowed, format_args!("{path}: {error}"))),
     }
 }
 
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(found.blkio, Some(PathBuf::from("/sys/fs/cgroup/blkio")));
         assert_eq!(find("41 31 0:38 / /c\\040g rw - cgroup2 none rw").unwrap().mount, root.path().join("c g"));
         let error = find("31 23 0:28 / /sys rw - sysfs sysfs rw").unwrap_err();
-        assert!(error.kind == Kind::Forbidden && error.message.contains("cgroup2 is not mounted"), "{error}");
+        assert!(error.kind == ErrorKind::Forbidden && error.message.contains("cgroup2 is not mounted"), "{error}");
     }
 
     #[test]

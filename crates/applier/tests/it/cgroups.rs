@@ -7,7 +7,7 @@ use crate::support::kernel::{Cgroup, Count, Disk, EIO, Fault, Machine};
 use applier::cgroup::Allowed;
 use applier::journal::Journal;
 use applier::sysfs::Sysfs;
-use applier::{ApplierError, Changed, Kind, Moment, Outcome, Rules, Scope, SetRequest, Writer};
+use applier::{ApplierError, Changed, ErrorKind, Moment, Outcome, Rules, Scope, SetRequest, Writer};
 
 const BACKUP: &str = "/system.slice/backup.service";
 const BUILD: &str = "/user.slice/user-1000.slice/build.scope";
@@ -93,7 +93,7 @@ fn only_the_devices_line_is_written_and_put_back() {
     set(&mut first, BACKUP, &[("io.max", "rbps=max wbps=max riops=max wiops=max")]).unwrap();
     assert_eq!(limit(&machine, BACKUP).as_deref(), Some("rbps=max wbps=50000000 riops=max wiops=max"), "the limit of its own");
     let originals = first.originals(None).unwrap();
-    assert_eq!((originals[0].device.as_str(), originals[0].attribute.as_str()), (BACKUP, "io.max sda"));
+    assert_eq!((originals[0].scope.name(), originals[0].attribute.as_str()), (BACKUP, "io.max sda"));
     // Of one cgroup, as when its client leaves.
     set(&mut first, BUILD, &[("io.max", "rbps=5000000")]).unwrap();
     assert_eq!(first.end_of(BACKUP).unwrap().len(), 1);
@@ -207,16 +207,20 @@ fn an_external_line_is_neither_overwritten_nor_put_back_until_resume() {
     machine.echo("8:0 wbps=max", &format!("{BACKUP}/io.max"));
     let error = set(&mut first, BACKUP, &[("io.max", "wbps=10000000")]).unwrap_err();
     assert!(
-        error.kind == Kind::Foreign && error.message.contains("wbps=max riops=max wiops=max, and the agent had left it at"),
+        error.kind == ErrorKind::Foreign && error.message.contains("wbps=max riops=max wiops=max, and the agent had left it at"),
         "{error}"
     );
     set(&mut first, BUILD, &[("io.max", "wbps=10000000")]).unwrap();
     first.release(Moment::default(), BACKUP, &[]).unwrap();
     let mut second = writer(&machine);
     let restored = second.end().unwrap();
-    let of = |cgroup: &str| restored.iter().find(|one| one.device == cgroup).unwrap().outcome.clone();
+    let of = |cgroup: &str| restored.iter().find(|one| one.scope.name() == cgroup).unwrap().outcome.clone();
     assert!(matches!(of(BACKUP), Outcome::Foreign { .. }) && matches!(of(BUILD), Outcome::Back { .. }), "{restored:?}");
-    assert_eq!(set(&mut second, BACKUP, &[("io.max", "wbps=10000000")]).unwrap_err().kind, Kind::Foreign, "until it is resumed");
+    assert_eq!(
+        set(&mut second, BACKUP, &[("io.max", "wbps=10000000")]).unwrap_err().kind,
+        ErrorKind::Foreign,
+        "until it is resumed"
+    );
     assert!(second.foreign(BACKUP).unwrap()[0].released);
     second.resume(BACKUP).unwrap();
     set(&mut second, BACKUP, &[("io.max", "wbps=10000000")]).unwrap();
@@ -235,7 +239,7 @@ fn what_a_decision_rests_on_is_checked() {
         why: String::new(),
     };
     let error = writer(&machine).set(Moment::default(), &wanted("wbps=max")).unwrap_err();
-    assert!(error.kind == Kind::Stale && error.message.contains("wbps=50000000 riops=max wiops=max by now"), "{error}");
+    assert!(error.kind == ErrorKind::Stale && error.message.contains("wbps=50000000 riops=max wiops=max by now"), "{error}");
     writer(&machine).set(Moment::default(), &wanted("wbps=50000000")).unwrap();
 }
 
@@ -245,7 +249,7 @@ fn a_removed_cgroup_is_no_error_and_one_that_comes_back_is_another() {
     let mut writer = writer(&machine);
     set(&mut writer, BACKUP, &[("io.max", "wbps=20000000")]).unwrap();
     machine.remove_cgroup(BACKUP);
-    assert_eq!(set(&mut writer, BACKUP, &[("io.max", "wbps=10000000")]).unwrap_err().kind, Kind::NoDevice);
+    assert_eq!(set(&mut writer, BACKUP, &[("io.max", "wbps=10000000")]).unwrap_err().kind, ErrorKind::NoDevice);
     assert!(writer.foreign(BACKUP).unwrap().is_empty());
     machine.make_cgroup(BACKUP);
     assert!(writer.foreign(BACKUP).unwrap().is_empty(), "the record is of the cgroup before");
@@ -273,7 +277,10 @@ fn a_cgroup_or_a_device_that_goes_at_any_moment_leaves_nothing_behind() {
             for (cgroup, lines) in LIFE {
                 let trouble = set(&mut writer, cgroup, lines).err();
                 let kind = trouble.as_ref().map(|error| error.kind);
-                assert!(kind.is_none_or(|kind| kind == Kind::NoDevice || kind == Kind::NotAllowed), "{fault:?}: {trouble:?}");
+                assert!(
+                    kind.is_none_or(|kind| kind == ErrorKind::NoDevice || kind == ErrorKind::NotAllowed),
+                    "{fault:?}: {trouble:?}"
+                );
             }
             if so_far.operations() < at {
                 break;
@@ -311,10 +318,10 @@ fn of_a_damaged_journal_everything_readable_comes_back_and_the_rest_is_kept() {
     set(&mut writer(&machine), BUILD, &[("io.max", "wbps=20000000")]).unwrap();
     machine.damage("cgroup.journal", |bytes| bytes[20] ^= 1);
     let mut writer = writer(&machine);
-    assert_eq!(set(&mut writer, BUILD, &[("io.max", "wbps=10000000")]).unwrap_err().kind, Kind::Journal);
+    assert_eq!(set(&mut writer, BUILD, &[("io.max", "wbps=10000000")]).unwrap_err().kind, ErrorKind::Journal);
     let restored = writer.restore(None).unwrap();
     assert!(restored.iter().any(|one| matches!(&one.outcome, Outcome::Failed { reason } if reason.contains("a copy is in"))));
-    assert!(restored.iter().any(|one| one.device == BUILD && matches!(one.outcome, Outcome::Back { .. })), "{restored:?}");
+    assert!(restored.iter().any(|one| one.scope.name() == BUILD && matches!(one.outcome, Outcome::Back { .. })), "{restored:?}");
 }
 
 #[test]
@@ -340,7 +347,7 @@ fn what_is_not_allowed_is_refused_with_what_would_be_right() {
     for (cgroup, name, value, words) in refused {
         let error = set(&mut writer, cgroup, &[(name, value)]).unwrap_err();
         assert!(error.message.contains(words), "{cgroup} {name} {value:?}: {error}");
-        assert!(matches!(error.kind, Kind::NotAllowed | Kind::NoDevice), "{error}");
+        assert!(matches!(error.kind, ErrorKind::NotAllowed | ErrorKind::NoDevice), "{error}");
     }
     let error = set(&mut writer, BACKUP, &[("io.max", "wbps=5000000"), ("io.max", "rbps=5000000")]).unwrap_err();
     assert!(error.message.contains("io.max sda is given twice"), "{error}");
@@ -366,7 +373,7 @@ fn without_the_controller_the_command_is_named_that_enables_it() {
     let error = set(&mut writer, BUILD, &[("io.max", "wbps=5000000")]).unwrap_err();
     let words =
         "the controller io is not enabled for it; `echo +io > /sys/fs/cgroup/user.slice/cgroup.subtree_control` would do so";
-    assert!(error.kind == Kind::NotAllowed && error.message.contains(words), "{error}");
+    assert!(error.kind == ErrorKind::NotAllowed && error.message.contains(words), "{error}");
     let can = writer.can(BUILD).unwrap();
     assert!(can.iter().all(|one| one.refused.as_ref().is_some_and(|why| why.contains("echo +io"))), "{can:?}");
     let can = writer.can(BACKUP).unwrap();
@@ -376,5 +383,5 @@ fn without_the_controller_the_command_is_named_that_enables_it() {
     set(&mut writer, BACKUP, &[("io.max", "wbps=5000000")]).unwrap();
     machine.enable_io("/system.slice", false);
     assert_eq!(writer.restore(None).unwrap()[0].outcome, Outcome::Gone);
-    assert_eq!(writer.at_exit(BACKUP, applier::AtExit::Keep).unwrap_err().kind, Kind::NotAllowed);
+    assert_eq!(writer.at_exit(BACKUP, applier::AtExit::Keep).unwrap_err().kind, ErrorKind::NotAllowed);
 }

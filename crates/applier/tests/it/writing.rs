@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::support::kernel::{Count, Disk, EIO, EROFS, Fault, Machine, Throttle};
 use applier::journal::Journal;
 use applier::sysfs::Sysfs;
-use applier::{AtExit, Kind, Moment, Outcome, Rules, Scope, SetRequest, Writer};
+use applier::{AtExit, ErrorKind, Moment, Outcome, Rules, Scope, SetRequest, Writer};
 use block::Nanos;
 
 const JOURNAL: &str = "/var/lib/seekwise";
@@ -161,7 +161,7 @@ fn a_full_disk_under_the_journal_leaves_nothing_half_set_and_keeps_nothing_from_
             for text in *settings {
                 let before = (machine.disk(), machine.vm());
                 if let Err(error) = set(&mut writer, text) {
-                    assert_eq!(error.kind, Kind::Journal, "{error}");
+                    assert_eq!(error.kind, ErrorKind::Journal, "{error}");
                     assert!(error.message.contains("cannot write it: No space left"), "{error}");
                     assert_eq!((machine.disk(), machine.vm()), before, "{text}, full at {at}");
                 }
@@ -239,7 +239,7 @@ fn an_external_value_is_neither_overwritten_nor_restored_until_resume() {
         ("read_ahead_kb", "1024", Some("64"))
     );
     let error = set(&mut first, "sda nomerges=1").unwrap_err();
-    assert_eq!(error.kind, Kind::Foreign);
+    assert_eq!(error.kind, ErrorKind::Foreign);
     assert!(error.message.contains("read_ahead_kb is 64, and the agent had left it at 1024"), "{error}");
     first.release(Moment::default(), "sda", &[]).unwrap();
     // Another process remembers.
@@ -249,7 +249,11 @@ fn an_external_value_is_neither_overwritten_nor_restored_until_resume() {
     assert_eq!(of("read_ahead_kb"), Outcome::Foreign { now: Some("64".to_owned()) });
     assert_eq!(of("nomerges"), Outcome::Back { instead_of: "2".to_owned() });
     assert_eq!((machine.cat("read_ahead_kb"), machine.cat("iosched/fifo_batch")), ("64".to_owned(), "7".to_owned()));
-    assert_eq!(set(&mut second, "sda nomerges=1").unwrap_err().kind, Kind::Foreign, "the agent stands down until it is resumed");
+    assert_eq!(
+        set(&mut second, "sda nomerges=1").unwrap_err().kind,
+        ErrorKind::Foreign,
+        "the agent stands down until it is resumed"
+    );
     assert!(second.foreign("sda").unwrap()[0].released);
     second.resume("sda").unwrap();
     set(&mut second, "sda read_ahead_kb=2048").unwrap();
@@ -265,13 +269,13 @@ fn an_external_change_of_what_was_never_set_is_remembered_until_resume() {
     let known = ("scheduler".to_owned(), "mq-deadline".to_owned());
     first.release(Moment::default(), "sda", std::slice::from_ref(&known)).unwrap();
     let error = first.release(Moment::default(), "sda", &[("colour".to_owned(), "red".to_owned())]).unwrap_err();
-    assert!(error.kind == Kind::NotAllowed && error.message.contains("'colour' is not an attribute"), "{error}");
+    assert!(error.kind == ErrorKind::NotAllowed && error.message.contains("'colour' is not an attribute"), "{error}");
     // Another process remembers, and puts nothing back over it.
     let mut second = writer(&machine);
     assert_eq!(second.end().unwrap()[0].outcome, Outcome::Foreign { now: Some("kyber".to_owned()) });
     let foreign = second.foreign("sda").unwrap();
     assert!(foreign.len() == 1 && foreign[0].released && foreign[0].ours == "mq-deadline", "{foreign:?}");
-    assert_eq!(set(&mut second, "sda scheduler=bfq").unwrap_err().kind, Kind::Foreign);
+    assert_eq!(set(&mut second, "sda scheduler=bfq").unwrap_err().kind, ErrorKind::Foreign);
     second.resume("sda").unwrap();
     assert!(second.foreign("sda").unwrap().is_empty());
     set(&mut second, "sda scheduler=bfq").unwrap();
@@ -290,7 +294,7 @@ fn what_the_caller_knows_of_is_released_also_where_the_journal_does_not_tell_it(
     let mut second = writer(&machine);
     let foreign = second.foreign("sda").unwrap();
     assert!(foreign.iter().any(|one| one.released && one.attribute == "scheduler" && one.ours == "bfq"), "{foreign:?}");
-    assert_eq!(set(&mut second, "sda scheduler=none").unwrap_err().kind, Kind::Foreign);
+    assert_eq!(set(&mut second, "sda scheduler=none").unwrap_err().kind, ErrorKind::Foreign);
     second.resume("sda").unwrap();
     assert!(second.foreign("sda").unwrap().is_empty());
     set(&mut second, "sda scheduler=none").unwrap();
@@ -303,7 +307,7 @@ fn an_external_change_of_a_tunable_ends_with_its_scheduler() {
     set(&mut first, "sda scheduler=bfq iosched/slice_idle=0").unwrap();
     machine.echo("3", "iosched/slice_idle");
     first.release(Moment::default(), "sda", &[]).unwrap();
-    assert_eq!(set(&mut first, "sda nomerges=1").unwrap_err().kind, Kind::Foreign);
+    assert_eq!(set(&mut first, "sda nomerges=1").unwrap_err().kind, ErrorKind::Foreign);
     // The scheduler goes back, and bfq's tunable with it: nothing is left that could refuse a change.
     first.restore(None).unwrap();
     assert!(first.foreign("sda").unwrap().is_empty(), "{:?}", first.foreign("sda"));
@@ -333,25 +337,25 @@ fn everything_is_checked_before_anything_is_written() {
     let refused = [
         (
             "sda read_ahead_kb=64 rotational=0",
-            Kind::NotAllowed,
+            ErrorKind::NotAllowed,
             "'rotational' is not an attribute that can be set there; known are scheduler, ",
         ),
-        ("sda read_ahead_kb=64 ../../vda/queue/nomerges=0", Kind::NotAllowed, "is not an attribute"),
-        ("sda nomerges=3", Kind::NotAllowed, "nomerges=3 should be a whole number from 0 to 2"),
-        ("sda nomerges=much", Kind::NotAllowed, "should be a whole number"),
-        ("sda max_sectors_kb=4096", Kind::NotAllowed, "max_sectors_kb=4096 should be a whole number from 4 to 1280"),
+        ("sda read_ahead_kb=64 ../../vda/queue/nomerges=0", ErrorKind::NotAllowed, "is not an attribute"),
+        ("sda nomerges=3", ErrorKind::NotAllowed, "nomerges=3 should be a whole number from 0 to 2"),
+        ("sda nomerges=much", ErrorKind::NotAllowed, "should be a whole number"),
+        ("sda max_sectors_kb=4096", ErrorKind::NotAllowed, "max_sectors_kb=4096 should be a whole number from 4 to 1280"),
         (
             "sda scheduler=cfq",
-            Kind::NotAllowed,
+            ErrorKind::NotAllowed,
             "scheduler=cfq should be one that this kernel offers here: none, mq-deadline, kyber, bfq",
         ),
-        ("sda iosched/slice_idle=0", Kind::NotAllowed, "iosched/slice_idle is bfq's, and mq-deadline is or would be active"),
-        ("sda scheduler=none nr_requests=4", Kind::NotAllowed, "nr_requests is not set under none"),
-        ("sda nomerges=1 nomerges=2", Kind::NotAllowed, "nomerges is given twice"),
-        ("sda vm/swappiness=1", Kind::NotAllowed, "'vm/swappiness' is not an attribute"),
-        ("vm vm/dirty_bytes=0", Kind::NotAllowed, "vm/dirty_bytes=0 should be a whole number from 8192"),
-        ("sdz nomerges=1", Kind::NoDevice, "there is no /sys/block/sdz"),
-        ("../sda nomerges=1", Kind::NoDevice, "is no device"),
+        ("sda iosched/slice_idle=0", ErrorKind::NotAllowed, "iosched/slice_idle is bfq's, and mq-deadline is or would be active"),
+        ("sda scheduler=none nr_requests=4", ErrorKind::NotAllowed, "nr_requests is not set under none"),
+        ("sda nomerges=1 nomerges=2", ErrorKind::NotAllowed, "nomerges is given twice"),
+        ("sda vm/swappiness=1", ErrorKind::NotAllowed, "'vm/swappiness' is not an attribute"),
+        ("vm vm/dirty_bytes=0", ErrorKind::NotAllowed, "vm/dirty_bytes=0 should be a whole number from 8192"),
+        ("sdz nomerges=1", ErrorKind::NoDevice, "there is no /sys/block/sdz"),
+        ("../sda nomerges=1", ErrorKind::NoDevice, "is no device"),
     ];
     for (text, kind, words) in refused {
         let error = set(&mut writer, text).unwrap_err();
@@ -360,7 +364,7 @@ fn everything_is_checked_before_anything_is_written() {
     }
     let stale = SetRequest { expected: vec![("nomerges".to_owned(), "1".to_owned())], ..wanted("sda nomerges=2") };
     let error = writer.set(Moment::default(), &stale).unwrap_err();
-    assert_eq!((error.kind, error.message.contains("is 0 by now")), (Kind::Stale, true), "{error}");
+    assert_eq!((error.kind, error.message.contains("is 0 by now")), (ErrorKind::Stale, true), "{error}");
     is_as(&machine, &tuned_by_hand(), "nothing was written");
 }
 
@@ -369,11 +373,11 @@ fn read_only_sysfs_is_named_and_nothing_is_set() {
     let machine = tuned_by_hand();
     let mut writer = process(&machine, Fault::Forbidden(EROFS)).0.unwrap();
     let error = set(&mut writer, "sda read_ahead_kb=64").unwrap_err();
-    assert_eq!(error.kind, Kind::Forbidden);
+    assert_eq!(error.kind, ErrorKind::Forbidden);
     assert!(error.message.contains("/sys/block/sda/queue/read_ahead_kb: cannot write 64"), "{error}");
     assert!(error.message.contains("ProtectKernelTunables"), "{error}");
-    assert_eq!(writer.can("sda").unwrap_err().kind, Kind::Forbidden, "the self-test is loud");
-    assert_eq!(process(&machine, Fault::Forbidden(13)).0.unwrap().can("sda").unwrap_err().kind, Kind::Forbidden);
+    assert_eq!(writer.can("sda").unwrap_err().kind, ErrorKind::Forbidden, "the self-test is loud");
+    assert_eq!(process(&machine, Fault::Forbidden(13)).0.unwrap().can("sda").unwrap_err().kind, ErrorKind::Forbidden);
     is_as(&machine, &tuned_by_hand(), "nothing was written");
 }
 
@@ -498,7 +502,7 @@ fn schedulers_are_not_switched_without_end() {
         writer.set(at(number as u64 / 2), &wanted(&format!("sda scheduler={to}"))).unwrap();
     }
     let error = writer.set(at(30), &wanted("sda scheduler=none")).unwrap_err();
-    assert_eq!((error.kind, error.message.contains("60 times within a minute")), (Kind::TooSoon, true), "{error}");
+    assert_eq!((error.kind, error.message.contains("60 times within a minute")), (ErrorKind::TooSoon, true), "{error}");
     writer.set(at(30), &wanted("sda nomerges=2")).unwrap();
     writer.set(at(61), &wanted("sda scheduler=none")).unwrap();
     writer.restore(None).unwrap();
@@ -525,7 +529,7 @@ fn a_device_that_vanishes_leaves_no_trace_and_another_one_is_left_alone() {
     set(&mut writer, "sda nomerges=2").unwrap();
     machine.unplug();
     let error = set(&mut writer, "sda nomerges=1").unwrap_err();
-    assert_eq!(error.kind, Kind::NoDevice);
+    assert_eq!(error.kind, ErrorKind::NoDevice);
     let other = Disk { nomerges: 2, ..Disk::new("S2", 2) };
     machine.plug(other.clone());
     assert!(writer.foreign("sda").unwrap().is_empty(), "the record is of another disk");
@@ -546,7 +550,7 @@ fn of_a_damaged_journal_everything_readable_comes_back_and_the_rest_is_kept_and_
     machine.damage("sda.journal", |bytes| bytes[20] ^= 1);
     let mut writer = writer(&machine);
     let error = set(&mut writer, "sda nomerges=1").unwrap_err();
-    assert_eq!(error.kind, Kind::Journal);
+    assert_eq!(error.kind, ErrorKind::Journal);
     assert!(error.message.contains("sda.journal line 1: its check does not match"), "{error}");
     let restored = writer.restore(None).unwrap();
     let back = restored.iter().filter(|one| matches!(one.outcome, Outcome::Back { .. })).count();
@@ -566,7 +570,7 @@ fn a_device_pulled_out_at_any_moment_leaves_nothing_behind() {
         let mut writer = opened.unwrap();
         let done: Vec<_> = settings.iter().map(|text| set(&mut writer, text)).collect();
         let trouble = done.iter().filter_map(|done| done.as_ref().err());
-        trouble.for_each(|error| assert_eq!(error.kind, Kind::NoDevice, "pulled out at {at}: {error}"));
+        trouble.for_each(|error| assert_eq!(error.kind, ErrorKind::NoDevice, "pulled out at {at}: {error}"));
         if so_far.operations() < at {
             break;
         }

@@ -24,7 +24,7 @@ use crate::directory::Directory;
 use crate::queue::{Limits, Merging, Placed, Queue, Slot};
 use crate::sorted::SortedList;
 use crate::{Nanos, Priority, PriorityClass, Request};
-use process_queue::{ENOUGH_SAMPLES, ProcessQueue, SEEK_THRESHOLD, Slice, SliceClock, ThinkTime, WORKS, Work};
+use process_queue::{ENOUGH_SAMPLES, ProcessQueue, SEEK_THRESHOLD, Slice, SliceClock, ThinkTime, WORKS, WorkloadType};
 use tuning::{Tunables, Tuning};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
@@ -51,7 +51,7 @@ const IDLE_DELAY: i64 = 200_000_000;
 const FRONT_LEAD: i64 = 1_000_000_000;
 
 /// Index of a service tree: class and kind of work; the idle class has one tree for all kinds.
-fn tree_of(class: PriorityClass, work: Work) -> usize {
+fn tree_of(class: PriorityClass, work: WorkloadType) -> usize {
     match class {
         PriorityClass::RealTime => work as usize,
         PriorityClass::BestEffort => 3 + work as usize,
@@ -131,7 +131,7 @@ struct Cfq {
     active: Option<usize>,
     /// End of idling for the active queue; `None` if the disk is not kept idle.
     idle_until: Option<Nanos>,
-    serving: (PriorityClass, Work),
+    serving: (PriorityClass, WorkloadType),
     work_ends: Option<Nanos>,
     at_device: [u32; 2],
     /// End of the last dispatched request.
@@ -166,7 +166,7 @@ impl Cfq {
             busy: Busy::default(),
             active: None,
             idle_until: None,
-            serving: (PriorityClass::BestEffort, Work::Sync),
+            serving: (PriorityClass::BestEffort, WorkloadType::Sync),
             work_ends: None,
             at_device: [0; 2],
             head: 0,
@@ -353,7 +353,7 @@ impl Cfq {
         let firsts = WORKS.into_iter().filter_map(|work| Some((due(self.trees[tree_of(class, work)].queues.first()?.0), work)));
         // At equal due times the first kind wins, as in the kernel's comparison.
         let next = firsts.min_by_key(|&(due, _)| due);
-        self.serving = (class, next.map_or(Work::SyncSeeky, |(_, work)| work));
+        self.serving = (class, next.map_or(WorkloadType::SyncSeeky, |(_, work)| work));
         self.work_ends = Some(now + self.work_time());
     }
 
@@ -365,11 +365,11 @@ impl Cfq {
         let target = micros(self.tuning.target_latency);
         let share = target.saturating_mul(queues) / average.max(self.busy_in_class(class) as u64).max(1);
         let time = match work {
-            Work::Async => {
+            WorkloadType::Async => {
                 let share = share.min(target.saturating_mul(queues) / (self.busy.all as u64).max(1));
                 share * micros(self.tuning.slice[ASYNC]) / micros(self.tuning.slice[SYNC])
             }
-            Work::Sync | Work::SyncSeeky => share.max(2 * micros(self.tuning.slice_idle)),
+            WorkloadType::Sync | WorkloadType::SyncSeeky => share.max(2 * micros(self.tuning.slice_idle)),
         };
         Nanos::from_micros(time).max(MIN_WORK_TIME)
     }
@@ -565,7 +565,7 @@ impl Cfq {
         let dry = !self.has_requests(active);
         // The disk idles for a seeky queue on behalf of all of them, including this one.
         let two_seeky = new.waiting.is_some_and(|(tree, _)| self.trees[tree].queues.len() == 2);
-        if self.serving.1 == Work::SyncSeeky && new.work() == Work::SyncSeeky && two_seeky && dry {
+        if self.serving.1 == WorkloadType::SyncSeeky && new.work() == WorkloadType::SyncSeeky && two_seeky && dry {
             return true;
         }
         if dry && !self.should_idle(active) {

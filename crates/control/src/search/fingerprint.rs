@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
+use block::{Op, Request, StreamId};
 
 use crate::Window;
 use observe::description::{describe, names};
@@ -50,14 +50,14 @@ struct InOrder {
     of_them: f64,
     /// Read calls since then.
     calls: u64,
-    /// The processes that made calls, with the end of the last read of each.
+    /// The processes that made calls, with the end of the last read of each; [`observe::window::History`] also counts their writes.
     ends: BTreeMap<StreamId, u64>,
 }
 
 impl InOrder {
     fn queued(&mut self, request: &Request) {
         let Some(end) = self.ends.get_mut(&request.stream).filter(|_| request.op == Op::Read) else { return };
-        let is_in_order = request.lba.checked_sub(*end).is_some_and(|gap| gap <= SEQUENTIAL_GAP);
+        let is_in_order = request.follows(*end);
         *end = request.end();
         self.reads += 1.0;
         self.of_them += f64::from(u8::from(is_in_order));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use block::{Nanos, StreamId};
 use control::Setting;
 use control::controller::Prediction;
-use observe::merit;
 use observe::merit::TOLERANCE;
+use observe::starvation;
 use observe::{Event, Preference};
 use progress::Monitor;
 use report::advice::Measured;
@@ -94,7 +94,7 @@ impl ConfirmedRun {
         phases: impl Iterator<Item = &'a Phase>,
         preference: &Preference,
     ) -> ConfirmedRun {
-        let p99_by_bound = merit::max_wait_ratio(&tails(run.streams.iter()), &tails(before.streams.iter()));
+        let p99_by_bound = starvation::max_wait_ratio(&tails(run.streams.iter()), &tails(before.streams.iter()));
         let mut confirmed = ConfirmedRun { setting, prediction, run, gain: 0.0, p99_by_bound };
         // Weighted like the predictions, over the phases in which both runs do the same at the same time.
         let (mut sum, mut whole) = (0.0, 0.0);

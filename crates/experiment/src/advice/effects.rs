@@ -2,7 +2,7 @@
 
 use block::{Op, StreamId};
 use control::Setting;
-use observe::merit;
+use observe::starvation;
 use report::effects::{Effect, EffectFigures};
 use report::record::{DirectionFigures, ServiceFigures};
 
@@ -104,7 +104,7 @@ pub(super) fn effects(
         for kind in Kind::ALL {
             let (Some(was), Some(is)) = (kind.of(&was), kind.of(&is)) else { continue };
             // Times of few reads or writes are random; but a single fsync may block a user.
-            if kind != Kind::Fsync && was.response.requests < merit::LEAST_REQUESTS {
+            if kind != Kind::Fsync && was.response.requests < starvation::LEAST_REQUESTS {
                 continue;
             }
             let served = others.iter().filter_map(|(setting, service)| Some((*setting, kind.of(service)?)));

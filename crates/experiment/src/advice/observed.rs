@@ -10,7 +10,7 @@ use block::{Limits, Nanos, READ_AHEAD_SECTORS, StreamId};
 use control::Setting;
 use control::target::Bounds;
 use observe::Event;
-use observe::merit::{Tail, Tails};
+use observe::starvation::{Tail, Tails};
 use sim::host::{QueueSettings, RunSummary};
 use sim::run::{Measure, Pilot, RunError, ServerEvent, Steerable, StreamMeasure, Watch};
 use sim::trace::numbered::Numbered;

@@ -98,7 +98,8 @@ struct Known {
     looked: Nanos,
 }
 
-/// The units of processes.
+/// The units of processes. One per event source is enough for all who charge its requests to units: ids are not reused, so that each may
+/// cache its own numbers by them.
 pub struct Processes {
     proc: PathBuf,
     by_slice: bool,
@@ -113,6 +114,11 @@ impl Processes {
     pub fn new(sysfs: &Sysfs, by_slice: bool) -> Processes {
         let (proc, known) = (sysfs.proc(), HashMap::new());
         Processes { proc, by_slice, known, numbers: HashMap::new(), sources: HashMap::new(), next: 0 }
+    }
+
+    /// Whether the units of a slice are counted as one.
+    pub fn are_by_slice(&self) -> bool {
+        self.by_slice
     }
 
     /// The id of the unit of a process, or of its last known unit if it has ended. `name`: the name of its program, as reported with the

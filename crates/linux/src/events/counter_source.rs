@@ -11,7 +11,7 @@ use twin::counters::Known;
 
 use super::{Counters, EventSource, ObserveError};
 use crate::clock::monotonic;
-use crate::topology::{Device, Kind};
+use crate::topology::{Device, DriverKind};
 use applier::attribute::{MAX_SECTORS, NR_REQUESTS, State};
 use applier::sysfs::{RealFiles, Sysfs};
 
@@ -96,10 +96,13 @@ pub fn known(sysfs: &Sysfs, device: &Device) -> Known {
         _ => Merges::All,
     };
     let says = |file: &str| fs::read_to_string(sysfs.block(&device.name).join(file)).ok().map(|text| text.trim().to_owned());
-    let is_front = matches!(device.kind, Kind::Virtual | Kind::Remote | Kind::Loop);
+    let is_front = matches!(device.kind, DriverKind::Virtual | DriverKind::Remote | DriverKind::Loop);
     // The flag is never set on flash, but is missing on many rotational disks.
-    let rotational =
-        if is_front { device.rotational.then_some(true).filter(|_| device.kind == Kind::Loop) } else { Some(device.rotational) };
+    let rotational = if is_front {
+        device.rotational.then_some(true).filter(|_| device.kind == DriverKind::Loop)
+    } else {
+        Some(device.rotational)
+    };
     let of_driver = says("device/queue_depth").and_then(|text| text.parse().ok());
     let tags = state.tags.and_then(|tags| u32::try_from(tags).ok());
     Known {
@@ -151,7 +154,7 @@ mod tests {
         let bounds = found.bounds;
         assert_eq!((bounds.capacity_sectors, bounds.nr_requests, bounds.limits.max_sectors), (4_096, 64, 1_024));
         assert_eq!(bounds.limits.merges, Merges::WithLast);
-        let front = Device { kind: Kind::Virtual, ..device.clone() };
+        let front = Device { kind: DriverKind::Virtual, ..device.clone() };
         let found = known(&sysfs, &front);
         assert_eq!((found.rotational, found.depth, found.write_cache), (None, None, None));
         let mut source = CounterSource::open(&sysfs, &device, "it is tested".to_owned()).unwrap();

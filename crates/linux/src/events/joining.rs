@@ -6,21 +6,20 @@
 //! A write can request a flush of the write cache before it, and that it is on the media at completion, for which Linux flushes the cache
 //! after it if the device does not support FUA (`block/blk-flush.c`). One flush serves all requests for it from before its start.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use block::in_flight::InFlight;
-use block::{Nanos, Op, Request, StreamId};
+use block::{Nanos, Request, StreamId};
 use observe::Event;
 
 use super::format::What;
+use super::fsync::FsyncCalls;
 use super::raw::Raw;
 
 /// Maximum number of requests in flight; beyond it the oldest is dropped.
 const MOST_UNDER_WAY: usize = 16_384;
 /// Maximum age of one: Linux itself gives up on a command after 30 s and a few retries.
 const PATIENCE: Nanos = Nanos::from_millis(300_000);
-/// Maximum number of processes in a call.
-const MOST_CALLS: usize = 16_384;
 /// Maximum number of requests for a flush.
 const MOST_FLUSHES: usize = 1024;
 
@@ -40,12 +39,11 @@ pub(super) struct Joining {
     flushes: VecDeque<Nanos>,
     /// Whether the device supports FUA: a write can be on the media at completion without a flush after it.
     writes_through: bool,
-    /// Processes in a call of fsync, with the time of the call.
-    calls: BTreeMap<StreamId, Nanos>,
+    fsync: FsyncCalls,
 }
 
-/// Id of a request that must be on the media at completion.
-const ON_MEDIA: u32 = 1;
+/// Id of a request with the flag FUA: it must be on the media at completion.
+const FUA: u32 = 1;
 
 impl Joining {
     /// A joiner for a device that supports FUA, or one that has to be flushed instead.
@@ -75,23 +73,9 @@ impl Joining {
                 }
             }
             What::Answered => self.completed(raw, out),
-            What::SyncCalled => self.called(raw.process, raw.at, out),
-            What::SyncReturned => {
-                if let Some(called) = self.calls.remove(&raw.process) {
-                    out.push(Event::Returned { stream: raw.process, op: Op::Write, bytes: 0, called, at: raw.at });
-                }
-            }
+            What::SyncCalled => self.fsync.called(raw.process, raw.at, out),
+            What::SyncReturned => self.fsync.returned(raw.process, raw.at, out),
         }
-    }
-
-    fn called(&mut self, stream: StreamId, at: Nanos, out: &mut Vec<Event>) {
-        // The return of an earlier call was lost: it is reported as a call other than fsync, because its duration is unknown.
-        let over = |stream, called| Event::Returned { stream, op: Op::Read, bytes: 0, called, at };
-        if self.calls.len() >= MOST_CALLS {
-            out.extend(std::mem::take(&mut self.calls).into_iter().map(|(stream, called)| over(stream, called)));
-        }
-        out.extend(self.calls.insert(stream, at).map(|called| over(stream, called)));
-        out.push(Event::Called { stream, at });
     }
 
     /// Notes that events before this time were lost. Requests in flight since then may have completed.
@@ -113,7 +97,7 @@ impl Joining {
         while self.under_way.len() >= MOST_UNDER_WAY || self.under_way.oldest().is_some_and(is_old) {
             self.under_way.forget_oldest();
         }
-        let id = if raw.kind.on_media { ON_MEDIA } else { 0 };
+        let id = if raw.kind.fua { FUA } else { 0 };
         let (sync, priority, arrival) = (raw.kind.sync, raw.priority, raw.at);
         let request = Request { id, stream, op, sync, priority, sectors: raw.sectors, lba: raw.lba, arrival };
         self.under_way.queued(request);
@@ -125,7 +109,7 @@ impl Joining {
         let Joining { under_way, asks, writes_through, .. } = self;
         let must_flush = raw.what == What::Completed && !*writes_through;
         under_way.completed(op, raw.lba, raw.sectors, |request, issued| {
-            if must_flush && request.id == ON_MEDIA {
+            if must_flush && request.id == FUA {
                 push(asks, Ask { stream: request.stream, asked: raw.at });
             }
             let request = Request { id: 0, priority: raw.priority, ..request };

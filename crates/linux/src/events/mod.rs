@@ -12,6 +12,7 @@ mod counters;
 #[cfg(test)]
 mod fixtures;
 mod format;
+mod fsync;
 mod joining;
 mod names;
 mod page;

@@ -12,13 +12,13 @@ pub(super) struct Raw {
     pub(super) sectors: u32,
     pub(super) process: u32,
     pub(super) what: What,
-    pub(super) kind: Kind,
+    pub(super) kind: RequestFlags,
     pub(super) priority: Priority,
 }
 
 /// The kind of a request, from the letters that the kernel prints (`blk_fill_rwbs` in `kernel/trace/blktrace.c`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct RequestFlags {
     /// `None` for a flush by itself, a secure erase, a zone command, or a passthrough command.
     pub(super) op: Option<Op>,
     /// Whether it is synchronous (`op_is_sync` in `blk_types.h`) and no read-ahead (`REQ_RAHEAD`).
@@ -26,13 +26,13 @@ pub(super) struct Kind {
     /// Whether the write cache must be flushed before it.
     pub(super) flush_before: bool,
     /// Whether it must be on the media at completion (FUA).
-    pub(super) on_media: bool,
+    pub(super) fua: bool,
     /// Whether it is the flush command itself.
     pub(super) is_flush: bool,
 }
 
-impl Kind {
-    fn read(letters: &[u8]) -> Kind {
+impl RequestFlags {
+    fn read(letters: &[u8]) -> RequestFlags {
         let flush_before = letters.first() == Some(&b'F');
         let letters = if flush_before { &letters[1..] } else { letters };
         let op = match letters {
@@ -44,11 +44,11 @@ impl Kind {
             _ => None,
         };
         let flags = letters.get(1..).unwrap_or_default();
-        let on_media = op.is_some() && flags.contains(&b'F');
-        let sync = op == Some(Op::Read) && !flags.contains(&b'A') || flush_before || on_media || flags.contains(&b'S');
+        let fua = op.is_some() && flags.contains(&b'F');
+        let sync = op == Some(Op::Read) && !flags.contains(&b'A') || flush_before || fua || flags.contains(&b'S');
         // The flush command itself also has the preflush flag, as in FF; older kernels print a single F.
         let is_flush = op.is_none() && (letters.first() == Some(&b'F') || (flush_before && letters.is_empty()));
-        Kind { op, sync, flush_before: flush_before && !is_flush, on_media, is_flush }
+        RequestFlags { op, sync, flush_before: flush_before && !is_flush, fua, is_flush }
     }
 }
 
@@ -59,7 +59,7 @@ impl Raw {
         let event = layouts.events.iter().find(|event| event.id == id)?;
         let (what, process) = (event.what, event.pid.number(bytes)? as u32);
         let Some(RequestLayout { sector, sectors, rwbs, comm, ioprio }) = event.request else {
-            let (kind, priority) = (Kind::read(&[]), Priority::DEFAULT);
+            let (kind, priority) = (RequestFlags::read(&[]), Priority::DEFAULT);
             return Some((Raw { at, lba: 0, sectors: 0, process, what, kind, priority }, &[]));
         };
         let raw = Raw {
@@ -68,7 +68,7 @@ impl Raw {
             sectors: sectors.number(bytes)? as u32,
             process,
             what,
-            kind: Kind::read(text(rwbs.of(bytes))),
+            kind: RequestFlags::read(text(rwbs.of(bytes))),
             priority: ioprio.and_then(|ioprio| ioprio.number(bytes)).map_or(Priority::DEFAULT, priority),
         };
         Some((raw, comm.map_or(&[], |comm| text(comm.of(bytes)))))
@@ -98,19 +98,19 @@ mod tests {
 
     #[test]
     fn letters_give_the_operation_and_whether_it_is_synchronous() {
-        let kind = |letters: &str| Kind::read(letters.as_bytes());
+        let kind = |letters: &str| RequestFlags::read(letters.as_bytes());
         let (read, write, discard) = (Some(Op::Read), Some(Op::Write), Some(Op::Discard));
-        let plain = Kind { op: None, sync: false, flush_before: false, on_media: false, is_flush: false };
-        assert_eq!(kind("R"), Kind { op: read, sync: true, ..plain });
-        assert_eq!(kind("RA"), Kind { op: read, sync: false, ..plain });
-        assert_eq!(kind("W"), Kind { op: write, ..plain });
-        assert_eq!(kind("WS"), Kind { op: write, sync: true, ..plain });
-        assert_eq!(kind("WFS"), Kind { op: write, sync: true, on_media: true, ..plain });
-        assert_eq!(kind("FWFSM"), Kind { op: write, sync: true, flush_before: true, on_media: true, ..plain });
-        assert_eq!(kind("FWS"), Kind { op: write, sync: true, flush_before: true, ..plain });
-        assert_eq!(kind("DS"), Kind { op: discard, sync: true, ..plain });
-        assert_eq!(kind("FF"), Kind { sync: true, is_flush: true, ..plain });
-        assert_eq!(kind("F"), Kind { sync: true, is_flush: true, ..plain });
+        let plain = RequestFlags { op: None, sync: false, flush_before: false, fua: false, is_flush: false };
+        assert_eq!(kind("R"), RequestFlags { op: read, sync: true, ..plain });
+        assert_eq!(kind("RA"), RequestFlags { op: read, sync: false, ..plain });
+        assert_eq!(kind("W"), RequestFlags { op: write, ..plain });
+        assert_eq!(kind("WS"), RequestFlags { op: write, sync: true, ..plain });
+        assert_eq!(kind("WFS"), RequestFlags { op: write, sync: true, fua: true, ..plain });
+        assert_eq!(kind("FWFSM"), RequestFlags { op: write, sync: true, flush_before: true, fua: true, ..plain });
+        assert_eq!(kind("FWS"), RequestFlags { op: write, sync: true, flush_before: true, ..plain });
+        assert_eq!(kind("DS"), RequestFlags { op: discard, sync: true, ..plain });
+        assert_eq!(kind("FF"), RequestFlags { sync: true, is_flush: true, ..plain });
+        assert_eq!(kind("F"), RequestFlags { sync: true, is_flush: true, ..plain });
         assert_eq!(kind("DE").op, None);
         assert_eq!(kind("N"), plain);
     }

@@ -37,7 +37,7 @@ pub struct Device {
     /// has none (before 5.15).
     pub sequence: u64,
     /// The kind of device.
-    pub kind: Kind,
+    pub kind: DriverKind,
     /// The model, name of the volume, or file behind a loop device; `None` if there is none.
     pub model: Option<String>,
     /// Capacity in 512-byte sectors.
@@ -73,7 +73,7 @@ pub struct Partition {
 
 /// The kind of a device, by its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DriverKind {
     /// SCSI, SATA and USB disks (`sd`).
     Scsi,
     /// An NVMe namespace.

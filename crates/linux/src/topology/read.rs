@@ -4,27 +4,27 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::{Device, Kind, Partition, TopologyError};
+use super::{Device, DriverKind, Partition, TopologyError};
 use applier::sysfs::Sysfs;
 
 /// Prefixes of device names by driver.
-const KINDS: &[(&str, Kind)] = &[
-    ("sd", Kind::Scsi),
-    ("nvme", Kind::Nvme),
-    ("vd", Kind::Virtual),
-    ("xvd", Kind::Virtual),
-    ("mmcblk", Kind::Mmc),
-    ("sr", Kind::Removable),
-    ("fd", Kind::Removable),
-    ("loop", Kind::Loop),
-    ("nbd", Kind::Remote),
-    ("rbd", Kind::Remote),
-    ("ublkb", Kind::Remote),
-    ("dm-", Kind::DeviceMapper),
-    ("md", Kind::Md),
-    ("zram", Kind::Memory),
-    ("ram", Kind::Memory),
-    ("pmem", Kind::Memory),
+const KINDS: &[(&str, DriverKind)] = &[
+    ("sd", DriverKind::Scsi),
+    ("nvme", DriverKind::Nvme),
+    ("vd", DriverKind::Virtual),
+    ("xvd", DriverKind::Virtual),
+    ("mmcblk", DriverKind::Mmc),
+    ("sr", DriverKind::Removable),
+    ("fd", DriverKind::Removable),
+    ("loop", DriverKind::Loop),
+    ("nbd", DriverKind::Remote),
+    ("rbd", DriverKind::Remote),
+    ("ublkb", DriverKind::Remote),
+    ("dm-", DriverKind::DeviceMapper),
+    ("md", DriverKind::Md),
+    ("zram", DriverKind::Memory),
+    ("ram", DriverKind::Memory),
+    ("pmem", DriverKind::Memory),
 ];
 
 /// See [`super::devices`].
@@ -61,7 +61,7 @@ pub(super) fn devices(sysfs: &Sysfs) -> Result<Vec<Device>, TopologyError> {
 }
 
 fn device(folder: &Path, name: String) -> Result<Device, TopologyError> {
-    let kind = KINDS.iter().find(|(prefix, _)| is_named(&name, prefix)).map_or(Kind::Other, |(_, kind)| *kind);
+    let kind = KINDS.iter().find(|(prefix, _)| is_named(&name, prefix)).map_or(DriverKind::Other, |(_, kind)| *kind);
     let mut partitions = Vec::new();
     for inner in names(folder)? {
         let place = folder.join(&inner);
@@ -105,10 +105,10 @@ fn left_alone(sysfs: &Sysfs, device: &Device, multipaths: &[String]) -> Option<S
     if device.size_sectors == 0 {
         return Some("is empty: no medium is in it, or nothing is attached to it".to_owned());
     }
-    if device.kind == Kind::Memory {
+    if device.kind == DriverKind::Memory {
         return Some("is memory: nothing waits there for a disk".to_owned());
     }
-    if device.kind == Kind::Removable {
+    if device.kind == DriverKind::Removable {
         return Some("is a drive with removable media, each with its own best setting".to_owned());
     }
     if let Some(zoned) = zoned {

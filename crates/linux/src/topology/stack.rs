@@ -1,6 +1,6 @@
 //! Stacks of devices, and which devices of a stack are tuned.
 
-use super::{Device, Kind};
+use super::{Device, DriverKind};
 
 /// Devices that are stacked on each other and tuned together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Stack {
     fn of(members: &[&Device]) -> Stack {
         let names =
             |of: &dyn Fn(&Device) -> bool| members.iter().filter(|one| of(one)).map(|one| one.name.clone()).collect::<Vec<_>>();
-        let queues = names(&|device| device.has_queue && device.kind != Kind::Memory);
+        let queues = names(&|device| device.has_queue && device.kind != DriverKind::Memory);
         let counts = |device: &&&Device| queues.is_empty() || queues.contains(&device.name);
         let reason =
             members.iter().filter(counts).find_map(|device| Some(format!("{} {}", device.name, device.left_alone.as_ref()?)));

@@ -116,7 +116,7 @@ fn the_whole_stack_is_seen_and_each_layer_knows_its_part() {
     assert_eq!((of("dm-1").model.as_deref(), of("nvme0n1").model.as_deref()), (Some("vg-home"), Some("PM9A3")));
     assert_eq!(
         (of("sda").kind, of("md0").kind, of("dm-0").kind, of("nvme0n1").kind),
-        (Kind::Scsi, Kind::Md, Kind::DeviceMapper, Kind::Nvme)
+        (DriverKind::Scsi, DriverKind::Md, DriverKind::DeviceMapper, DriverKind::Nvme)
     );
     let parts = &of("nvme0n1").partitions;
     assert_eq!((parts[1].name.as_str(), parts[1].number, parts[1].start), ("nvme0n1p2", (259, 2), 8192));

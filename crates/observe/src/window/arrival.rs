@@ -1,6 +1,6 @@
 //! Features of a single request at its arrival, for learners that work per request.
 
-use block::{Nanos, Op, Request, SEQUENTIAL_GAP, StreamId};
+use block::{Nanos, Op, Request, StreamId};
 
 use super::table::{Feature, LOAD, SERVICE, described, feature};
 use crate::stream_table::StreamTable;
@@ -48,14 +48,14 @@ pub struct RequestFeatures {
 }
 
 impl RequestFeatures {
-    /// Whether it begins where its stream's last request ended or up to [`SEQUENTIAL_GAP`] behind.
+    /// Whether it [follows](Request::follows) its stream's last request.
     pub fn is_sequential(&self) -> bool {
-        self.stream_end.is_some_and(|end| follows(end, self.request.lba))
+        self.stream_end.is_some_and(|end| self.request.follows(end))
     }
 
-    /// Whether it begins where the last request of any stream ended, or up to [`SEQUENTIAL_GAP`] behind.
+    /// Whether it [follows](Request::follows) the last request of any stream.
     pub fn is_sequential_overall(&self) -> bool {
-        self.previous[0].is_some_and(|previous| follows(previous.end, self.request.lba))
+        self.previous[0].is_some_and(|previous| self.request.follows(previous.end))
     }
 
     /// A number for each of [`REQUEST_FEATURES`]; NaN if undefined.
@@ -74,10 +74,6 @@ impl RequestFeatures {
     fn was_write(&self, index: usize) -> f64 {
         self.previous[index].map_or(f64::NAN, |previous| f64::from(previous.op.is_write()))
     }
-}
-
-fn follows(end: u64, lba: u64) -> bool {
-    lba.checked_sub(end).is_some_and(|gap| gap <= SEQUENTIAL_GAP)
 }
 
 fn signed_distance(end: u64, lba: u64) -> f64 {

@@ -100,7 +100,8 @@ pub fn depth<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> f64 {
     if lasted_s > 0.0 { waited_s / lasted_s } else { 0.0 }
 }
 
-/// Waiting and service time of a stream in the window.
+/// Waiting and service time of a stream in the window. A table apart from that of [`History`](super::History), which keeps idle streams: here
+/// those are dropped at the end of each window, so that all that waited in it have room.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     /// Outstanding synchronous requests, and the time of the last change of their number.
@@ -191,6 +192,8 @@ pub struct Tally {
     waited_for: Responses,
     others: Responses,
     bytes: u64,
+    /// See [`asynchronous_bytes`](Tally::asynchronous_bytes).
+    asynchronous_bytes: u64,
     ahead: Ahead,
     service_s: f64,
     streams: StreamTable<Progress>,
@@ -207,6 +210,7 @@ impl Tally {
             waited_for: Responses::new(),
             others: Responses::new(),
             bytes: 0,
+            asynchronous_bytes: 0,
             ahead: Ahead::new(),
             service_s: 0.0,
             streams: StreamTable::new(),
@@ -264,6 +268,8 @@ impl Tally {
             progress.wait_until(at);
             progress.waiting = progress.waiting.saturating_sub(1);
             progress.service_s += service.as_secs_f64();
+        } else {
+            self.asynchronous_bytes += u64::from(request.sectors) * 512;
         }
         self.of(request).completed(at, response);
     }
@@ -280,6 +286,16 @@ impl Tally {
     /// Number of outstanding requests.
     pub fn unfinished(&self) -> u64 {
         self.waited_for.waiting + self.others.waiting
+    }
+
+    /// Number of outstanding asynchronous requests: write-back and discards.
+    pub fn unfinished_asynchronous(&self) -> u64 {
+        self.others.waiting
+    }
+
+    /// Bytes of all asynchronous requests that completed since the first window, discarded ones included.
+    pub fn asynchronous_bytes(&self) -> u64 {
+        self.asynchronous_bytes
     }
 
     /// The outcome of the window that ends now after `duration`; begins the next one.

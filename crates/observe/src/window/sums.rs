@@ -9,7 +9,7 @@ use super::places::Footprint;
 
 /// Sums over the reads, the writes or the discards of a window.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Kind {
+pub(super) struct OpSums {
     pub requests: u64,
     pub sectors: u64,
     /// Within their streams.
@@ -23,7 +23,7 @@ pub(super) struct Kind {
 pub(super) struct Sums {
     pub requests: u64,
     /// In the order of [`Op`]'s variants: an index is cheaper than an unpredictable branch.
-    kinds: [Kind; 3],
+    kinds: [OpSums; 3],
     /// Requests that begin in a block where a recent one began.
     pub repeats: u64,
     pub sizes: Sizes,
@@ -150,7 +150,7 @@ impl Places {
 }
 
 impl Sums {
-    pub fn kind(&self, op: Op) -> &Kind {
+    pub fn kind(&self, op: Op) -> &OpSums {
         &self.kinds[op as usize]
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use block::Nanos;
-use observe::merit::LEAST_REQUESTS;
+use observe::starvation::LEAST_REQUESTS;
 use statistics::count::at_least;
 
 use super::{KINDS, Promise, RATES, STEPS};
@@ -76,7 +76,7 @@ struct Measured {
 
 /// The admission of one guarantee.
 #[derive(Clone, Debug)]
-pub(super) struct Trial {
+pub(super) struct AdmissionTrial {
     promise: Promise,
     measured: Measured,
     forecast: Option<Alone>,
@@ -251,10 +251,10 @@ pub(super) const DEVICE_TIME: usize = 2;
 /// Index of the reference disk's service in [`Alone::rates`]. Derived: the order of the [`RATES`].
 pub(super) const REFERENCE: usize = 3;
 
-impl Trial {
-    pub fn new(promise: &Promise) -> Trial {
+impl AdmissionTrial {
+    pub fn new(promise: &Promise) -> AdmissionTrial {
         let (measured, admission) = (Measured::default(), Admission::OnTrial);
-        Trial { promise: promise.clone(), measured, forecast: None, admission, refused: Nanos::ZERO }
+        AdmissionTrial { promise: promise.clone(), measured, forecast: None, admission, refused: Nanos::ZERO }
     }
 
     /// Records the response time of a request of this kind, or of a call of fsync.
@@ -337,8 +337,8 @@ mod tests {
     }
 
     /// Ten seconds with 20 responses each, one in `one_in` of 30 ms and the others of 8 ms.
-    fn measured(promise: &Promise, one_in: u64) -> Trial {
-        let mut trial = Trial::new(promise);
+    fn measured(promise: &Promise, one_in: u64) -> AdmissionTrial {
+        let mut trial = AdmissionTrial::new(promise);
         let step = |number: u64| Nanos::from_millis(100 * number);
         for number in 0..100 {
             for response in 2 * number..2 * number + 2 {

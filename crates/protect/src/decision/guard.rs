@@ -113,14 +113,15 @@ impl Guard {
             .filter(|&unit| active[unit] && unit != self.unit && units[unit].is_limitable && units[unit].promise.is_none())
             .collect();
         let is_idle = !meters[self.unit].is_active(now, IDLE);
-        let outstanding: u32 = neighbours.iter().map(|&unit| meters[unit].outstanding).sum();
+        let outstanding: u32 = neighbours.iter().map(|&unit| meters[unit].outstanding.requests()).sum();
         let is_alone = neighbours.is_empty() && outstanding == 0;
         let time = neighbours.iter().map(|&unit| meters[unit].recent.seconds).sum::<f64>();
         // Limits that are not used up are no evidence of room.
         let is_used = self.search.time().is_infinite() || neighbours.iter().any(|&unit| present[unit] && meters[unit].used >= USED);
-        let is_undisturbed =
-            (0..units.len()).all(|unit| unit == self.unit || (meters[unit].recent.seconds == 0.0 && meters[unit].outstanding == 0));
-        self.watch.close((now - period, now), self.settling.is_settled() && !is_alone && is_used, is_alone, is_undisturbed);
+        let is_undisturbed = (0..units.len())
+            .all(|unit| unit == self.unit || (meters[unit].recent.seconds == 0.0 && meters[unit].outstanding.requests() == 0));
+        let own = &meters[self.unit].outstanding;
+        self.watch.close((now - period, now), own, self.settling.is_settled() && !is_alone && is_used, is_alone, is_undisturbed);
         if self.settling.is_settled() {
             self.usage.used += if is_used { time } else { 0.0 };
             self.usage.span += if is_used { period.as_secs_f64() } else { 0.0 };

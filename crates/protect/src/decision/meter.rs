@@ -1,6 +1,7 @@
 //! Measures the load of a unit: requests, device time, and bytes per device time.
 
 use block::{Nanos, Op, Request, SEQUENTIAL_GAP};
+use observe::outstanding::Outstanding;
 
 use super::PERIOD;
 
@@ -51,18 +52,18 @@ impl Flow {
 
 /// Amounts of reads and of writes, and their device time in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Work {
+pub(super) struct DeviceUsage {
     pub flows: [Flow; 2],
     pub seconds: f64,
 }
 
-impl Work {
+impl DeviceUsage {
     fn scale(&mut self, by: f64) {
         self.flows.iter_mut().for_each(|flow| flow.scale(by));
         self.seconds *= by;
     }
 
-    fn add(&mut self, other: &Work) {
+    fn add(&mut self, other: &DeviceUsage) {
         self.flows.iter_mut().zip(&other.flows).for_each(|(flow, other)| flow.add(other));
         self.seconds += other.seconds;
     }
@@ -75,8 +76,8 @@ fn is_written_back(request: &Request) -> bool {
 /// Measurements of a unit's load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Meter {
-    /// Number of requests queued or in flight.
-    pub outstanding: u32,
+    /// Requests queued or in flight, and calls in progress.
+    pub outstanding: Outstanding,
     /// Outstanding write-back requests, and their bytes.
     written_back: u32,
     written_back_bytes: u64,
@@ -85,29 +86,26 @@ pub(super) struct Meter {
     /// Completed write-back: since the last step, and per second as an average over [`PACE`].
     recent_written_back: Flow,
     write_back_pace: Flow,
-    /// Number of calls in progress.
-    pub calls: u32,
     /// Time of its last event.
     pub last: Option<Nanos>,
     /// Amounts since the last step.
-    pub recent: Work,
+    pub recent: DeviceUsage,
     /// Amounts averaged over [`MEMORY`].
-    average: Work,
+    average: DeviceUsage,
     /// The averages when it was last unlimited, or else the first ones: the amounts per device time. `None` before any request.
-    pub speed: Option<Work>,
+    pub speed: Option<DeviceUsage>,
     /// Time for which it has been neither limited nor idle.
     free: Nanos,
     /// Share of the device's time that it used after [`MEMORY`] without limits; `None` if it never was unlimited for that time.
     pub demand: Option<f64>,
     /// Fraction of its limit that it uses, averaged over [`USE`], or longer if requests are rarer; 1 without a limit.
     pub used: f64,
-    /// End sectors of its last read and its last write.
+    /// End sectors of its last completed read and write, of any of its processes: what a limit by bytes or requests acts on is the unit's.
     ends: [u64; 2],
 }
 
 impl Meter {
     pub fn queued(&mut self, request: &Request) {
-        self.outstanding += 1;
         if is_written_back(request) {
             self.written_back += 1;
             self.written_back_bytes += u64::from(request.sectors) * 512;
@@ -117,7 +115,6 @@ impl Meter {
     }
 
     pub fn completed(&mut self, request: &Request, at: Nanos, charge: Nanos) {
-        self.outstanding = self.outstanding.saturating_sub(1);
         if is_written_back(request) {
             self.written_back = self.written_back.saturating_sub(1);
             self.written_back_bytes = self.written_back_bytes.saturating_sub(u64::from(request.sectors) * 512);
@@ -137,12 +134,13 @@ impl Meter {
 
     /// Resets the numbers of outstanding requests and calls, which are unknown after a loss of events.
     pub fn lost(&mut self) {
-        (self.outstanding, self.written_back, self.written_back_bytes, self.calls) = (0, 0, 0, 0);
+        self.outstanding.forget(Nanos::ZERO);
+        (self.written_back, self.written_back_bytes) = (0, 0);
     }
 
     /// Whether it has requests or calls outstanding, or had an event within this time.
     pub fn is_active(&self, now: Nanos, within: Nanos) -> bool {
-        self.outstanding > 0 || self.calls > 0 || self.last.is_some_and(|last| now - last <= within)
+        self.outstanding.is_any() || self.last.is_some_and(|last| now - last <= within)
     }
 
     /// Ends a period. The speed of a unit is measured while it is not limited.
@@ -171,7 +169,7 @@ impl Meter {
         if self.free >= MEMORY {
             self.demand = Some(self.average.seconds / MEMORY.as_secs_f64());
         }
-        self.recent = Work::default();
+        self.recent = DeviceUsage::default();
     }
 
     /// Whether it had write-back within this time.

@@ -9,6 +9,7 @@
 
 mod admission;
 mod demand;
+mod device_time;
 mod feasibility;
 mod guard;
 mod limits;
@@ -23,6 +24,7 @@ use block::Nanos;
 use observe::Event;
 
 pub use admission::{Admission, Alone, Figure};
+pub use device_time::DeviceTime;
 use guard::Guard;
 use meter::Meter;
 pub(crate) use meter::SMALL_BYTES;
@@ -174,8 +176,8 @@ pub struct Protector {
     /// Index of the guard of each unit's guarantee; `None` without one.
     guard_of: Vec<Option<usize>>,
     limits: Vec<Limit>,
-    /// The last completion of any unit, from which the next device time is counted.
-    last_completion: Nanos,
+    /// The device time of all units.
+    device_time: DeviceTime,
     stepped: Nanos,
     /// Time of the last decision on admission.
     decided: Nanos,
@@ -190,7 +192,7 @@ impl Protector {
             guards: Vec::new(),
             guard_of: Vec::new(),
             limits: Vec::new(),
-            last_completion: Nanos::ZERO,
+            device_time: DeviceTime::default(),
             stepped: Nanos::ZERO,
             decided: Nanos::ZERO,
         };
@@ -223,30 +225,22 @@ impl Protector {
     /// There is no such unit.
     pub fn event(&mut self, unit: usize, event: &Event) {
         let meter = &mut self.meters[unit];
+        let (before, charge) = (meter.outstanding, self.device_time.of(event));
+        meter.outstanding.event(event);
         match event {
             Event::Queued(request) => meter.queued(request),
-            Event::Completed { request, dispatched, at } => {
-                let charge = *at - self.last_completion.max(*dispatched);
-                meter.completed(request, *at, charge);
-                self.charge(unit, *at, charge);
-            }
-            Event::Flushed { asked, at, .. } => {
-                let charge = *at - self.last_completion.max(*asked);
-                meter.recent.seconds += charge.as_secs_f64();
-                meter.last = Some(*at);
-                self.charge(unit, *at, charge);
-            }
-            Event::Called { at, .. } => {
-                meter.calls += 1;
+            Event::Completed { request, at, .. } => meter.completed(request, *at, charge.unwrap_or_default()),
+            Event::Flushed { at, .. } => {
+                meter.recent.seconds += charge.unwrap_or_default().as_secs_f64();
                 meter.last = Some(*at);
             }
-            Event::Returned { at, .. } => {
-                meter.calls = meter.calls.saturating_sub(1);
-                meter.last = Some(*at);
-            }
+            Event::Called { at, .. } | Event::Returned { at, .. } => meter.last = Some(*at),
+        }
+        if let Some(charge) = charge {
+            self.charge(unit, charge);
         }
         if let Some(guard) = self.guard_of[unit] {
-            self.guards[guard].watch.event(event);
+            self.guards[guard].watch.event(event, &before);
         }
     }
 
@@ -257,14 +251,13 @@ impl Protector {
     }
 
     /// Charges device time to a unit. Units with outstanding requests or calls waited behind it.
-    fn charge(&mut self, unit: usize, at: Nanos, charge: Nanos) {
-        self.last_completion = self.last_completion.max(at);
+    fn charge(&mut self, unit: usize, charge: Nanos) {
         for guard in &mut self.guards {
             if guard.unit == unit {
                 guard.watch.worked(charge);
             }
             let meter = &self.meters[guard.unit];
-            if guard.unit == unit || meter.outstanding > 0 || meter.calls > 0 {
+            if guard.unit == unit || meter.outstanding.is_any() {
                 guard.behind[unit] += charge.as_secs_f64();
             }
         }

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use block::{Nanos, Request};
 use observe::Event;
+use observe::outstanding::Outstanding;
 use statistics::count::{at_least, bearable_mean};
 
-use super::admission::{DEVICE_TIME, REFERENCE, Trial};
+use super::admission::{AdmissionTrial, DEVICE_TIME, REFERENCE};
 use super::demand::Demand;
 use super::reference::Shadow;
 use super::spans::{Count, Done, Span, Spans};
@@ -42,14 +43,14 @@ const FAR: (f64, f64) = (100.0, 0.6);
 
 /// A kind of requests with a guaranteed p99.
 #[derive(Clone, Debug)]
-struct Kind {
+struct LatencyTarget {
     name: &'static str,
     limit: Nanos,
     /// Arrivals of outstanding requests, in order.
     pending: VecDeque<Nanos>,
 }
 
-impl Kind {
+impl LatencyTarget {
     /// Removes a request that has completed.
     fn remove(&mut self, arrival: Nanos) {
         let place = self.pending.partition_point(|other| *other < arrival);
@@ -97,7 +98,7 @@ pub(super) struct Verdict {
 #[derive(Debug)]
 pub(super) struct Watch {
     promise: Promise,
-    kinds: [Option<Kind>; KINDS],
+    kinds: [Option<LatencyTarget>; KINDS],
     least: [Option<f64>; RATES],
     demand: Demand,
     spans: Spans,
@@ -108,7 +109,7 @@ pub(super) struct Watch {
     /// Simulates the reference disk; `None` without one.
     shadow: Option<Shadow>,
     /// Admission of the guarantee.
-    pub trial: Trial,
+    pub trial: AdmissionTrial,
 }
 
 /// Index of reads. Derived: the order of the [`KINDS`].
@@ -120,7 +121,7 @@ const FLUSH: usize = 2;
 
 impl Watch {
     pub fn new(promise: &Promise) -> Watch {
-        let kind = |name, limit: Option<Nanos>| limit.map(|limit| Kind { name, limit, pending: VecDeque::new() });
+        let kind = |name, limit: Option<Nanos>| limit.map(|limit| LatencyTarget { name, limit, pending: VecDeque::new() });
         Watch {
             promise: promise.clone(),
             kinds: [kind("reads", promise.read_p99), kind("writes", promise.write_p99), kind("flushes", promise.flush_p99)],
@@ -130,7 +131,7 @@ impl Watch {
             alone: [0.0; RATES],
             has_calls: false,
             shadow: promise.reference.as_ref().map(Shadow::new),
-            trial: Trial::new(promise),
+            trial: AdmissionTrial::new(promise),
         }
     }
 
@@ -156,15 +157,15 @@ impl Watch {
 
     /// Forgets the outstanding requests, which are unknown after a loss of events.
     pub fn lost(&mut self) {
-        self.demand.lost();
         self.kinds.iter_mut().flatten().for_each(|kind| kind.pending.clear());
         self.shadow.iter_mut().for_each(Shadow::lost);
     }
 
-    pub fn event(&mut self, event: &Event) {
+    /// Adds an event of the unit. `before`: the outstanding requests and calls before it.
+    pub fn event(&mut self, event: &Event, before: &Outstanding) {
         match event {
             Event::Queued(request) => {
-                self.demand.request(request.arrival, true);
+                self.demand.request(request.arrival, before);
                 if let Some(shadow) = &mut self.shadow {
                     shadow.queued(request);
                 }
@@ -173,7 +174,7 @@ impl Watch {
                 }
             }
             Event::Completed { request, at, .. } => {
-                self.demand.request(*at, false);
+                self.demand.request(*at, before);
                 if let Some(shadow) = &mut self.shadow {
                     self.spans.did(REFERENCE, shadow.completed(*at).as_secs_f64());
                 }
@@ -186,21 +187,21 @@ impl Watch {
                 self.done(kind, request.arrival, *at);
             }
             Event::Flushed { asked, at, .. } => {
-                self.demand.flushed(*asked, *at, self.has_calls);
+                self.demand.flushed((*asked, *at), self.has_calls, before);
                 if !self.has_calls {
                     self.done(FLUSH, *asked, *at);
                 }
             }
             Event::Called { at, .. } => {
                 self.has_calls = true;
-                self.demand.call(*at, true);
+                self.demand.call(*at, before);
                 // The type of a call is known only when it returns; until then it may be an fsync, which may wait longest.
                 if let Some(kind) = &mut self.kinds[FLUSH] {
                     kind.pending.push_back(*at);
                 }
             }
             Event::Returned { op, bytes, called, at, .. } => {
-                self.demand.call(*at, false);
+                self.demand.call(*at, before);
                 if let Some(kind) = &mut self.kinds[FLUSH] {
                     kind.remove(*called);
                 }
@@ -213,8 +214,15 @@ impl Watch {
 
     /// Ends a step. `is_settled`: the limits have taken effect, so the step counts for the span. `is_alone`: no neighbour was active.
     /// `is_undisturbed`: no other unit used the device.
-    pub fn close(&mut self, (from, now): (Nanos, Nanos), is_settled: bool, is_alone: bool, is_undisturbed: bool) {
-        let step = self.spans.end_step(self.demand.end_step(now));
+    pub fn close(
+        &mut self,
+        (from, now): (Nanos, Nanos),
+        outstanding: &Outstanding,
+        is_settled: bool,
+        is_alone: bool,
+        is_undisturbed: bool,
+    ) {
+        let step = self.spans.end_step(self.demand.end_step(now, outstanding));
         let times = step.demanded.seconds();
         self.trial.close((from, now), is_undisturbed, std::array::from_fn(|number| (times[number], step.rates[number].sum)));
         let ends_second = self.spans.add(step, is_settled);
@@ -232,8 +240,8 @@ impl Watch {
 
     /// Whether this second broke the guarantee, by chance or not.
     fn is_broken(&self, second: &Span, now: Nanos) -> bool {
-        let overdue = |kind: &Kind| kind.overdue(now, self.spans.fresh_from()) as f64;
-        let is_late = |kind: &Kind, count: &Count| count.late + overdue(kind) > allowed(count.done);
+        let overdue = |kind: &LatencyTarget| kind.overdue(now, self.spans.fresh_from()) as f64;
+        let is_late = |kind: &LatencyTarget, count: &Count| count.late + overdue(kind) > allowed(count.done);
         let late = self.kinds.iter().zip(&second.fresh).any(|(kind, count)| kind.as_ref().is_some_and(|kind| is_late(kind, count)));
         let mut done = self.least.iter().zip(second.rates.iter().zip(second.demanded.seconds()));
         // A rate that is too low by less than one request does not count.
@@ -296,7 +304,7 @@ fn allowed(requests: f64) -> f64 {
     if requests < FEW { 0.0 } else { (LATE * requests).floor().max(1.0) }
 }
 
-fn late(kind: &Kind, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), verdict: &mut Verdict) {
+fn late(kind: &LatencyTarget, count: &Count, seconds: f64, (now, from): (Nanos, Nanos), verdict: &mut Verdict) {
     let overdue = kind.overdue(now, from) as f64;
     let oldest = kind
         .pending

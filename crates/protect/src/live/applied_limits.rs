@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use applier::{ApplierError, Kind};
+use applier::{ApplierError, ErrorKind};
 
 use super::limiter::Limiter;
 use super::{LimitStatus, Told, text};
@@ -83,12 +83,12 @@ impl AppliedLimits {
                 }
             }
             // The cgroup may come back and is limited again then.
-            Err(error) if error.kind == Kind::NoDevice && !limit.is_none() => {
+            Err(error) if error.kind == ErrorKind::NoDevice && !limit.is_none() => {
                 self.active.insert(path.to_owned(), Active { limit, why: why.to_owned() });
             }
-            Err(error) if error.kind == Kind::NoDevice => drop(self.active.remove(path)),
+            Err(error) if error.kind == ErrorKind::NoDevice => drop(self.active.remove(path)),
             // Retried at the next check.
-            Err(error) if matches!(error.kind, Kind::Unreachable | Kind::Journal) => {
+            Err(error) if matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Journal) => {
                 let trouble = Told::Trouble(error.to_string());
                 if !told.contains(&trouble) {
                     told.push(trouble);
@@ -110,7 +110,7 @@ impl AppliedLimits {
     fn refused(&mut self, path: &str, error: &ApplierError) -> Told {
         self.active.remove(path);
         self.left_alone.insert(path.to_owned(), error.to_string());
-        if matches!(error.kind, Kind::Foreign | Kind::Stale) {
+        if matches!(error.kind, ErrorKind::Foreign | ErrorKind::Stale) {
             let released = self.limiter.release(path).err().map_or_else(String::new, |error| format!(" ({error})"));
             Told::Conflict(format!("{path} is left alone until `seekwise-agent resume {path}`: {error}{released}"))
         } else {

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use applier::sysfs::Sysfs;
-use block::{Nanos, StreamId};
 use linux::cgroups::{Processes, Role, Source};
 use linux::events::EventSource;
 use observe::Event;
@@ -19,7 +17,6 @@ const MAX_UNITS: usize = 1_024;
 
 /// Attributes events to members.
 pub(super) struct Attribution {
-    processes: Processes,
     /// Member by unit; `None` for kernel workers, whose requests may have been throttled.
     member_of: BTreeMap<UnitId, Option<usize>>,
     held_back: HeldBack,
@@ -28,14 +25,21 @@ pub(super) struct Attribution {
 }
 
 impl Attribution {
-    pub(super) fn new(sysfs: &Sysfs) -> Attribution {
-        Attribution { processes: Processes::new(sysfs, false), member_of: BTreeMap::new(), held_back: HeldBack::default(), lost: 0 }
+    pub(super) fn new() -> Attribution {
+        Attribution { member_of: BTreeMap::new(), held_back: HeldBack::default(), lost: 0 }
     }
 
-    /// The member of an event.
-    pub(super) fn of_event(&mut self, now: Nanos, event: &Event, source: &dyn EventSource, members: &Members) -> usize {
+    /// The member of an event. `processes`: the units of processes.
+    pub(super) fn of_event(
+        &mut self,
+        event: &Event,
+        source: &dyn EventSource,
+        processes: &mut Processes,
+        members: &Members,
+    ) -> usize {
         let stream = event.stream();
-        match self.of_process(now, stream, source.name(stream), members) {
+        let unit = processes.unit(stream, source.name(stream), event.at());
+        match self.of_unit(unit, processes, members) {
             Some(member) => {
                 self.held_back.sent_itself(member, event);
                 member
@@ -44,13 +48,12 @@ impl Attribution {
         }
     }
 
-    /// The member of a process; `None` for a kernel worker, which submits throttled requests.
-    pub(super) fn of_process(&mut self, now: Nanos, stream: StreamId, name: Option<&str>, members: &Members) -> Option<usize> {
-        let unit = self.processes.unit(stream, name, now);
+    /// The member of a unit of processes; `None` for a kernel worker, which submits throttled requests.
+    pub(super) fn of_unit(&mut self, unit: UnitId, processes: &Processes, members: &Members) -> Option<usize> {
         if let Some(member) = self.member_of.get(&unit) {
             return *member;
         }
-        let member = match self.processes.source(unit) {
+        let member = match processes.source(unit) {
             Some(Source::Kernel(Role::Worker)) => None,
             Some(Source::Unit(unit)) => Some(members.of(&unit.path)),
             _ => Some(OTHERS),

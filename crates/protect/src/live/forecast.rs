@@ -25,8 +25,9 @@ const MAX_PROCESSES: usize = 16_384;
 /// Runs forecasts one at a time, each in its own thread.
 #[derive(Default)]
 pub(super) struct Forecasts {
+    /// A recording apart from the controller's, which has no fsync calls, is as large as the device's budget, and ends with its controller.
     recording: Option<Recording>,
-    /// Processes by member.
+    /// Processes by member, those included that have ended since.
     streams: BTreeMap<usize, BTreeSet<StreamId>>,
     /// Time of the next forecast by member, and the delay until the one after it.
     due: BTreeMap<usize, (Nanos, Nanos)>,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::decision::Limit;
-use applier::{ApplierError, Client, Kind, Scope};
+use applier::{ApplierError, Client, ErrorKind, Scope};
 
 /// Sets and restores limits of cgroups.
 pub trait Limiter: Send {
@@ -16,7 +16,7 @@ pub trait Limiter: Send {
     /// Sets the limits of a cgroup on a device, if they differ. They never become looser than before the first call.
     ///
     /// # Errors
-    /// [`Kind::Foreign`]: another program has changed them. [`Kind::NoDevice`]: the cgroup is gone.
+    /// [`ErrorKind::Foreign`]: another program has changed them. [`ErrorKind::NoDevice`]: the cgroup is gone.
     fn limit(&mut self, cgroup: &str, device: &str, limit: &Limit, why: &str) -> Result<(), ApplierError>;
 
     /// Stands down from a cgroup: limits set by another program are kept, also at exit.
@@ -54,7 +54,7 @@ impl ByApplier {
     fn ask<T>(&mut self, ask: impl Fn(&mut Client) -> Result<T, ApplierError>) -> Result<T, ApplierError> {
         if let Some(client) = &mut self.client {
             match ask(client) {
-                Err(error) if error.kind == Kind::Unreachable => self.client = None,
+                Err(error) if error.kind == ErrorKind::Unreachable => self.client = None,
                 answer => return answer,
             }
         }
@@ -67,7 +67,7 @@ impl Limiter for ByApplier {
     fn check(&mut self, cgroup: &str) -> Result<(), ApplierError> {
         let can = self.ask(|client| client.can(cgroup))?;
         match can.into_iter().find(|can| can.attribute == "io.max").and_then(|can| can.refused) {
-            Some(reason) => Err(ApplierError::new(Kind::NotAllowed, reason)),
+            Some(reason) => Err(ApplierError::new(ErrorKind::NotAllowed, reason)),
             None => Ok(()),
         }
     }

@@ -167,7 +167,7 @@ impl Protection {
         let own = std::fs::read_to_string(sysfs.proc().join("self/cgroup")).unwrap_or_default();
         let number = format!("{}:{}", device.number.0, device.number.1);
         let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("/").to_owned();
-        Ok(Protection::new(now, (&device.name, &number, device.size_sectors), terms, (cgroups, sysfs, own), limiter))
+        Ok(Protection::new(now, (&device.name, &number, device.size_sectors), terms, (cgroups, own), limiter))
     }
 
     /// Starts keeping guarantees on a device. `own` is the cgroup of this program.
@@ -175,7 +175,7 @@ impl Protection {
         now: Nanos,
         (device, number, capacity_sectors): (&str, &str, u64),
         terms: Terms,
-        (cgroups, sysfs, own): (Cgroups, &Sysfs, String),
+        (cgroups, own): (Cgroups, String),
         limiter: Box<dyn Limiter>,
     ) -> Protection {
         Protection {
@@ -184,7 +184,7 @@ impl Protection {
             terms,
             lookup: Lookup::new(cgroups, own),
             members: Members::default(),
-            attribution: Attribution::new(sysfs),
+            attribution: Attribution::new(),
             forecasts: Forecasts::default(),
             protector: Protector::new(Vec::new()),
             states: BTreeMap::new(),
@@ -197,13 +197,13 @@ impl Protection {
         self.due.step
     }
 
-    /// Processes events of the device.
-    pub fn observe(&mut self, now: Nanos, events: &[Event], source: &dyn EventSource) {
+    /// Processes events of the device. `processes`: the units of its processes, which must not be counted by slice, as limits are per unit.
+    pub fn observe(&mut self, events: &[Event], source: &dyn EventSource, processes: &mut Processes) {
         if self.members.is_empty() {
             return;
         }
         for event in events {
-            let member = self.attribution.of_event(now, event, source, &self.members);
+            let member = self.attribution.of_event(event, source, processes, &self.members);
             self.protector.event(member, event);
             self.forecasts.event(member, event.stream(), event);
         }

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use applier::Kind;
+use applier::ErrorKind;
 use block::StreamId;
 use linux::events::ObserveError;
 
@@ -21,7 +21,7 @@ const MINE: &str = "/system.slice/postgresql.service";
 #[derive(Default)]
 struct Asked {
     lines: Vec<String>,
-    refuses: Option<Kind>,
+    refuses: Option<ErrorKind>,
     refuses_check: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl FakeLimiter {
 impl Limiter for FakeLimiter {
     fn check(&mut self, cgroup: &str) -> Result<(), ApplierError> {
         let refuses = self.0.lock().unwrap().refuses_check.clone().filter(|refused| refused == cgroup);
-        refuses.map_or(Ok(()), |_| Err(ApplierError::new(Kind::NotAllowed, "the controller io is not enabled for it")))
+        refuses.map_or(Ok(()), |_| Err(ApplierError::new(ErrorKind::NotAllowed, "the controller io is not enabled for it")))
     }
 
     fn limit(&mut self, cgroup: &str, device: &str, limit: &Limit, _why: &str) -> Result<(), ApplierError> {
@@ -96,17 +96,21 @@ impl Machine {
         Cgroups::at(&self.place("cgroup", ""))
     }
 
+    fn processes(&self) -> Processes {
+        Processes::new(&self.sysfs(), false)
+    }
+
     fn protection(&self, unit: &str, neighbours: &[&str]) -> Protection {
         let limiter = Box::new(FakeLimiter(self.asked.clone()));
         let own = "/system.slice/seekwise-agent.service".to_owned();
-        Protection::new(Nanos(0), ("sda", "8:0", 1 << 30), terms(unit, neighbours), (self.cgroups(), &self.sysfs(), own), limiter)
+        Protection::new(Nanos(0), ("sda", "8:0", 1 << 30), terms(unit, neighbours), (self.cgroups(), own), limiter)
     }
 
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.asked.lock().unwrap().lines)
     }
 
-    fn refuse(&self, kind: Option<Kind>) {
+    fn refuse(&self, kind: Option<ErrorKind>) {
         self.asked.lock().unwrap().refuses = kind;
     }
 }
@@ -118,8 +122,9 @@ fn terms(unit: &str, neighbours: &[&str]) -> Terms {
 }
 
 /// The member of a process.
-fn member(protection: &mut Protection, now: Nanos, process: u32) -> Option<usize> {
-    protection.attribution.of_process(now, process, Some("program"), &protection.members)
+fn member(protection: &mut Protection, processes: &mut Processes, now: Nanos, process: u32) -> Option<usize> {
+    let unit = processes.unit(process, Some("program"), now);
+    protection.attribution.of_unit(unit, processes, &protection.members)
 }
 
 fn at(milliseconds: u64) -> Nanos {
@@ -160,8 +165,9 @@ fn a_process_belongs_to_the_innermost_member_with_its_cgroup() {
     machine.process(10, "/user.slice/user-1.slice/session.scope");
     let mut protection = machine.protection("postgresql", &["backup.service", "user.slice"]);
     protection.step(at(0));
+    let mut processes = machine.processes();
     let mut name = |now: Nanos, process| {
-        let member = member(&mut protection, now, process).unwrap();
+        let member = member(&mut protection, &mut processes, now, process).unwrap();
         protection.members.name(member)
     };
     assert_eq!(name(at(0), 7), "postgresql");
@@ -189,7 +195,7 @@ fn a_limit_is_sent_again_each_second_so_that_a_restarted_service_has_it() {
     protection.apply(BACKUP, writes(10), "less", &mut told);
     machine.take();
     // A cgroup that vanishes for a moment is not reported and limited again.
-    machine.refuse(Some(Kind::NoDevice));
+    machine.refuse(Some(ErrorKind::NoDevice));
     assert!(protection.step(at(1_000)).is_empty());
     machine.refuse(None);
     assert!(protection.step(at(1_500)).is_empty() && protection.step(at(2_000)).is_empty());
@@ -216,7 +222,7 @@ fn a_cgroup_that_another_program_limits_is_left_alone_until_it_is_resumed() {
     protection.step(at(0));
     protection.apply(BACKUP, writes(20), "a test", &mut Vec::new());
     machine.take();
-    machine.refuse(Some(Kind::Foreign));
+    machine.refuse(Some(ErrorKind::Foreign));
     let told = protection.step(at(1_000));
     let [Told::Conflict(conflict)] = &told[..] else { panic!("{told:?}") };
     assert!(conflict.contains(&format!("{BACKUP} is left alone until `seekwise-agent resume {BACKUP}`: refused")), "{conflict}");
@@ -249,7 +255,7 @@ fn trouble_is_reported_once_and_a_unit_that_comes_later_is_found() {
         ("postgresql", "read p99 15.0 ms, at least 200 requests/s")
     );
     // The applier is unreachable for a moment: the request is retried.
-    machine.refuse(Some(Kind::Unreachable));
+    machine.refuse(Some(ErrorKind::Unreachable));
     let mut told = Vec::new();
     protection.apply(BACKUP, writes(20), "a test", &mut told);
     assert!(matches!(&told[..], [Told::Trouble(_)]) && protection.applied.left_alone().len() == 1);
@@ -267,14 +273,15 @@ fn a_unit_that_comes_below_a_slice_leaves_the_limits_of_others() {
     assert!(protection.step(at(2_000)).is_empty(), "it is found, and no limit is lifted");
     assert_eq!(protection.members.limitable(), [BACKUP, "/user.slice", "/system.slice/docker-1.scope"]);
     assert_eq!(machine.take(), [format!("{BACKUP} sda writes 20.0 MB/s")]);
+    let mut processes = machine.processes();
     machine.process(7, "/system.slice/docker-1.scope");
-    assert_eq!(member(&mut protection, at(2_000), 7), protection.members.number("/system.slice/docker-1.scope"));
+    assert_eq!(member(&mut protection, &mut processes, at(2_000), 7), protection.members.number("/system.slice/docker-1.scope"));
     // Observed before the scan.
     machine.process(8, "/system.slice/docker-2.scope");
-    assert_eq!(member(&mut protection, at(2_500), 8), Some(OTHERS));
+    assert_eq!(member(&mut protection, &mut processes, at(2_500), 8), Some(OTHERS));
     machine.make("/system.slice/docker-2.scope");
     protection.step(at(4_000));
-    assert_eq!(member(&mut protection, at(4_100), 8), protection.members.number("/system.slice/docker-2.scope"));
+    assert_eq!(member(&mut protection, &mut processes, at(4_100), 8), protection.members.number("/system.slice/docker-2.scope"));
     fs::remove_dir(machine.place("cgroup", "/system.slice/docker-2.scope")).unwrap();
     machine.take();
     // A guarantee to a unit in a limitable slice: its siblings are limited instead of the slice.
@@ -314,6 +321,7 @@ fn a_promise_is_on_trial_until_the_unit_is_seen_alone_and_refused_with_the_figur
     let machine = Machine::new(&[MINE, BACKUP]);
     machine.process(7, MINE);
     let mut protection = machine.protection("postgresql", &["backup.service"]);
+    let mut processes = machine.processes();
     let (mut told, mut number) = (Vec::new(), 0);
     let mut run = |protection: &mut Protection, to: u64| {
         // Sequential reads of 18 ms, above the guarantee of 15 ms.
@@ -322,7 +330,7 @@ fn a_promise_is_on_trial_until_the_unit_is_seen_alone_and_refused_with_the_figur
             let (op, priority) = (block::Op::Read, block::Priority::DEFAULT);
             let request = block::Request { id: 0, stream: 7, op, sync: true, priority, sectors: 16, lba: 16 * number, arrival };
             let completed = Event::Completed { request, dispatched: arrival, at: arrival + at(18) };
-            protection.observe(arrival, &[Event::Queued(request), completed], &Silent);
+            protection.observe(&[Event::Queued(request), completed], &Silent, &mut processes);
             told.extend(protection.step(at(20 * number + 19)));
             number += 1;
         }
@@ -350,8 +358,8 @@ fn what_a_unit_that_is_never_alone_would_get_is_forecast() {
     [(7, MINE), (8, BACKUP)].iter().for_each(|(process, cgroup)| machine.process(*process, cgroup));
     let mut terms = terms("postgresql", &["backup.service"]);
     terms.promises[0].1 = Promise { read_p99: Some(at(1)), ..Promise::default() };
-    let sysfs = machine.sysfs();
-    let place = (machine.cgroups(), &sysfs, "/".to_owned());
+    let place = (machine.cgroups(), "/".to_owned());
+    let mut processes = machine.processes();
     let mut protection =
         Protection::new(Nanos(0), ("sda", "8:0", 1 << 30), terms, place, Box::new(FakeLimiter(machine.asked.clone())));
     for number in 0..600 {
@@ -364,7 +372,7 @@ fn what_a_unit_that_is_never_alone_would_get_is_forecast() {
             (request, Event::Completed { request, dispatched, at: dispatched + at(9) })
         };
         let ((one, first), (other, second)) = (read(7, 0), read(8, 1));
-        protection.observe(at(20 * number), &[Event::Queued(one), Event::Queued(other), first, second], &Silent);
+        protection.observe(&[Event::Queued(one), Event::Queued(other), first, second], &Silent, &mut processes);
         protection.step(at(20 * number + 19));
     }
     let begun = std::time::Instant::now();

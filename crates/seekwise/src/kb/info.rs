@@ -12,7 +12,7 @@ use crate::trace::figure;
 
 /// Arguments of `seekwise kb info`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct InfoArgs {
     /// The knowledge base: a file, or a server as postgresql://user@host/database
     file: PathBuf,
     /// Print JSON, with the unit in every key
@@ -32,7 +32,7 @@ struct Json<'a> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+pub fn run(args: &InfoArgs) -> anyhow::Result<()> {
     let knowledge = Knowledge::open_to_read(&args.file)?;
     if args.check {
         knowledge.check()?;

@@ -10,7 +10,7 @@ use block::Nanos;
 use experiment::iocost::{Figure, Learned, Mixed, NAMES, ROUNDS, hwdb, learn, model, qos, recorded};
 use experiment::recorded::Recorded;
 use linux::probe::RealDevice;
-use linux::topology::{Device, Kind};
+use linux::topology::{Device, DriverKind};
 use report::number::three_digits;
 use sim::trace::OpenOptions;
 
@@ -157,7 +157,7 @@ fn of_device(args: &IocostArguments, name: &str, terminal: &Terminal) -> anyhow:
 
 /// Model name for the entry of the hardware database: `--model`, else the device's if udev sets ID_MODEL for its kind; `None` if unknown.
 fn model_of(args: &IocostArguments, device: &Device) -> Option<String> {
-    let has_id = matches!(device.kind, Kind::Scsi | Kind::Nvme);
+    let has_id = matches!(device.kind, DriverKind::Scsi | DriverKind::Nvme);
     args.model.clone().or_else(|| device.model.clone().filter(|_| has_id))
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use sim::trace::Order;
-use sim::trace::lint::{self, Finding, Kind, Known};
+use sim::trace::lint::{self, FaultKind, Finding, Known};
 
 use super::copy::{Source, stop_if_asked};
 use super::counted;
@@ -82,9 +82,9 @@ fn text(name: &str, format: &str, requests: u64, findings: &[Said]) -> String {
     text.push('\n');
     for Said { finding, mend } in findings {
         let noun = match finding.kind {
-            Kind::CompletionsAlone => "completion",
-            Kind::Damaged => "record",
-            Kind::NoFlushes => "write",
+            FaultKind::CompletionsAlone => "completion",
+            FaultKind::Damaged => "record",
+            FaultKind::NoFlushes => "write",
             _ => "request",
         };
         text += &format!("  {} {}\n", counted(finding.count, noun), finding.what);
@@ -105,23 +105,23 @@ fn text(name: &str, format: &str, requests: u64, findings: &[Said]) -> String {
 fn mend(finding: &Finding, path: &Path, device_size: Option<u64>) -> Option<String> {
     let command = |what: &str, options: &str| Some(format!("seekwise trace {what} {} OUT{options}", quoted(path)));
     match finding.kind {
-        Kind::Order => command("sort", ""),
-        Kind::Duplicates => command("sort", " --unique"),
-        Kind::TimesTooLong => command("scale", " --time 0.001 (or 0.000001)"),
-        Kind::TimesTooShort if finding.what.starts_with("come") => command("scale", " --time 1000 (or 1000000)"),
-        Kind::Gaps => finding.first.as_ref().and_then(|first| {
+        FaultKind::Order => command("sort", ""),
+        FaultKind::Duplicates => command("sort", " --unique"),
+        FaultKind::TimesTooLong => command("scale", " --time 0.001 (or 0.000001)"),
+        FaultKind::TimesTooShort if finding.what.starts_with("come") => command("scale", " --time 1000 (or 1000000)"),
+        FaultKind::Gaps => finding.first.as_ref().and_then(|first| {
             // The request after the gap.
             let before = first.request.and_then(|request| request.checked_sub(1))?;
             command("slice", &format!(" --requests 1..{before}"))
         }),
-        Kind::BeyondEnd => match device_size {
+        FaultKind::BeyondEnd => match device_size {
             Some(bytes) => command("filter", &format!(" --offset 0..{bytes}")),
             None => Some("simulate it with --fit compact, or on a larger disk".into()),
         },
-        Kind::Empty => command("convert", "").map(|command| format!("{command} (leaves them out)")),
-        Kind::Damaged => command("convert", " --skip-bad"),
-        Kind::ResponseUnit => Some("correct the unit in the heading, or give --columns with latency-unit".into()),
-        Kind::TimesTooShort | Kind::CompletionsAlone | Kind::ServiceBeforeArrival | Kind::NoFlushes => {
+        FaultKind::Empty => command("convert", "").map(|command| format!("{command} (leaves them out)")),
+        FaultKind::Damaged => command("convert", " --skip-bad"),
+        FaultKind::ResponseUnit => Some("correct the unit in the heading, or give --columns with latency-unit".into()),
+        FaultKind::TimesTooShort | FaultKind::CompletionsAlone | FaultKind::ServiceBeforeArrival | FaultKind::NoFlushes => {
             Some("record it again; the missing requests cannot be restored from the file".into())
         }
     }

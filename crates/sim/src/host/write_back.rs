@@ -16,7 +16,7 @@ use crate::streams;
 
 /// The reason for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
+enum WriteReason {
     /// Pages dirty since this time or longer: expired ones, or all when memory is short.
     Old { before: Nanos },
     /// Until the background share is reached.
@@ -37,7 +37,7 @@ struct Pass {
 /// State of the flusher thread.
 #[derive(Default)]
 struct Flusher {
-    work: Option<Work>,
+    work: Option<WriteReason>,
     pass: Option<Pass>,
     /// Whether something was written since the start of the round.
     progress: bool,
@@ -265,15 +265,15 @@ impl WriteBack {
         }
     }
 
-    fn next_work(&mut self, now: Nanos) -> Option<Work> {
+    fn next_work(&mut self, now: Nanos) -> Option<WriteReason> {
         let flusher = &mut self.flusher;
         if std::mem::take(&mut flusher.all_due) {
-            return Some(Work::Old { before: now });
+            return Some(WriteReason::Old { before: now });
         }
         if std::mem::take(&mut flusher.old_due) {
-            return Some(Work::Old { before: Nanos(now.0.saturating_sub(self.policy.expire.0)) });
+            return Some(WriteReason::Old { before: Nanos(now.0.saturating_sub(self.policy.expire.0)) });
         }
-        std::mem::take(&mut flusher.background_due).then_some(Work::Background)
+        std::mem::take(&mut flusher.background_due).then_some(WriteReason::Background)
     }
 
     fn next_pass(&mut self, now: Nanos, cache: &PageCache) -> Option<Pass> {
@@ -283,7 +283,7 @@ impl WriteBack {
                 self.flusher.progress = true;
                 continue;
             };
-            let enough = work == Work::Background && self.dirty.len() <= self.limits(cache).background;
+            let enough = work == WriteReason::Background && self.dirty.len() <= self.limits(cache).background;
             if enough || (self.files.is_round_over() && !self.begin_round(work)) {
                 self.end_work(now, cache);
                 continue;
@@ -303,15 +303,15 @@ impl WriteBack {
     }
 
     /// Fills the list of files to write. Returns `false` if there are none, or if the last round wrote nothing.
-    fn begin_round(&mut self, work: Work) -> bool {
+    fn begin_round(&mut self, work: WriteReason) -> bool {
         if !std::mem::take(&mut self.flusher.progress) {
             // All dirty pages are under write-back. Wait for the next trigger.
             self.files.postpone();
             return false;
         }
         self.files.begin_round(match work {
-            Work::Old { before } => Some(before),
-            Work::Background => None,
+            WriteReason::Old { before } => Some(before),
+            WriteReason::Background => None,
         })
     }
 

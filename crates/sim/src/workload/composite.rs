@@ -2,7 +2,7 @@
 
 use block::{Priority, PriorityClass, did_you_mean};
 
-use super::options::{Amount, CommandPriority, Distribution, FileService, Kind, Pattern, Steady};
+use super::options::{Amount, CommandPriority, Distribution, FileService, JobKind, Pattern, Steady};
 use super::value::{Fault, KiloBase, float, integer, signed, triple};
 
 pub(super) fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, Fault> {
@@ -51,18 +51,18 @@ pub(super) fn amount(text: &str, base: KiloBase) -> Result<Amount, Fault> {
 }
 
 pub(super) fn pattern(text: &str, base: KiloBase) -> Result<Pattern, Fault> {
-    const KINDS: &[(&str, (Kind, bool))] = &[
-        ("read", (Kind::Read, false)),
-        ("write", (Kind::Write, false)),
-        ("trim", (Kind::Trim, false)),
-        ("rw", (Kind::Mixed, false)),
-        ("readwrite", (Kind::Mixed, false)),
-        ("randread", (Kind::Read, true)),
-        ("randwrite", (Kind::Write, true)),
-        ("randtrim", (Kind::Trim, true)),
-        ("randrw", (Kind::Mixed, true)),
-        ("trimwrite", (Kind::TrimWrite, false)),
-        ("randtrimwrite", (Kind::TrimWrite, true)),
+    const KINDS: &[(&str, (JobKind, bool))] = &[
+        ("read", (JobKind::Read, false)),
+        ("write", (JobKind::Write, false)),
+        ("trim", (JobKind::Trim, false)),
+        ("rw", (JobKind::Mixed, false)),
+        ("readwrite", (JobKind::Mixed, false)),
+        ("randread", (JobKind::Read, true)),
+        ("randwrite", (JobKind::Write, true)),
+        ("randtrim", (JobKind::Trim, true)),
+        ("randrw", (JobKind::Mixed, true)),
+        ("trimwrite", (JobKind::TrimWrite, false)),
+        ("randtrimwrite", (JobKind::TrimWrite, true)),
     ];
     let (name, number) = match text.split_once(':') {
         Some((name, number)) => (name.trim(), Some(number.trim())),

@@ -34,6 +34,7 @@ mod requests;
 mod sections;
 mod steady;
 mod table;
+mod think_time;
 mod value;
 mod verify;
 mod volume;
@@ -49,7 +50,7 @@ pub use job::Job;
 pub use lines::{Alone, Surroundings};
 pub use options::{
     Amount, BlockSizes, Blocks, CommandPriorities, CommandPriority, DIRECTIONS, Distribution, Engine, ExitWhat, FileService, Files,
-    Flow, Kind, Length, Options, Order, Pattern, PriorityOptions, Queue, Rates, Sequencer, Steady, SteadyState, SyncMode, Syncs,
+    Flow, JobKind, Length, Options, Order, Pattern, PriorityOptions, Queue, Rates, Sequencer, Steady, SteadyState, SyncMode, Syncs,
     ThinkTime, Together, Verify, Zones,
 };
 pub use place::PlacedWorkload;

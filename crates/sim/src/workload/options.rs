@@ -11,7 +11,7 @@ pub const DIRECTIONS: usize = 3;
 
 /// The kinds of jobs: `rw`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JobKind {
     /// Reads only.
     Read,
     /// Writes only.
@@ -28,7 +28,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// The operations.
-    pub kind: Kind,
+    pub kind: JobKind,
     /// Whether offsets are random.
     pub random: bool,
     /// `rw=randread:N`: a new random offset only for every N-th I/O.
@@ -227,7 +227,7 @@ pub struct Order {
 impl Default for Order {
     fn default() -> Order {
         Order {
-            pattern: Pattern { kind: Kind::Read, random: false, every: 1, skip: 0 },
+            pattern: Pattern { kind: JobKind::Read, random: false, every: 1, skip: 0 },
             sequencer: Sequencer::Sequential,
             mix_read: 50,
             percentage_random: [100; DIRECTIONS],
@@ -248,11 +248,11 @@ impl Order {
     /// Whether the job issues I/O in this direction (0 for reads, 1 for writes, 2 for trims).
     pub(super) fn issues(&self, direction: usize) -> bool {
         match self.pattern.kind {
-            Kind::Read => direction == 0,
-            Kind::Write => direction == 1,
-            Kind::Trim => direction == 2,
-            Kind::Mixed => direction < 2,
-            Kind::TrimWrite => direction > 0,
+            JobKind::Read => direction == 0,
+            JobKind::Write => direction == 1,
+            JobKind::Trim => direction == 2,
+            JobKind::Mixed => direction < 2,
+            JobKind::TrimWrite => direction > 0,
         }
     }
 

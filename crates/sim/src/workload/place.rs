@@ -12,7 +12,7 @@ use super::Workload;
 use super::error::WorkloadError;
 use super::job::Job;
 use super::layout::Layout;
-use super::options::{Amount, Engine, Kind as Pattern, Options};
+use super::options::{Amount, Engine, JobKind as Pattern, Options};
 use super::plan::{Plan, Target};
 use super::requests::Requests;
 use crate::host::{Action, File, FileId, Files};
@@ -108,14 +108,14 @@ struct RequestedFile {
     name: String,
     directory: String,
     bytes: u64,
-    kind: Kind,
+    kind: FileKind,
     /// Whether it holds no data on the device when it is created, for all jobs so far.
     is_new: bool,
 }
 
 /// The kinds of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum FileKind {
     /// A regular file, placed on the device.
     Regular,
     /// The whole device.
@@ -127,12 +127,12 @@ enum Kind {
 /// Linux's devices without storage.
 const NULL_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-impl Kind {
-    fn of(job: &Job, name: &str) -> Kind {
+impl FileKind {
+    fn of(job: &Job, name: &str) -> FileKind {
         match name {
-            _ if job.options().queue.engine == Engine::Null || NULL_DEVICES.contains(&name) => Kind::Nothing,
-            _ if name.starts_with("/dev/") => Kind::Device,
-            _ => Kind::Regular,
+            _ if job.options().queue.engine == Engine::Null || NULL_DEVICES.contains(&name) => FileKind::Nothing,
+            _ if name.starts_with("/dev/") => FileKind::Device,
+            _ => FileKind::Regular,
         }
     }
 }
@@ -140,7 +140,7 @@ impl Kind {
 /// The files of all jobs so far.
 struct Register {
     requested: Vec<RequestedFile>,
-    by_name: BTreeMap<(String, Kind), FileId>,
+    by_name: BTreeMap<(String, FileKind), FileId>,
     /// Number of uses of files by jobs.
     uses: usize,
     /// Capacity of the device, and the space free for files, in bytes.
@@ -150,7 +150,7 @@ struct Register {
 
 impl Register {
     /// Registers a use of a file. Returns the file's index.
-    fn add(&mut self, name: String, directory: String, bytes: u64, kind: Kind, is_new: bool) -> Result<FileId, String> {
+    fn add(&mut self, name: String, directory: String, bytes: u64, kind: FileKind, is_new: bool) -> Result<FileId, String> {
         self.uses += 1;
         if self.uses > MAX_FILES {
             return Err(format!("with its files there are more than {MAX_FILES} in all; lower nrfiles"));
@@ -167,13 +167,14 @@ impl Register {
     }
 
     /// The size of a file that an earlier job uses; `None` if none does.
-    fn size(&self, name: &str, kind: Kind) -> Option<u64> {
+    fn size(&self, name: &str, kind: FileKind) -> Option<u64> {
         self.by_name.get(&(name.to_owned(), kind)).map(|&id| self.requested[id as usize].bytes)
     }
 
     /// Bytes available for a new file.
     fn room(&self) -> u64 {
-        let taken = self.requested.iter().filter(|file| file.kind == Kind::Regular).map(|file| file.bytes.next_multiple_of(4096));
+        let taken =
+            self.requested.iter().filter(|file| file.kind == FileKind::Regular).map(|file| file.bytes.next_multiple_of(4096));
         taken.fold(self.free, u64::saturating_sub)
     }
 }
@@ -206,8 +207,8 @@ pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Re
 /// Allocates the extents of all files.
 fn lay_out(requested: Vec<RequestedFile>, workload: &Workload, capacity: u64, seed: u64) -> Result<Files, WorkloadError> {
     let fault = |message| WorkloadError { source_name: workload.source.to_string(), line: None, message };
-    let mut real = requested.iter().filter(|file| file.kind != Kind::Nothing);
-    if let Some(device) = requested.iter().find(|file| file.kind == Kind::Device) {
+    let mut real = requested.iter().filter(|file| file.kind != FileKind::Nothing);
+    if let Some(device) = requested.iter().find(|file| file.kind == FileKind::Device) {
         if let Some(other) = real.find(|file| file.name != device.name) {
             let message = format!(
                 "{} is the whole device: there is no room for {} next to it; only one device is simulated",
@@ -216,7 +217,7 @@ fn lay_out(requested: Vec<RequestedFile>, workload: &Workload, capacity: u64, se
             return Err(fault(message));
         }
         let file = |file: RequestedFile| match file.kind {
-            Kind::Nothing => File { name: file.name, bytes: file.bytes, extents: Vec::new(), is_new: false },
+            FileKind::Nothing => File { name: file.name, bytes: file.bytes, extents: Vec::new(), is_new: false },
             _ => File::device(file.name, capacity),
         };
         return Ok(requested.into_iter().map(file).collect());
@@ -233,7 +234,7 @@ fn lay_out(requested: Vec<RequestedFile>, workload: &Workload, capacity: u64, se
     let free = layout.free_sectors() * 512;
     let files = requested.into_iter().map(|file| {
         let extents = match file.kind {
-            Kind::Nothing => Vec::new(),
+            FileKind::Nothing => Vec::new(),
             _ => layout.place(&file.directory, file.bytes).ok_or_else(|| too_large(free))?,
         };
         Ok(File { name: file.name, bytes: file.bytes, extents, is_new: file.is_new })
@@ -251,12 +252,12 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
     let mut targets = Vec::new();
     for index in 0..number {
         let (name, directory) = name(job, index);
-        let kind = Kind::of(job, &name);
-        if options.order.trims() && kind == Kind::Regular {
+        let kind = FileKind::of(job, &name);
+        if options.order.trims() && kind == FileKind::Regular {
             return Err(format!("rw: {name} is a regular file, but trims are for devices only; give filename=/dev/sda"));
         }
         let (whole, start, bytes) = match (kind, options.files.file_size) {
-            (Kind::Device, _) => part_of_device(job, register.capacity)?,
+            (FileKind::Device, _) => part_of_device(job, register.capacity)?,
             _ if options.files.fill_device => part_of_file(job, register.size(&name, kind).unwrap_or_else(|| register.room()))?,
             (_, Some((low, high))) => {
                 let bytes = random.random_range(low..=high);

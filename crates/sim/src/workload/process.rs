@@ -17,9 +17,10 @@ use super::flow::Flows;
 use super::in_flight::InFlight;
 use super::job::Job;
 use super::options::{DIRECTIONS, Length, Options};
-use super::pace::{Done, Floor, Rate, Think};
+use super::pace::{Done, Floor, Rate};
 use super::plan::Plan;
 use super::requests::{READ, Requests, TRIM, WRITE};
+use super::think_time::Think;
 use crate::host::Action;
 use crate::run::Finished;
 

@@ -9,7 +9,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::distribution::{Sampler, below};
-use super::options::{BlockSizes, DIRECTIONS, FileService, Kind, Options, Order, Sequencer, SyncMode, Syncs, Zones};
+use super::options::{BlockSizes, DIRECTIONS, FileService, JobKind, Options, Order, Sequencer, SyncMode, Syncs, Zones};
 use super::plan::{Plan, Target};
 use super::random_map::RandomMap;
 use super::verify::{Piece, Written};
@@ -314,7 +314,7 @@ impl Requests {
     /// Draws the direction of the next I/O if the options leave it open. `None` before a sync or a verifying read, at the end, or
     /// if the job is not mixed.
     pub(super) fn draw_direction(&mut self) -> Option<usize> {
-        let open = self.rules.order.pattern.kind == Kind::Mixed && self.stage == Stage::Running;
+        let open = self.rules.order.pattern.kind == JobKind::Mixed && self.stage == Stage::Running;
         if !open || self.sync_due() || self.exhausted() || self.read_is_due() {
             return None;
         }
@@ -452,12 +452,12 @@ impl Requests {
 
     fn direction(&mut self, index: usize, given: Option<usize>) -> usize {
         match self.rules.order.pattern.kind {
-            Kind::Read => READ,
-            Kind::Write => WRITE,
-            Kind::Trim => TRIM,
-            Kind::Mixed => given.unwrap_or_else(|| self.mixed_direction()),
+            JobKind::Read => READ,
+            JobKind::Write => WRITE,
+            JobKind::Trim => TRIM,
+            JobKind::Mixed => given.unwrap_or_else(|| self.mixed_direction()),
             // A trimmed block is written next.
-            Kind::TrimWrite => {
+            JobKind::TrimWrite => {
                 let [_, written, trimmed] = self.files[index].last_start;
                 if written == trimmed { TRIM } else { WRITE }
             }
@@ -468,7 +468,7 @@ impl Requests {
     fn access(&mut self, index: usize, direction: usize) -> Option<Action> {
         let Requests { rules, files, random, .. } = self;
         let file = &mut files[index];
-        let (start, bytes) = if rules.order.pattern.kind == Kind::TrimWrite && direction == WRITE {
+        let (start, bytes) = if rules.order.pattern.kind == JobKind::TrimWrite && direction == WRITE {
             let trimmed = file.last_start[TRIM]?;
             (trimmed, (file.last_end[TRIM] - trimmed) as u32)
         } else {
@@ -499,7 +499,7 @@ impl Requests {
         self.synced_last = false;
         self.after_read = direction == READ;
         // If the same blocks are trimmed and written, fio's limits count only the writes.
-        let is_limited = self.rules.order.pattern.kind != Kind::TrimWrite || direction == WRITE;
+        let is_limited = self.rules.order.pattern.kind != JobKind::TrimWrite || direction == WRITE;
         self.progress.count(direction, bytes, is_limited);
     }
 }

@@ -18,10 +18,10 @@ struct Ask {
 }
 
 /// Disk time of each of two streams.
-type Work = [Nanos; 2];
+type DiskTimes = [Nanos; 2];
 
 /// Issues `count` requests with depth `depth` to a device, and waits until it is idle.
-fn keep_busy(device: &mut dyn Device, depth: usize, count: u32, mut next: impl FnMut(u32) -> Ask) -> Work {
+fn keep_busy(device: &mut dyn Device, depth: usize, count: u32, mut next: impl FnMut(u32) -> Ask) -> DiskTimes {
     let (mut now, mut done, mut asked) = (Nanos::ZERO, Vec::<Completion>::new(), Vec::new());
     let (mut work, mut under_way) = ([Nanos::ZERO; 2], 0);
     loop {

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::trace_help::*;
 use block::{Nanos, Op};
 use trace::change::{Change, Changed, Filter, Scale, Slice, Unique};
-use trace::lint::{self, Finding, Kind, Known};
+use trace::lint::{self, FaultKind, Finding, Known};
 use trace::merge::{Identity, Merged, Part};
 use trace::{OpenOptions, Order, TraceReader};
 
@@ -126,7 +126,7 @@ fn findings(content: &str, known: Known) -> Vec<Finding> {
 }
 
 /// The one finding: its kind, number, and the first's line, request and time.
-fn finding(content: &str, known: Known) -> (Kind, u64, Option<String>) {
+fn finding(content: &str, known: Known) -> (FaultKind, u64, Option<String>) {
     let found = findings(content, known);
     assert_eq!(found.len(), 1, "{found:?}");
     let first = found[0].first.clone().map(|first| format!("{:?} {:?} {:?}", first.place, first.request, first.time_s));
@@ -154,25 +154,28 @@ fn every_kind_of_finding_names_its_number_and_the_first_place() {
     let none = Known::default();
     let at = |line: u64, request: u64, time: &str| Some(format!("Some(\"line {line}\") Some({request}) Some({time})"));
     let order = sound(|at| if at == 9 || at == 20 { at * 2_001 - 5_000 } else { at * 2_001 });
-    assert_eq!(finding(&order, none), (Kind::Order, 2, at(11, 10, "0.013009")));
-    assert_eq!(finding(&sound(|at| at * 200_001), none), (Kind::TimesTooLong, 200, None));
-    assert_eq!(finding(&sound(|at| at / 100), none), (Kind::TimesTooShort, 200, None));
+    assert_eq!(finding(&order, none), (FaultKind::Order, 2, at(11, 10, "0.013009")));
+    assert_eq!(finding(&sound(|at| at * 200_001), none), (FaultKind::TimesTooLong, 200, None));
+    assert_eq!(finding(&sound(|at| at / 100), none), (FaultKind::TimesTooShort, 200, None));
     let gap = sound(|at| if at < 7 { at * 2_001 } else { at * 2_001 + 100_000_000 });
-    assert_eq!(finding(&gap, none), (Kind::Gaps, 1, at(9, 8, "100.014007")));
+    assert_eq!(finding(&gap, none), (FaultKind::Gaps, 1, at(9, 8, "100.014007")));
     let twice = sound(|at| at * 2_001) + "400201,55,8,r,900,800\n".repeat(2).as_str();
     let (kind, count, first) = finding(&twice, none);
-    assert_eq!((kind, count, first), (Kind::Duplicates, 1, at(203, 202, "0.400201")));
+    assert_eq!((kind, count, first), (FaultKind::Duplicates, 1, at(203, 202, "0.400201")));
     let sound_times = sound(|at| at * 2_001);
-    assert_eq!(finding(&sound_times.replacen("900,800", "900,901", 1), none), (Kind::ServiceBeforeArrival, 1, at(2, 1, "0.0")));
-    assert_eq!(finding(&sound_times.replace("900,800", "0,0"), none).0, Kind::ResponseUnit);
-    assert_eq!(finding(&sound_times.replace("900,800", "20000000,8"), none).0, Kind::ResponseUnit);
+    assert_eq!(
+        finding(&sound_times.replacen("900,800", "900,901", 1), none),
+        (FaultKind::ServiceBeforeArrival, 1, at(2, 1, "0.0"))
+    );
+    assert_eq!(finding(&sound_times.replace("900,800", "0,0"), none).0, FaultKind::ResponseUnit);
+    assert_eq!(finding(&sound_times.replace("900,800", "20000000,8"), none).0, FaultKind::ResponseUnit);
     let small = Known { capacity_sectors: Some(99_999), ..none };
     assert_eq!(
         finding(&sound(|at| at * 2_001).replacen(",777,8", ",99992,8", 1), small),
-        (Kind::BeyondEnd, 1, at(3, 2, "0.002001"))
+        (FaultKind::BeyondEnd, 1, at(3, 2, "0.002001"))
     );
     let empty = sound_times.replacen(",777,8", ",777,0", 1);
-    assert_eq!(finding(&empty, none), (Kind::Empty, 1, Some("Some(\"line 3\") None None".into())));
+    assert_eq!(finding(&empty, none), (FaultKind::Empty, 1, Some("Some(\"line 3\") None None".into())));
 }
 
 #[test]
@@ -187,11 +190,11 @@ fn completions_alone_and_lost_flushes_are_found_in_events() {
         + &event(2_001, "Q", 16)
         + &event(2_002, "C", 16);
     let (kind, count, first) = finding(&alone, Known::default());
-    assert_eq!((kind, count), (Kind::CompletionsAlone, 1), "one at the beginning was under way before");
+    assert_eq!((kind, count), (FaultKind::CompletionsAlone, 1), "one at the beginning was under way before");
     assert_eq!(first.unwrap(), "Some(\"line 4\") None None");
     let writes: String = (0..1_000).map(|at| event(at * 2, "Q", at * 8) + &event(at * 2 + 1, "C", at * 8)).collect();
     let known = Known { has_flushes: true, ..Known::default() };
-    assert_eq!(finding(&writes, known), (Kind::NoFlushes, 1_000, None));
+    assert_eq!(finding(&writes, known), (FaultKind::NoFlushes, 1_000, None));
     assert_eq!(findings(&writes, Known::default()), [], "a format that has no flushes");
     let flush = "  8,0 0 9 9.000000000 7 Q FN [db]\n";
     assert_eq!(findings(&(writes + flush), known), []);

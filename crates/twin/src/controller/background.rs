@@ -1,7 +1,7 @@
 //! Asynchronous requests. A process that writes through the page cache may wait for them: once memory is full of dirty pages, it can only
 //! write at the rate of write-back.
 
-use observe::Event;
+use observe::window::Tally;
 
 /// Write-back below this fraction of its earlier rate starves the processes that wait for it. A throttled process waits in bursts, so the
 /// p99 of its calls rises much more than its throughput falls: by a factor of 18 when throughput fell to a third (readers and a buffered
@@ -32,30 +32,20 @@ impl Got {
     }
 }
 
-/// Tracks asynchronous requests.
+/// Divides the asynchronous requests of a tally among windows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Background {
-    in_flight: u64,
-    bytes: u64,
+    /// Bytes of earlier windows.
+    counted: u64,
 }
 
 impl Background {
-    pub fn event(&mut self, event: &Event) {
-        match event {
-            Event::Queued(request) if !request.is_sync() => self.in_flight += 1,
-            Event::Completed { request, .. } if !request.is_sync() => {
-                self.in_flight = self.in_flight.saturating_sub(1);
-                self.bytes += u64::from(request.sectors) * 512;
-            }
-            _ => {}
-        }
-    }
-
     /// Ends a window of this length in seconds, and returns its throughput; `None` if no request is in flight at its end: then write-back
     /// does not limit the writers.
-    pub fn close(&mut self, seconds: f64) -> Option<Got> {
-        let bytes = std::mem::take(&mut self.bytes) as f64;
-        (self.in_flight > 0).then_some(Got { bytes, seconds })
+    pub fn close(&mut self, tally: &Tally, seconds: f64) -> Option<Got> {
+        let all = tally.asynchronous_bytes();
+        let bytes = (all - std::mem::replace(&mut self.counted, all)) as f64;
+        (tally.unfinished_asynchronous() > 0).then_some(Got { bytes, seconds })
     }
 }
 
@@ -64,24 +54,25 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use block::{Nanos, Op, Priority, Request};
+    use observe::Event;
 
     use super::*;
 
     #[test]
     fn write_back_starves_where_it_waits_and_gets_less_than_half() {
-        let mut background = Background::default();
+        let (mut background, mut tally) = (Background::default(), Tally::new());
         let at = Nanos::ZERO;
         let write =
             Request { id: 0, stream: 1, op: Op::Write, sync: false, priority: Priority::DEFAULT, sectors: 8, lba: 0, arrival: at };
         let mut second = |written: u32, waits: bool| {
             for _ in 0..written {
-                background.event(&Event::Queued(write));
-                background.event(&Event::Completed { request: write, dispatched: at, at });
+                tally.event(&Event::Queued(write));
+                tally.event(&Event::Completed { request: write, dispatched: at, at });
             }
             if waits {
-                background.event(&Event::Queued(write));
+                tally.event(&Event::Queued(write));
             }
-            background.close(1.0)
+            background.close(&tally, 1.0)
         };
         assert!(second(10, false).is_none(), "nothing waits");
         let before = second(10, true).unwrap();

@@ -13,7 +13,7 @@
 //!      3 s of the arm ─▶ far worse, or a stream overdue? ──yes─▶ back at once
 //!                    └─▶ back; after a second turn: sure to be better? ──yes─▶ it stays
 //! ```
-//! * *Warm-up* (`streams`). Processes of a load often start one after another. Measurements from before the last one started are
+//! * *Warm-up* (`starvation`). Processes of a load often start one after another. Measurements from before the last one started are
 //!   discarded.
 //! * *Beliefs* ([`control::trials`]). The gain of a setting is estimated from the forecast, which may be wrong, and from windows under it
 //!   next to windows of the active setting. Noise and drift are learned from the windows, so a bursty load needs more trials, or is left
@@ -23,8 +23,8 @@
 //! * *Trials* (`trying`). The trial with the highest positive value is started: the expected gain, over a remaining time equal to the
 //!   load's age, less the expected loss and the cost of two switches, which is measured or derived from how requests arrive. A setting
 //!   stays after two turns if it is better with a probability of 90%; gains too small to justify a change are not pursued.
-//! * *Safeguards* (`streams`, `background`). A trial ends within half a second if it does harm, or if a stream has waited for half the
-//!   bound of [merit](observe::merit); the arm is dropped for good if write-back gets too little and calls are not observed. After the
+//! * *Safeguards* (`starvation`, `background`). A trial ends within half a second if it does harm, or if a stream has waited for half the
+//!   bound of [starvation](observe::starvation); the arm is dropped for good if write-back gets too little and calls are not observed. After the
 //!   trial, a setting ends as soon as a stream starves.
 //! * *Learning* (`consult`). The load is inferred from all requests, under any setting. The device is fitted again after twice as many
 //!   requests, or after a model mismatch, to requests under every setting: each shows another side of the device.
@@ -52,7 +52,7 @@ mod rehearsal;
 mod sample;
 mod sources;
 mod speculative_read_ahead;
-mod streams;
+mod starvation;
 mod timeline;
 mod track_record;
 mod trying;
@@ -198,7 +198,7 @@ impl TwinController {
     fn next_decision(&mut self, window: &Window, target: &dyn Target) -> Decision {
         let now = window.to;
         self.seen.buckets.until(now);
-        let background = self.seen.background.close(window.duration().as_secs_f64());
+        let background = self.seen.background.close(self.seen.buckets.tally(), window.duration().as_secs_f64());
         self.cpu.earn(window.duration(), window.outcome.requests);
         self.trying.ended = None;
         if let Some(decision) = self.end_harmful_trial(window, now, target) {

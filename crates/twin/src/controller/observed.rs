@@ -4,7 +4,7 @@ use block::Nanos;
 use observe::Event;
 
 use super::background::Background;
-use super::streams::Streams;
+use super::starvation::Streams;
 use crate::recording::Recording;
 use crate::score_buckets::ScoreBuckets;
 
@@ -12,11 +12,11 @@ use crate::score_buckets::ScoreBuckets;
 pub(super) struct Observed {
     /// The latest requests, for the twin.
     pub recording: Recording,
-    /// Scores of half-seconds.
+    /// Scores of half-seconds. They hold a tally of their own next to the control loop's: its windows end at other times.
     pub buckets: ScoreBuckets,
     /// Waits of each stream.
     pub streams: Streams,
-    /// Asynchronous requests.
+    /// Asynchronous requests, from the tally of `buckets`.
     pub background: Background,
     /// The arm under which the queue's tags were read, and their number.
     pub tags: Option<(usize, u32)>,
@@ -38,7 +38,6 @@ impl Observed {
     pub fn event(&mut self, event: &Event, measured_from: Option<Nanos>) {
         self.recording.event(event);
         self.buckets.event(event);
-        self.background.event(event);
         self.streams.event(event, measured_from);
     }
 }

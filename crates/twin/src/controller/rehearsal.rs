@@ -7,10 +7,10 @@ use block::{Limits, Nanos};
 use control::search::Rehearsal;
 use control::target::Bounds;
 use control::{Setting, Target};
-use observe::merit;
-use observe::merit::Tails;
 use observe::performance::Performance;
 use observe::performance::TrialScore;
+use observe::starvation;
+use observe::starvation::Tails;
 use observe::{Event, Preference};
 use rayon::prelude::*;
 use sim::profile::DeviceProfile;
@@ -97,7 +97,7 @@ fn trial(rehearsed: &Rehearsed, device: &Device, setting: &Setting, from: Option
 
 fn rated(rehearsed: &Rehearsed, result: &TrialResult) -> Option<TrialScore> {
     let served = result.calls?;
-    let wait_ratio = merit::max_wait_ratio_of(&result.tails, &rehearsed.tails, judged_requests(rehearsed.length));
+    let wait_ratio = starvation::max_wait_ratio_of(&result.tails, &rehearsed.tails, judged_requests(rehearsed.length));
     Some(TrialScore { served, wait_ratio })
 }
 

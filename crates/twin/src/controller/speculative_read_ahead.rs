@@ -17,7 +17,7 @@ use block::{KnowledgeStore, Limits, Nanos, Op};
 use control::Setting;
 use control::target::Bounds;
 use observe::Preference;
-use observe::merit;
+use observe::starvation;
 use sim::profile::DeviceProfile;
 
 use crate::forecast::{TrialRig, judged_requests};
@@ -65,7 +65,7 @@ impl SpeculativeReadAhead<'_> {
                 Some((result.calls?.score(self.preference), result.tails))
             };
             let ((now, now_waits), (then, then_waits)) = (under(from)?, under(to)?);
-            let starves = merit::max_wait_ratio_of(&then_waits, &now_waits, judged_requests(length())) > 1.0;
+            let starves = starvation::max_wait_ratio_of(&then_waits, &now_waits, judged_requests(length())) > 1.0;
             (!starves).then_some(then - now)
         };
         let gains: Option<Vec<f64>> = LOADS.iter().map(&mut of_load).collect();

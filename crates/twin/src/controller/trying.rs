@@ -70,7 +70,7 @@ const MIN_FORECAST_ERROR: f64 = 0.03;
 
 /// A trial under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Trial {
+pub(super) struct ArmTrial {
     /// The arm that was active before, which goes on if this one does not stay.
     pub from: usize,
 }
@@ -79,9 +79,9 @@ pub(super) struct Trial {
 #[derive(Debug)]
 pub(super) struct Trying {
     pub trials: Trials,
-    pub trial: Option<Trial>,
+    pub trial: Option<ArmTrial>,
     /// The one that has just ended.
-    pub ended: Option<Trial>,
+    pub ended: Option<ArmTrial>,
     /// Turns of each arm under this load.
     turns: Vec<u32>,
     /// Arms that may be tried: those of which something is expected.
@@ -314,7 +314,7 @@ impl TwinController {
     }
 
     /// The verdict on the active arm by this gain over the arm before the trial.
-    fn trial_verdict(&self, trial: Trial, gain: Estimate, ruling: Ruling) -> Verdict {
+    fn trial_verdict(&self, trial: ArmTrial, gain: Estimate, ruling: Ruling) -> Verdict {
         let trials = &self.trying.trials;
         Verdict {
             setting: self.setting().clone(),
@@ -370,7 +370,7 @@ impl TwinController {
         Some(self.end_trial(trial, now, why).with_verdict(verdict))
     }
 
-    fn end_trial(&mut self, trial: Trial, now: Nanos, why: String) -> Decision {
+    fn end_trial(&mut self, trial: ArmTrial, now: Nanos, why: String) -> Decision {
         let decision = self.change_to(now, trial.from, why);
         (self.trying.trial, self.trying.ended) = (None, Some(trial));
         self.trying.returning = Some(0.0);
@@ -423,7 +423,7 @@ impl TwinController {
             percent(expected.mean),
             100.0 * expected.error
         );
-        self.trying.trial = Some(Trial { from: self.active });
+        self.trying.trial = Some(ArmTrial { from: self.active });
         self.trying.in_turn = Some(Got::default());
         let evidence = self.trying.evidence.clone();
         Some(Decision { expected_gain: Some(expected.mean), evidence, ..self.change_to(now, arm, why) })

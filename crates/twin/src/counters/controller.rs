@@ -50,7 +50,7 @@ enum State {
     /// Has decided for the load with these counters.
     Decided(Counted),
     /// Verifies a change.
-    Verifying(Trial),
+    Verifying(SettingTrial),
 }
 
 /// A decision in progress.
@@ -61,7 +61,7 @@ struct Reasoning {
 }
 
 /// A change that is being verified.
-struct Trial {
+struct SettingTrial {
     before: Setting,
     counted: Counted,
 }
@@ -169,7 +169,7 @@ impl ByCounters {
             return Decision::keep(why).with_evidence(evidence);
         };
         let why = format!("{hypotheses} hypotheses that count alike agree, by counters alone, on {}", prediction.setting);
-        self.state = State::Verifying(Trial { before: active.clone(), counted });
+        self.state = State::Verifying(SettingTrial { before: active.clone(), counted });
         let verdict = Verdict {
             setting: prediction.setting.clone(),
             over: active.clone(),
@@ -184,7 +184,7 @@ impl ByCounters {
     }
 
     /// Compares the counters after a change with those before.
-    fn verify(&mut self, trial: Trial) -> Decision {
+    fn verify(&mut self, trial: SettingTrial) -> Decision {
         let counted = self.current_counters().filter(|counted| counted.busy_s >= JUDGED_S + SETTLES_S);
         let Some(after) = counted else {
             self.state = State::Verifying(trial);

@@ -4,7 +4,7 @@ use block::{Limits, Nanos};
 use control::Setting;
 use control::controller::{Evidence, Prediction};
 use observe::Preference;
-use observe::merit;
+use observe::starvation;
 use rayon::prelude::*;
 use statistics::Rank;
 
@@ -123,7 +123,7 @@ impl Judges<'_> {
             gain,
             throughput: is.throughput.into(),
             response_s: is.response_s.into(),
-            wait_ratio: merit::max_wait_ratio_of(&result.tails, &before.tails, judged),
+            wait_ratio: starvation::max_wait_ratio_of(&result.tails, &before.tails, judged),
         })
     }
 }

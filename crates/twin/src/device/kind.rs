@@ -18,7 +18,7 @@ const FASTEST_MEDIA_MB_S: f64 = 350.0;
 
 /// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MediumKind {
     /// A hard disk: platters and an arm.
     HardDisk,
     /// Flash.
@@ -29,7 +29,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inferred {
     /// The kind of device.
-    pub kind: Kind,
+    pub kind: MediumKind,
     accesses: usize,
 }
 
@@ -51,7 +51,7 @@ pub fn of(accesses: &[Access]) -> Inferred {
         let mb = accesses.iter().map(|access| access.sectors).sum::<u64>() as f64 * 512e-6;
         (mb > FASTEST_MEDIA_MB_S * seconds, accesses.len())
     };
-    Inferred { kind: if is_flash { Kind::Flash } else { Kind::HardDisk }, accesses: told }
+    Inferred { kind: if is_flash { MediumKind::Flash } else { MediumKind::HardDisk }, accesses: told }
 }
 
 /// Time with any access in flight, in seconds.
@@ -62,15 +62,15 @@ fn busy_s(accesses: &[Access]) -> f64 {
 
 impl Inferred {
     /// Another kind, based on the same accesses.
-    pub fn instead(self, kind: Kind) -> Inferred {
+    pub fn instead(self, kind: MediumKind) -> Inferred {
         Inferred { kind, ..self }
     }
 
     /// The kind and the capacity as findings for display. `is_known`: the capacity was given.
     pub fn findings(&self, capacity: u64, is_known: bool) -> Vec<Finding> {
         let name = match self.kind {
-            Kind::HardDisk => "hard disk",
-            Kind::Flash => "flash",
+            MediumKind::HardDisk => "hard disk",
+            MediumKind::Flash => "flash",
         };
         let gigabytes = Finding::choice("capacity", &format!("{:.1} GB", capacity as f64 * 512e-9), 0);
         let from = if is_known { "it was said" } else { "the last sector that was asked for" };

@@ -213,7 +213,7 @@ impl Served {
     fn by(accesses: &[Access], capacity: u64, is_known: bool) -> Result<Served, FitError> {
         let kind = kind::of(accesses);
         let findings = kind.findings(capacity, is_known);
-        if kind.kind == kind::Kind::Flash {
+        if kind.kind == kind::MediumKind::Flash {
             return Served::by_flash(flash::estimate(accesses, capacity), findings);
         }
         let disk = hdd::estimate(accesses, capacity);
@@ -236,7 +236,7 @@ impl Served {
         }
         let (flash, of_flash) = flash::estimate_with_distance(accesses, capacity);
         // A flash device that no profile can express is discarded.
-        let Ok(flash) = Served::by_flash(flash, kind.instead(kind::Kind::Flash).findings(capacity, is_known)) else {
+        let Ok(flash) = Served::by_flash(flash, kind.instead(kind::MediumKind::Flash).findings(capacity, is_known)) else {
             return Ok(disks);
         };
         // Flash must be closer both on the latest accesses, to which both were refined, and on all accesses.
@@ -269,8 +269,8 @@ impl Served {
         let kind = kind::of(&behind);
         let findings = kind.findings(capacity, is_known);
         let mut limited = match kind.kind {
-            kind::Kind::Flash => Served::by_flash(flash::estimate(&behind, capacity).holding(limit.most()), findings)?,
-            kind::Kind::HardDisk => {
+            kind::MediumKind::Flash => Served::by_flash(flash::estimate(&behind, capacity).holding(limit.most()), findings)?,
+            kind::MediumKind::HardDisk => {
                 let (disk, _) = hdd::estimate(&behind, capacity).refined(&behind);
                 Served::by_disk(&disk.resized(capacity, limit.most()), findings)?
             }

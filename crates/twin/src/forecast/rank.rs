@@ -3,8 +3,8 @@
 use control::Setting;
 use control::controller::Prediction;
 use observe::Preference;
-use observe::merit;
-use observe::merit::Tails;
+use observe::starvation;
+use observe::starvation::Tails;
 
 use crate::recording::ObservedRequest;
 use crate::trial::{TrialLength, TrialResult};
@@ -55,7 +55,7 @@ impl Comparison<'_> {
             setting: setting.clone(),
             throughput: calls.map_or(0.0, |calls| calls.throughput.into()),
             response_s: calls.map_or(f64::INFINITY, |calls| calls.response_s.into()),
-            p99_by_bound: (1.0 + replay_error) * merit::max_wait_ratio_of(&result.tails, self.original, self.judged_requests),
+            p99_by_bound: (1.0 + replay_error) * starvation::max_wait_ratio_of(&result.tails, self.original, self.judged_requests),
             gain,
             error,
         }
@@ -101,11 +101,11 @@ fn mean_of_both(first: &Prediction, second: &Prediction) -> Prediction {
     }
 }
 
-/// Minimum number of requests with which a stream is judged by its p99 in a trial of this length, from a rate of [`merit::LEAST_REQUESTS`]
+/// Minimum number of requests with which a stream is judged by its p99 in a trial of this length, from a rate of [`starvation::LEAST_REQUESTS`]
 /// per minute.
 pub(crate) fn judged_requests(length: TrialLength) -> u64 {
-    let judged = (merit::LEAST_REQUESTS as f64 * length.judged.as_secs_f64() / 60.0) as u64;
-    judged.clamp(MIN_JUDGED_REQUESTS, merit::LEAST_REQUESTS)
+    let judged = (starvation::LEAST_REQUESTS as f64 * length.judged.as_secs_f64() / 60.0) as u64;
+    judged.clamp(MIN_JUDGED_REQUESTS, starvation::LEAST_REQUESTS)
 }
 
 /// Sampling error of a score in a trial that repeats these requests.

@@ -7,8 +7,8 @@ use control::Setting;
 use control::controller::Prediction;
 use control::target::Bounds;
 use observe::Preference;
-use observe::merit;
 use observe::performance::Performance;
+use observe::starvation;
 use sim::profile::DeviceProfile;
 
 use super::activation::Activation;
@@ -21,9 +21,9 @@ use crate::trial::{Services, TrialLength};
 /// Minimum number of requests of a trial. Choice: the mean of 200 response times that vary by their mean has an error of 7%; more would
 /// exceed small budgets; not varied.
 const MIN_TRIAL_REQUESTS: u64 = 200;
-/// Target number of requests per stream in a trial: somewhat more than its p99 needs. Derived: from [`merit::LEAST_REQUESTS`], and half as
+/// Target number of requests per stream in a trial: somewhat more than its p99 needs. Derived: from [`starvation::LEAST_REQUESTS`], and half as
 /// many again for the warm-up and for uneven rates.
-const REQUESTS_PER_STREAM: f64 = 1.5 * merit::LEAST_REQUESTS as f64;
+const REQUESTS_PER_STREAM: f64 = 1.5 * starvation::LEAST_REQUESTS as f64;
 
 /// The input of a forecast.
 ///

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
+use block::{Op, Request, StreamId};
 
 /// Maximum number of open runs of a stream: a process reads and writes a few files at the same time. Choice: each request searches all of
 /// them; not varied.
@@ -55,7 +55,7 @@ impl Places {
             }
             let continues = |&run: &usize| {
                 let run: &Run = &runs[run];
-                run.op == request.op && request.lba >= run.end && request.lba - run.end <= SEQUENTIAL_GAP
+                run.op == request.op && request.follows(run.end)
             };
             let head = heads.iter().rposition(continues);
             let run = match head {

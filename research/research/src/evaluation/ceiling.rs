@@ -16,8 +16,9 @@ use control::controller::Fixed;
 use control::experience::WINDOW;
 use observe::Preference;
 use observe::merit;
-use observe::merit::Tails;
 use observe::performance::Performance;
+use observe::starvation;
+use observe::starvation::Tails;
 use sim::device::Device;
 use sim::host::Queue;
 use sim::profile::DeviceOptions;
@@ -215,7 +216,7 @@ impl<'a> Asked<'a> {
     ) -> Option<Ranking> {
         let standard = (&self.runs.get(regime::FOUND)?.tails, &tried.get(regime::FOUND)?.tails);
         let score = |served: Option<Performance>| served.map_or(f64::NEG_INFINITY, |served| served.score(&self.preference));
-        let with_starving = tried.values().map(|one| (score(one.calls), merit::starves(&one.tails, standard.1)));
+        let with_starving = tried.values().map(|one| (score(one.calls), starvation::starves(&one.tails, standard.1)));
         let promised: Vec<f64> = merit::ranked(with_starving);
         let (mut by_requests, mut by_merit, mut settings) = (Vec::new(), Vec::new(), Vec::new());
         for ((name, tried), promised) in tried.iter().zip(promised) {
@@ -258,7 +259,7 @@ fn understood(stream: &Understood) -> Stream {
 
 /// The largest ratio of a wait to its bound; limited to the range of JSON, as it is infinite for a stream that was never served.
 fn finite(tails: &Tails, standard: &Tails) -> f64 {
-    merit::max_wait_ratio(tails, standard).min(f64::MAX)
+    starvation::max_wait_ratio(tails, standard).min(f64::MAX)
 }
 
 fn outcome(served: Option<Performance>) -> Outcome {

@@ -12,8 +12,8 @@ use control::Setting;
 use control::target::Bounds;
 use observe::Preference;
 use observe::counters::Sample;
-use observe::merit;
-use observe::merit::Tails;
+use observe::starvation;
+use observe::starvation::Tails;
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use testbed::pool::Workers;
 use testbed::world::World;
@@ -166,7 +166,7 @@ impl Ran {
                 starves: promise.starves(),
                 of_requests,
                 of_processes,
-                starved: merit::starves(&ran.tails, &self.tails),
+                starved: starvation::starves(&ran.tails, &self.tails),
                 gained_percent: percent(of_requests),
             });
         }

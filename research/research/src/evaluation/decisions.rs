@@ -9,8 +9,9 @@
 use std::collections::BTreeMap;
 
 use observe::Preference;
-use observe::merit;
-use observe::merit::{TOLERANCE, Tails};
+use observe::merit::TOLERANCE;
+use observe::starvation;
+use observe::starvation::Tails;
 use statistics::normal::ONE_SIDED_95;
 use statistics::percent;
 
@@ -71,7 +72,7 @@ impl<'a> Judge<'a> {
     fn starves(&self, to: &str, from: &str, at_s: f64) -> bool {
         let (phase, _) = self.phase_at(at_s);
         let tails = |run: &&Run| -> Tails { of_phase(self.case, &run.tails, Some(phase)) };
-        self.fixed.get(to).zip(self.fixed.get(from)).is_some_and(|(to, from)| merit::starves(&tails(to), &tails(from)))
+        self.fixed.get(to).zip(self.fixed.get(from)).is_some_and(|(to, from)| starvation::starves(&tails(to), &tails(from)))
     }
 
     /// Service lost by `run` between two times, in seconds of service under `from`.

@@ -21,6 +21,7 @@ use control::{Controller, Setting};
 use observe::Preference;
 use observe::description::{describe, mean_by_name};
 use observe::merit::{self, TOLERANCE};
+use observe::starvation;
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Serialize;
@@ -291,7 +292,7 @@ impl Subject<'_> {
 
     fn score(&self, run: &Run, default: &Run) -> Option<(f64, bool)> {
         let served = run.served(0.0, f64::INFINITY)?;
-        Some((served.score(&self.brief.preference), merit::starves(&run.tails, &default.tails)))
+        Some((served.score(&self.brief.preference), starvation::starves(&run.tails, &default.tails)))
     }
 
     /// The gain of each candidate over the original setting that a machine with this draw would have measured.

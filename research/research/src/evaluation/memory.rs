@@ -21,6 +21,7 @@ use control::experience::WINDOW;
 use control::{Controller, Setting};
 use observe::merit;
 use observe::merit::TOLERANCE;
+use observe::starvation;
 use testbed::pool::Workers;
 
 use super::case::{EvaluationCase, Extent};
@@ -125,7 +126,8 @@ impl Subject<'_> {
         let without = self.run(second, &self.brief, None)?;
         let begins = question.phase_ends_s.first().copied().unwrap_or(f64::INFINITY);
         let mut in_turn = self.in_turn(&first, begins);
-        in_turn.retain(|setting, _| !alone.get(setting).is_some_and(|alone| merit::starves(&alone.tails, &first_default.tails)));
+        in_turn
+            .retain(|setting, _| !alone.get(setting).is_some_and(|alone| starvation::starves(&alone.tails, &first_default.tails)));
         let served_before = [Some(in_turn), Some(self.ranked(&alone, &first_default, begins)), None];
         let over_default = |run: &Run, default: &Run| self.gain(run, default, default);
         let score = |(number, path): (usize, &PathBuf)| {
@@ -199,7 +201,7 @@ impl Subject<'_> {
     fn gain(&self, run: &Run, than: &Run, default: &Run) -> Option<f64> {
         let score = |run: &Run| {
             let score = run.served(0.0, f64::INFINITY)?.score(&self.brief.preference);
-            Some((score, merit::starves(&run.tails, &default.tails)))
+            Some((score, starvation::starves(&run.tails, &default.tails)))
         };
         let ranked = merit::ranked([score(default)?, score(than)?, score(run)?]);
         Some(ranked[2] - ranked[1]).filter(|gain| gain.is_finite())
@@ -223,7 +225,7 @@ impl Subject<'_> {
         let score = |run: &Run| {
             let served = run.served(0.0, until_s);
             let score = served.map_or(f64::NEG_INFINITY, |served| served.score(&self.brief.preference));
-            (score, merit::starves(&run.tails, &default.tails))
+            (score, starvation::starves(&run.tails, &default.tails))
         };
         alone.keys().cloned().zip(merit::ranked(alone.values().map(score))).collect()
     }

@@ -315,9 +315,9 @@ impl ControllerEvaluation {
                     "Throughput, response time and fairness, weighted {}. A setting that starves a stream ranks last: the \
                      stream's p99 response time is above {} times that under {}, and above {} s.",
                     self.preference,
-                    observe::merit::BOUND_FACTOR,
+                    observe::starvation::BOUND_FACTOR,
                     regime::FOUND,
-                    observe::merit::LEAST_BOUND_S
+                    observe::starvation::LEAST_BOUND_S
                 ),
             ),
             (

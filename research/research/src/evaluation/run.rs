@@ -5,8 +5,8 @@ use std::sync::Arc;
 use block::{Nanos, Op};
 use control::{Controller, Setting};
 use observe::Event;
-use observe::merit::Tails;
 use observe::performance::Performance;
+use observe::starvation::Tails;
 use sim::run::{Pilot, ServerEvent, Steerable, Watch};
 use twin::{Recording, ScoreBuckets};
 

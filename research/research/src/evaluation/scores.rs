@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 use observe::Preference;
 use observe::merit;
-use observe::merit::{TOLERANCE, Tails};
+use observe::merit::TOLERANCE;
+use observe::starvation;
+use observe::starvation::Tails;
 
 use super::case::EvaluationCase;
 use super::run::Run;
@@ -84,7 +86,7 @@ impl Key {
             let score = |run: &&Run| {
                 let served = run.served(from_s, to_s);
                 let score = served.map_or(f64::NEG_INFINITY, |served| served.score(preference));
-                (score, merit::starves(&of_phase(question, &run.tails, phase), &standard))
+                (score, starvation::starves(&of_phase(question, &run.tails, phase), &standard))
             };
             fixed.values().map(score).collect()
         };
@@ -137,7 +139,7 @@ impl Key {
             changes: run.changes(),
             decided_s: Vec::new(),
             worst_p99_ratio: worst_ratio(&run.tails, &self.tails),
-            starves: merit::starves(&run.tails, &self.tails),
+            starves: starvation::starves(&run.tails, &self.tails),
             cpu_ns: run.cpu_ns,
         };
         for phase in &self.phases {
@@ -194,7 +196,7 @@ const LEAST_P99_S: f64 = 1e-3;
 
 /// The largest ratio of a stream's p99 to that under the default, over streams with enough requests.
 fn worst_ratio(tails: &Tails, default: &Tails) -> Option<f64> {
-    let judged = default.iter().filter(|(_, tail)| tail.requests >= merit::LEAST_REQUESTS);
+    let judged = default.iter().filter(|(_, tail)| tail.requests >= starvation::LEAST_REQUESTS);
     let ratios =
         judged.filter_map(|(stream, default)| Some(tails.get(stream)?.p99_s.max(LEAST_P99_S) / default.p99_s.max(LEAST_P99_S)));
     ratios.reduce(f64::max)

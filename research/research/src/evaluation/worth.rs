@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use control::Setting;
 use control::controller::ControllerInput;
 use observe::Preference;
-use observe::merit;
+use observe::starvation;
 use serde::Serialize;
 use testbed::pool::Workers;
 
@@ -214,7 +214,7 @@ fn case_worth(
         let mut of_group = (regime::FOUND.to_owned(), 0.0, false);
         for (text, setting) in group.settings.iter().zip(settings) {
             let run = run(setting)?;
-            let starves = merit::starves(&run.tails, &standard.tails);
+            let starves = starvation::starves(&run.tails, &standard.tails);
             let gain =
                 score(&run).map_or(-MOST, |score| (score - of_default).clamp(-MOST, MOST)) - if starves { MOST / 2.0 } else { 0.0 };
             gains.push(gain);
@@ -232,7 +232,7 @@ fn p99_rises(run: &Run, standard: &Run) -> bool {
     standard
         .tails
         .iter()
-        .filter(|(_, tail)| tail.requests >= merit::LEAST_REQUESTS)
+        .filter(|(_, tail)| tail.requests >= starvation::LEAST_REQUESTS)
         .any(|(stream, before)| run.tails.get(stream).is_none_or(|now| now.p99_s > RISEN.0 * before.p99_s && now.p99_s > RISEN.1))
 }
 

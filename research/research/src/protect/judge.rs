@@ -1,7 +1,7 @@
 //! Whether a guarantee was met in each second, and the neighbours' throughput.
 
 use block::Nanos;
-use protect::simulated::{CgroupPilot, CgroupRecord, Kind, Second};
+use protect::simulated::{CgroupPilot, CgroupRecord, ResponseKind, Second};
 
 use super::draw::{Drawn, Promised};
 
@@ -22,7 +22,7 @@ const SETTLED_S: u64 = 5;
 #[derive(Clone, Copy, Debug)]
 pub enum Promise {
     /// At most 1% of requests of this kind take longer.
-    P99(Kind, Nanos),
+    P99(ResponseKind, Nanos),
     /// Requests per second, over the time in which some are outstanding.
     Iops(f64),
     /// Share of that time in which the device works for it.
@@ -45,8 +45,8 @@ pub fn rates(record: &CgroupRecord) -> Option<(f64, f64)> {
 /// The guarantee derived from a tenant's p99 and rates when it runs alone; `None` for a reference disk.
 pub fn promise(promised: Promised, alone: &CgroupRecord, times: f64, part: f64) -> Option<Promise> {
     let kind = match promised {
-        Promised::ReadP99 => Kind::Read,
-        Promised::FlushP99 => Kind::Flush,
+        Promised::ReadP99 => ResponseKind::Read,
+        Promised::FlushP99 => ResponseKind::Flush,
         Promised::Iops => return rates(alone).map(|(iops, _)| Promise::Iops(part * iops)),
         Promised::Share(of) => return rates(alone).map(|(_, share)| Promise::Share(of * share)),
         Promised::Reference => return None,

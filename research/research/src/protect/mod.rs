@@ -18,7 +18,7 @@ use testbed::load::Load as _;
 use testbed::pool::Workers;
 
 use protect::alone;
-use protect::simulated::{CgroupPilot, CgroupRecord, Kind, largest_kept};
+use protect::simulated::{CgroupPilot, CgroupRecord, ResponseKind, largest_kept};
 use protect::{Limit, Promise as PromisedFigures, Protector, Standing, Unit};
 use sim::host::Queue;
 use sim::run::Watch;
@@ -199,9 +199,9 @@ fn reference(drawn: &Drawn, here: &CgroupRecord, watch: &Watch) -> anyhow::Resul
 fn figures(promise: Promise, reference: Option<&Reference>) -> anyhow::Result<PromisedFigures> {
     let mut figures = PromisedFigures::default();
     match promise {
-        Promise::P99(Kind::Read, limit) => figures.read_p99 = Some(limit),
-        Promise::P99(Kind::Write, limit) => figures.write_p99 = Some(limit),
-        Promise::P99(Kind::Flush, limit) => figures.flush_p99 = Some(limit),
+        Promise::P99(ResponseKind::Read, limit) => figures.read_p99 = Some(limit),
+        Promise::P99(ResponseKind::Write, limit) => figures.write_p99 = Some(limit),
+        Promise::P99(ResponseKind::Flush, limit) => figures.flush_p99 = Some(limit),
         Promise::Iops(least) => figures.least_iops = Some(least),
         Promise::Share(share) => figures.share = Some(share),
         Promise::Reference(_) => {
@@ -229,7 +229,7 @@ fn forecast(drawn: &Drawn, (promise, promised): (Promise, &PromisedFigures), rec
     let roster = drawn.world.roster.as_ref().ok_or("there are no tenants")?;
     let load = UnitLoad::infer(recording, drawn.end(), |stream| roster.owner_of_stream(stream) == Some(0))?;
     let alone = alone::forecast(&load, promised, drawn.world.profile.capacity_sectors())?;
-    let kinds = [Kind::Read, Kind::Write, Kind::Flush];
+    let kinds = [ResponseKind::Read, ResponseKind::Write, ResponseKind::Flush];
     let figure = match promise {
         Promise::P99(of, _) => kinds.iter().zip(alone.p99_s).find(|(kind, _)| **kind == of).and_then(|(_, figure)| figure),
         Promise::Iops(_) => alone.rates[0],

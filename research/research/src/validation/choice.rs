@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::report::validation::Choice;
 use control::Setting;
 use observe::Preference;
-use observe::merit::{Tail, Tails, score, starves};
+use observe::merit::score;
 use observe::performance::Performance;
+use observe::starvation::{Tail, Tails, starves};
 use sim::trace::OpenOptions;
 use testbed::pool::Workers;
 

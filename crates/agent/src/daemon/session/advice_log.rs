@@ -7,7 +7,7 @@ use control::{DecisionRecord, Setting};
 use statistics::percent;
 
 use crate::control_socket::PendingAdvice;
-use crate::history::{Entry, Kind, Promised};
+use crate::history::{Entry, EntryKind, Promised};
 
 /// Number of reasons kept: more than one, because controllers alternate between a reason and "nothing new". Choice: fewer log alternating
 /// reasons again, more hide one that returns; not varied.
@@ -72,7 +72,7 @@ impl AdviceLog {
                 return None;
             }
         };
-        let mut entry = entry_of(device, Kind::WouldSet, decision, &setting);
+        let mut entry = entry_of(device, EntryKind::WouldSet, decision, &setting);
         if let Some(best) = best {
             let (gain, error) = (percent(best.gain), 100.0 * best.error);
             entry.why = format!("predicted {}", report::gains::with_error(gain, error));
@@ -86,7 +86,7 @@ impl AdviceLog {
 }
 
 /// Converts a decision to a history entry; `to` is its setting.
-pub(super) fn entry_of(device: &str, kind: Kind, decision: &DecisionRecord, to: &str) -> Entry {
+pub(super) fn entry_of(device: &str, kind: EntryKind, decision: &DecisionRecord, to: &str) -> Entry {
     let evidence = decision.evidence.as_deref();
     let predicted = evidence.and_then(|evidence| evidence.candidates.iter().find(|one| one.setting.to_string() == to));
     let candidates = evidence.map_or(&[][..], |evidence| &evidence.candidates);

@@ -4,7 +4,7 @@ use block::Nanos;
 
 use super::{DeviceSession, Notice};
 use crate::daemon::device_control::Ownership;
-use crate::history::{Entry, Kind};
+use crate::history::{Entry, EntryKind};
 use applier::Foreign;
 use applier::attribute::{NR_REQUESTS, SCHEDULER};
 
@@ -22,7 +22,7 @@ impl DeviceSession {
                     // Report once, not every second.
                     let trouble = format!("external changes are not known: {error}");
                     if self.access.applier_trouble.as_ref() != Some(&trouble) {
-                        notices.push(self.notice(Kind::Trouble, trouble.clone()));
+                        notices.push(self.notice(EntryKind::Trouble, trouble.clone()));
                     }
                     self.access.applier_trouble = Some(trouble);
                 }
@@ -32,7 +32,7 @@ impl DeviceSession {
                 if setting != self.active {
                     let (from, to) = (self.active.to_string(), setting.to_string());
                     let why = "changed externally; advice starts again";
-                    notices.push(Notice::entry(Entry::new(&self.name, Kind::Conflict, &from, &to, why)));
+                    notices.push(Notice::entry(Entry::new(&self.name, EntryKind::Conflict, &from, &to, why)));
                     self.original = setting;
                     self.restart(now);
                 }
@@ -46,7 +46,7 @@ impl DeviceSession {
         if setting != self.active {
             let why = format!("{} was put back by an applier that was restarted; it starts again as well", self.active);
             let (from, to) = (self.active.to_string(), setting.to_string());
-            notices.push(Notice::entry(Entry::new(&self.name, Kind::Trouble, &from, &to, why)));
+            notices.push(Notice::entry(Entry::new(&self.name, EntryKind::Trouble, &from, &to, why)));
             self.guard.settled();
             self.restart(now);
         }
@@ -56,14 +56,14 @@ impl DeviceSession {
         let changes = describe(foreign);
         let why = format!("changed externally: {changes}");
         if let Err(error) = self.device_control.release() {
-            notices.push(self.notice(Kind::Trouble, format!("cannot stand down: {error}")));
+            notices.push(self.notice(EntryKind::Trouble, format!("cannot stand down: {error}")));
         }
         let from = self.active.to_string();
         self.access.ownership = Ownership::StoodDown(changes);
         self.original = self.device_control.setting();
         let to = self.original.to_string();
         let advice = format!("{why}; the agent stands down until `seekwise-agent resume {}`", self.name);
-        notices.push(Notice::entry(Entry::new(&self.name, Kind::Conflict, &from, &to, advice)));
+        notices.push(Notice::entry(Entry::new(&self.name, EntryKind::Conflict, &from, &to, advice)));
         self.guard.settled();
         self.restart(now);
     }

@@ -15,8 +15,8 @@ use crate::configuration::{Exit, Settings};
 use crate::daemon::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Vetoes};
 use crate::daemon::guard::Guard;
 use crate::daemon::open::decided_by;
-use crate::history::{Entry, Kind, Measured};
-use crate::learning::{ForeignIo, Learned, Lesson, Work};
+use crate::history::{Entry, EntryKind, Measured};
+use crate::learning::{ForeignIo, ForeignProcess, Learned, Lesson};
 use applier::attribute::READ_AHEAD;
 use applier::{AtExit, Foreign};
 
@@ -31,7 +31,7 @@ const NOT_TRIED: &[&str] = &[READ_AHEAD];
 pub(super) struct LearningState {
     foreign_io: ForeignIo,
     /// Time and origin of the last foreign I/O.
-    last_work: (Nanos, Option<Work>),
+    last_work: (Nanos, Option<ForeignProcess>),
     /// The running lesson, during which the device's own controller is suspended; `None` without one.
     pub lesson: Option<Box<LessonSession>>,
     has_failed: bool,
@@ -66,7 +66,7 @@ impl LearningState {
 /// Why a lesson ends.
 enum End {
     /// Foreign I/O on the device.
-    Work(String),
+    ForeignIo(String),
     /// A failure, which delays the next lesson.
     Failure(String),
     /// A setting was changed externally.
@@ -138,6 +138,7 @@ impl DeviceSession {
         self.device_control.because("tried while learning, under a load of the agent's own");
         self.active = self.device_control.setting();
         self.original = self.active.clone();
+        self.input.outstanding.forget(now);
         self.learning.lesson = Some(Box::new(LessonSession {
             lesson,
             settings: Settings { changes_per_minute: u32::MAX, ..self.configured.settings.clone() },
@@ -147,7 +148,7 @@ impl DeviceSession {
             next_work_check: now,
             next_external_check: now + EXTERNAL_CHECK_INTERVAL,
         }));
-        Ok(self.notice(Kind::Learning, "it is idle: learning begins".to_owned()))
+        Ok(self.notice(EntryKind::Learning, "it is idle: learning begins".to_owned()))
     }
 
     /// Whether the last lesson failed; true once.
@@ -174,10 +175,10 @@ impl DeviceSession {
         self.learning.lesson = Some(session);
         match result {
             Ok(()) => {}
-            Err(End::Work(why)) => notices.extend(self.end_lesson(now, &why)),
+            Err(End::ForeignIo(why)) => notices.extend(self.end_lesson(now, &why)),
             Err(End::Failure(why)) => {
                 self.learning.has_failed = true;
-                notices.push(self.notice(Kind::Trouble, format!("learning: {why}")));
+                notices.push(self.notice(EntryKind::Trouble, format!("learning: {why}")));
                 notices.extend(self.end_lesson(now, "it cannot go on"));
             }
             Err(End::ExternalChange(foreign)) => {
@@ -198,18 +199,18 @@ impl DeviceSession {
     ) -> Result<(), End> {
         session.next_work_check = now + WORK_CHECK_INTERVAL;
         for event in events {
+            self.input.outstanding.event(event);
             session.guard.event(event);
-            self.input.traffic.event(event);
             if let Some(work) = session.lesson.event(event, |stream| self.input.source.name(stream)) {
                 self.learning.last_work = (now, Some(work));
-                return Err(End::Work(format!("real work came: {}", work.text(self.input.source.name(work.stream)))));
+                return Err(End::ForeignIo(format!("real work came: {}", work.text(self.input.source.name(work.stream)))));
             }
         }
         if errors > session.errors {
             return Err(End::Failure("the driver counted errors of the device".to_owned()));
         }
         if self.input.traffic.newly_lost(self.input.source.lost()).is_some() {
-            session.guard.lost(now);
+            self.input.outstanding.forget(now);
             session.lesson.give_up_load();
         }
         if now >= session.next_external_check {
@@ -222,7 +223,7 @@ impl DeviceSession {
         // The applier detects external changes only of attributes that it has set.
         let setting = self.device_control.setting();
         if setting != self.active {
-            return Err(End::Work(format!("{setting} is active instead of {}, as it was left", self.active)));
+            return Err(End::ForeignIo(format!("{setting} is active instead of {}, as it was left", self.active)));
         }
         self.steer_lesson(session, now, errors);
         let original = self.original.clone();
@@ -236,7 +237,7 @@ impl DeviceSession {
     /// Runs the guard, then the lesson's search.
     fn steer_lesson(&mut self, session: &mut LessonSession, now: Nanos, errors: Option<u64>) {
         let original = self.original.clone();
-        let objection = session.guard.objection(now, errors).filter(|_| self.active != original);
+        let objection = session.guard.objection(now, errors, &self.input.outstanding).filter(|_| self.active != original);
         session.within_policy(&mut *self.device_control, &original, |lesson, target| {
             let Some(control_loop) = lesson.steering() else { return };
             if let Some(objection) = objection {
@@ -265,7 +266,7 @@ impl DeviceSession {
         let entry = Entry {
             measured_percent: measured.map(|measured| measured.gain_percent),
             measured_error_percent: measured.and_then(|measured| measured.error_percent),
-            ..Entry::new(&self.name, Kind::Learning, &self.original.to_string(), setting, format!("under {load}: {why}"))
+            ..Entry::new(&self.name, EntryKind::Learning, &self.original.to_string(), setting, format!("under {load}: {why}"))
         };
         Notice::entry(entry)
     }
@@ -278,14 +279,14 @@ impl DeviceSession {
         let finished = session.lesson.finish(&*self.device_control);
         let policy = if self.configured.settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
         if let Err(error) = self.device_control.restore().and_then(|_| self.device_control.at_exit(policy)) {
-            notices.push(self.notice(Kind::Trouble, format!("cannot restore the settings from before learning: {error}")));
+            notices.push(self.notice(EntryKind::Trouble, format!("cannot restore the settings from before learning: {error}")));
         }
         self.device_control.because(&decided_by(&self.configured.settings));
         self.active = self.device_control.setting();
         self.original = self.active.clone();
         match finished {
             Ok(learned) => notices.extend(learned.map(|learned| self.learned(&learned))),
-            Err(error) => notices.push(self.notice(Kind::Trouble, format!("the results are not stored: {error}"))),
+            Err(error) => notices.push(self.notice(EntryKind::Trouble, format!("the results are not stored: {error}"))),
         }
         self.learning.has_ended = true;
         let count = session.lesson.learned();
@@ -297,10 +298,12 @@ impl DeviceSession {
         let _ = self.input.source.read(&mut rest);
         self.learning.restart_idle_time(now);
         self.guard = Guard::new(now);
+        self.input.outstanding.forget(now);
         self.restart(now);
         let loads = if count == 1 { "load" } else { "loads" };
-        notices
-            .push(self.notice(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; {} is active", self.active)));
+        notices.push(
+            self.notice(EntryKind::Learning, format!("learning ends, after {count} {loads}: {why}; {} is active", self.active)),
+        );
         notices
     }
 }

@@ -12,7 +12,7 @@ use observe::description::{describe, mean_by_name};
 use super::{DeviceSession, Notice};
 use crate::daemon::device_control::Ownership;
 use crate::fleet::DeviceJob;
-use crate::history::Kind;
+use crate::history::EntryKind;
 
 /// Number of windows averaged to describe the load before a change. Choice: more describe an earlier load, fewer describe it less exactly;
 /// not varied.
@@ -179,7 +179,7 @@ impl DeviceSession {
                 }
                 if self.active != *setting && self.access.ownership == Ownership::Agent {
                     let why = format!("rollout {rollout} has chosen this device");
-                    self.steer(now, None, Kind::Set, &mut notices, |control_loop, target| {
+                    self.steer(now, None, EntryKind::Set, &mut notices, |control_loop, target| {
                         control_loop.overrule(now, setting, &why, target);
                     });
                 }
@@ -187,7 +187,7 @@ impl DeviceSession {
             (Some(held), None) => {
                 if self.access.ownership == Ownership::Agent && self.active == held.setting {
                     let why = format!("rollout {} is over for this device: back to {before}", held.rollout);
-                    self.steer(now, None, Kind::Set, &mut notices, |control_loop, target| {
+                    self.steer(now, None, EntryKind::Set, &mut notices, |control_loop, target| {
                         control_loop.overrule(now, &before, &why, target);
                     });
                 }

@@ -1,15 +1,15 @@
-//! Traffic of a device: completed requests, rates, and scores from counters.
+//! Traffic of a device: rates, lost events, and requests and scores from counters.
 
 use control::experience::MIN_REQUESTS;
 use observe::counters::{self, Sample};
-use observe::{Event, Preference, WindowOutcome, merit};
+use observe::{Preference, WindowOutcome, merit};
 
 use crate::control_socket::Rates;
 
-/// Completed requests and latest rates of a device.
+/// Lost events, latest rates and requests in counters of a device.
 pub(super) struct Traffic {
-    /// Completed requests.
-    pub requests: u64,
+    /// Completed requests in samples of counters; traced ones are counted in [`Outstanding`](observe::outstanding::Outstanding).
+    pub counted: u64,
     /// Events lost by the kernel.
     pub lost: u64,
     /// The rates of the latest window, or between the latest samples of counters.
@@ -20,12 +20,7 @@ pub(super) struct Traffic {
 impl Traffic {
     /// No traffic yet; `lost` is the number of events lost before.
     pub fn new(lost: u64) -> Traffic {
-        Traffic { requests: 0, lost, latest: Rates::default(), sample: None }
-    }
-
-    /// Counts a completed request.
-    pub fn event(&mut self, event: &Event) {
-        self.requests += u64::from(matches!(event, Event::Completed { .. }));
+        Traffic { counted: 0, lost, latest: Rates::default(), sample: None }
     }
 
     /// Events lost since the last call, from the total of the source; `None` if there are none.
@@ -52,7 +47,7 @@ impl Traffic {
         let before = self.sample.replace(*sample)?;
         let completed = |sample: &Sample| sample.read.requests + sample.write.requests;
         let requests = completed(sample).saturating_sub(completed(&before));
-        self.requests += requests;
+        self.counted += requests;
         self.latest = rates(&sample.since(&before));
         // Counters do not distinguish processes.
         let fairness = 1.0;
@@ -89,7 +84,7 @@ mod tests {
         assert_eq!(traffic.sample(&sample(1_000, 5), &Preference::default()), None);
         assert!(traffic.sample(&sample(3_000, 205), &Preference::default()).is_some());
         let expected = Rates { requests_per_s: 100.0, mb_per_s: 0.4096, response_ms: 10.0, p99_ms: None };
-        assert_eq!((traffic.requests, traffic.latest), (200, expected));
+        assert_eq!((traffic.counted, traffic.latest), (200, expected));
         assert_eq!(traffic.sample(&sample(4_000, 210), &Preference::default()), None, "five requests are too few");
     }
 

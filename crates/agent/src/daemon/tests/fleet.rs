@@ -177,7 +177,7 @@ fn a_rollout_sets_measures_and_gives_back() {
     scene.pass(5, 5);
     rollout(&mut scene, Some("kyber"));
     assert_eq!(scene.device.scheduler(), "kyber");
-    let set = scene.last(Kind::Set);
+    let set = scene.last(EntryKind::Set);
     assert!(set.why.contains("rollout autumn has chosen this device"), "{set:?}");
     scene.pass(5, 5);
     let session = scene.daemon.devices.values_mut().next().unwrap();
@@ -185,10 +185,10 @@ fn a_rollout_sets_measures_and_gives_back() {
     assert_eq!((share.active.as_deref(), share.note.as_str(), share.takes_part), (Some("autumn"), "", true));
     assert!(share.score.is_some_and(|(score, windows)| score.is_finite() && windows >= 4), "{share:?}");
     rollout(&mut scene, Some("kyber"));
-    assert_eq!(scene.kinds().iter().filter(|kind| **kind == Kind::Set).count(), 1, "once");
+    assert_eq!(scene.kinds().iter().filter(|kind| **kind == EntryKind::Set).count(), 1, "once");
     rollout(&mut scene, None);
     assert_eq!(scene.device.scheduler(), "mq-deadline");
-    assert!(scene.last(Kind::Set).why.contains("rollout autumn is over for this device: back to mq-deadline"));
+    assert!(scene.last(EntryKind::Set).why.contains("rollout autumn is over for this device: back to mq-deadline"));
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn real_work_ends_it_at_once_and_everything_is_as_it_was_found() {
     assert!(!school.is_learning());
     assert_eq!(school.scene.device.scheduler(), "mq-deadline");
     assert_eq!(school.scene.device.world().at_exit, AtExit::Keep);
-    assert!(school.scene.last(Kind::Learning).why.contains("real work came: a process (1) reads"));
+    assert!(school.scene.last(EntryKind::Learning).why.contains("real work came: a process (1) reads"));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn external_changes_meanwhile_stay() {
     }
     school.pass(1);
     assert!(!school.is_learning() && school.scene.device.scheduler() == "bfq");
-    let last = school.scene.last(Kind::Learning);
+    let last = school.scene.last(EntryKind::Learning);
     assert!(last.why.contains("bfq is active instead of mq-deadline, as it was left"), "{last:?}");
 
     let mut school = School::new(&format!("{AT_REST}{PLAN}"));
@@ -198,14 +198,14 @@ fn what_was_learned_serves_the_load_when_it_comes() {
         waited += 1;
         assert!(waited < 400, "{}", school.says());
     }
-    let learned = school.scene.last(Kind::Learning);
+    let learned = school.scene.last(EntryKind::Learning);
     assert!(learned.to == "kyber" && learned.why.contains("it stays"), "{learned:?}");
     school.work(1);
     assert!(!school.is_learning() && school.scene.device.scheduler() == "mq-deadline");
     assert!(!school.scene.daemon.experience.pools.is_empty());
     school.work(6);
     assert_eq!(school.scene.device.scheduler(), "kyber");
-    let set = school.scene.last(Kind::Set);
+    let set = school.scene.last(EntryKind::Set);
     assert!(set.why.contains("a known load, which kyber served best"), "{set:?}");
 }
 
@@ -230,7 +230,7 @@ fn what_fails_is_said_and_not_tried_again_at_once() {
     school.bench.0.lock().unwrap().fails = Some("fio ended by itself".to_owned());
     school.pass(2);
     assert_eq!(school.scene.device.scheduler(), "mq-deadline");
-    assert!(school.scene.last(Kind::Trouble).why.contains("fio ended by itself"));
+    assert!(school.scene.last(EntryKind::Trouble).why.contains("fio ended by itself"));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn the_end_of_the_daemon_ends_the_lesson() {
     assert!(school.is_learning());
     school.scene.daemon.end(school.scene.moment());
     assert!(!school.is_learning() && school.scene.device.scheduler() == "mq-deadline");
-    let last = school.scene.last(Kind::Learning);
+    let last = school.scene.last(EntryKind::Learning);
     assert!(last.why.contains("the agent ends; mq-deadline is active"), "{last:?}");
 }
 

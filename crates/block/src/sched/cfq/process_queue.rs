@@ -11,13 +11,13 @@ pub(super) const ENOUGH_SAMPLES: u64 = 80;
 
 /// The kinds of work in a class, each with its own tree of queues (`enum wl_type_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum WorkloadType {
     Async,
     SyncSeeky,
     Sync,
 }
 
-pub(super) const WORKS: [Work; 3] = [Work::Async, Work::SyncSeeky, Work::Sync];
+pub(super) const WORKS: [WorkloadType; 3] = [WorkloadType::Async, WorkloadType::SyncSeeky, WorkloadType::Sync];
 
 /// Pauses between a completion and the next request (`struct cfq_ttime`).
 #[derive(Clone, Copy, Default)]
@@ -103,11 +103,11 @@ impl ProcessQueue {
         self.seek_history.count_ones() > 32 / 8
     }
 
-    pub(super) fn work(&self) -> Work {
+    pub(super) fn work(&self) -> WorkloadType {
         match (self.is_sync(), self.idles) {
-            (false, _) => Work::Async,
-            (true, false) => Work::SyncSeeky,
-            (true, true) => Work::Sync,
+            (false, _) => WorkloadType::Async,
+            (true, false) => WorkloadType::SyncSeeky,
+            (true, true) => WorkloadType::Sync,
         }
     }
 

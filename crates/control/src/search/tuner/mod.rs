@@ -46,10 +46,10 @@ use crate::{Controller, Decision, Target};
 use crate::{Window, WindowLength};
 use keeping::{Keeping, RememberedLoad};
 use observe::Event;
-use observe::merit;
 use observe::performance::Performance;
 use observe::performance::TrialScore;
 use observe::preference::Preference;
+use observe::starvation;
 use proving::Proving;
 use trying::Trying;
 use verifying::Verifying;
@@ -192,7 +192,7 @@ impl Tuner {
             let longest_s = windows.iter().map(|window| window.outcome.max_response_s).fold(0.0, f64::max);
             let streams = windows.iter().map(streams).fold(f64::INFINITY, f64::min);
             let is_silent = streams <= baseline.streams - 1.0 && baseline.streams.is_finite();
-            let waited = longest_s / merit::bound_s(baseline.longest_s);
+            let waited = longest_s / starvation::bound_s(baseline.longest_s);
             // A stream that queues nothing while others are served still waits for an earlier request.
             if is_silent { waited.max(f64::from(1_u8) + f64::EPSILON) } else { waited }
         });

@@ -204,25 +204,25 @@ impl Hdd {
     fn start_arm(&mut self, at: u64) {
         while self.arm.job.is_none() {
             match self.choose(at) {
-                Some(Work::Pending(index)) => {
+                Some(ArmTask::Pending(index)) => {
                     // The order of the vector does not matter: each request has its arrival order.
                     let request = self.pending.swap_remove(index);
                     if request.write { self.start_write(at, &request) } else { self.start_read(at, &request) }
                 }
-                Some(Work::Destage(segment)) => self.start_destage(at, segment, None),
+                Some(ArmTask::Destage(segment)) => self.start_destage(at, segment, None),
                 None => return,
             }
         }
     }
 
     /// The arm's next job by the queue's policy; `None` if there is none.
-    fn choose(&self, at: u64) -> Option<Work> {
+    fn choose(&self, at: u64) -> Option<ArmTask> {
         let waiting = self.cache.dirty > 0;
         match (self.pending.len(), self.cache.dirty) {
             (0, 0) => return None,
-            (1, 0) => return Some(Work::Pending(0)),
+            (1, 0) => return Some(ArmTask::Pending(0)),
             // No write is in progress when a job is chosen, so the dirty segment is waiting.
-            (0, 1) => return self.cache.segments.iter().position(|segment| segment.state == State::Dirty).map(Work::Destage),
+            (0, 1) => return self.cache.segments.iter().position(|segment| segment.state == State::Dirty).map(ArmTask::Destage),
             _ => {}
         }
         // Each flush covers the writes of all earlier ones.
@@ -230,7 +230,7 @@ impl Hdd {
             && !self.is_overdue(at)
             && let Some((_, segment)) = self.best_segment(at, flush.upto)
         {
-            return Some(Work::Destage(segment));
+            return Some(ArmTask::Destage(segment));
         }
         let full = waiting && self.cache.is_full_of_writes();
         let request = self.best_request(at, full, false).and_then(|best| {
@@ -238,14 +238,14 @@ impl Hdd {
             let chosen = &self.pending[best.1];
             if self.cache.collides(chosen.lba, chosen.end) { self.best_request(at, full, true) } else { Some(best) }
         });
-        let request = request.map(|(rank, index)| (rank, Work::Pending(index)));
+        let request = request.map(|(rank, index)| (rank, ArmTask::Pending(index)));
         if !waiting {
             return request.map(|(_, work)| work);
         }
         // Cached writes are written when there is nothing else to do or no more room; under FIFO in order of arrival.
         let turn = full || request.is_none() || self.policy == QueuePolicy::Fifo;
         let segment = if turn { self.best_segment(at, u64::MAX) } else { None };
-        let segment = segment.map(|(rank, index)| (rank, Work::Destage(index)));
+        let segment = segment.map(|(rank, index)| (rank, ArmTask::Destage(index)));
         match (request, segment) {
             (Some(request), Some(segment)) => Some(if segment.0 < request.0 { segment.1 } else { request.1 }),
             (request, segment) => request.or(segment).map(|(_, work)| work),
@@ -356,7 +356,7 @@ fn better(rank: Rank, best: Option<Ranked>) -> Option<Rank> {
 
 /// Work for the arm.
 #[derive(Clone, Copy, Debug)]
-enum Work {
+enum ArmTask {
     /// Index of a pending request.
     Pending(usize),
     /// A segment to write.

@@ -13,7 +13,7 @@ use std::fmt;
 
 use block::Op;
 
-use super::operation::Work;
+use super::operation::OperationRange;
 use super::{LEVELS, Raid};
 
 /// Maximum number of members.
@@ -76,18 +76,18 @@ pub trait Level: fmt::Debug + Sync {
     fn places_of(&self, layout: &ArrayLayout, unit: u64, name: &mut dyn FnMut(usize, u64));
 
     /// Issues the reads of a read.
-    fn read(&self, raid: &mut Raid, work: &Work) -> u64;
+    fn read(&self, raid: &mut Raid, work: &OperationRange) -> u64;
 
     /// Issues the reads needed before a write.
-    fn read_before_write(&self, _raid: &mut Raid, _work: &Work) -> u64 {
+    fn read_before_write(&self, _raid: &mut Raid, _work: &OperationRange) -> u64 {
         0
     }
 
     /// Issues the writes or discards.
-    fn write(&self, raid: &mut Raid, work: &Work) -> u64;
+    fn write(&self, raid: &mut Raid, work: &OperationRange) -> u64;
 
     /// Issues the reads that reconstruct sectors of the failed member.
-    fn read_for_rebuild(&self, _raid: &mut Raid, _work: &Work, _failed: usize) -> u64 {
+    fn read_for_rebuild(&self, _raid: &mut Raid, _work: &OperationRange, _failed: usize) -> u64 {
         0
     }
 }

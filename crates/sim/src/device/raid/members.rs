@@ -4,7 +4,7 @@ use block::list::{Linked, Links, List};
 use block::{Nanos, Op, Request};
 
 use super::flush::FLUSH;
-use super::operation::{Operation, Work};
+use super::operation::{Operation, OperationRange};
 use super::{Completion, Device, NEVER, Raid};
 
 /// An access to a member.
@@ -85,8 +85,8 @@ impl Raid {
     }
 
     /// Queues an access of an operation at its member.
-    fn enqueue(&mut self, work: &Work, number: usize, op: Op, (lba, end): (u64, u64)) {
-        let Work { now, operation, .. } = *work;
+    fn enqueue(&mut self, work: &OperationRange, number: usize, op: Op, (lba, end): (u64, u64)) {
+        let OperationRange { now, operation, .. } = *work;
         let access = Access { operation, member: number as u32, links: Links::default(), sectors: (end - lba) as u32, op, lba };
         let index = self.accesses.insert(access) as u32;
         self.operations[operation as usize].open += 1;
@@ -99,7 +99,7 @@ impl Raid {
     }
 
     /// Adds sectors of a member to an operation. Adjacent sectors are merged into one access.
-    pub(super) fn add(&mut self, work: &Work, member: usize, op: Op, (first, end): (u64, u64)) {
+    pub(super) fn add(&mut self, work: &OperationRange, member: usize, op: Op, (first, end): (u64, u64)) {
         let stretch = &mut self.members[member].stretch;
         // A request's length has 32 bits.
         if stretch.1 == first && stretch.0 < stretch.1 && end - stretch.0 <= u64::from(u32::MAX) {
@@ -118,7 +118,7 @@ impl Raid {
     }
 
     /// Submits the assembled accesses of the members given by bits.
-    pub(super) fn submit_pending(&mut self, work: &Work, mut members: u64, op: Op) {
+    pub(super) fn submit_pending(&mut self, work: &OperationRange, mut members: u64, op: Op) {
         while members != 0 {
             let member = members.trailing_zeros() as usize;
             members &= members - 1;
@@ -130,7 +130,7 @@ impl Raid {
     }
 
     /// Adds the same sectors of several members, by bits.
-    pub(super) fn add_all(&mut self, work: &Work, mut members: u64, op: Op, stretch: (u64, u64)) {
+    pub(super) fn add_all(&mut self, work: &OperationRange, mut members: u64, op: Op, stretch: (u64, u64)) {
         while members != 0 {
             self.add(work, members.trailing_zeros() as usize, op, stretch);
             members &= members - 1;

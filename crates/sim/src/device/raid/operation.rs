@@ -80,7 +80,7 @@ impl Served {
 
 /// The current range of an operation: sectors of the array, or of a member for a rebuild.
 #[derive(Clone, Copy, Debug)]
-pub struct Work {
+pub struct OperationRange {
     pub(super) now: u64,
     pub(super) operation: u32,
     pub(super) op: Op,
@@ -206,9 +206,9 @@ impl Raid {
         true
     }
 
-    fn work(&self, now: u64, index: u32) -> Work {
+    fn work(&self, now: u64, index: u32) -> OperationRange {
         let Operation { op, at, until, .. } = self.operations[index as usize];
-        Work { now, operation: index, op, at, until }
+        OperationRange { now, operation: index, op, at, until }
     }
 
     /// Issues the reads of a read, or those needed before a write.

@@ -4,7 +4,7 @@ use block::Op;
 
 use super::Raid;
 use super::layout::{ArrayLayout, Level};
-use super::operation::Work;
+use super::operation::OperationRange;
 
 /// RAID 0.
 #[derive(Debug)]
@@ -40,17 +40,17 @@ impl Level for Raid0 {
         name(member, row);
     }
 
-    fn read(&self, raid: &mut Raid, work: &Work) -> u64 {
+    fn read(&self, raid: &mut Raid, work: &OperationRange) -> u64 {
         access(raid, work)
     }
 
-    fn write(&self, raid: &mut Raid, work: &Work) -> u64 {
+    fn write(&self, raid: &mut Raid, work: &OperationRange) -> u64 {
         access(raid, work)
     }
 }
 
 /// Issues accesses for all stripe units.
-fn access(raid: &mut Raid, work: &Work) -> u64 {
+fn access(raid: &mut Raid, work: &OperationRange) -> u64 {
     let layout = raid.layout;
     let mut used = 0;
     for (number, from, to) in layout.units_of(work.at, work.until) {

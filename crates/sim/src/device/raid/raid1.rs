@@ -4,7 +4,7 @@ use block::Op;
 
 use super::Raid;
 use super::layout::{ArrayLayout, Level};
-use super::operation::Work;
+use super::operation::OperationRange;
 
 /// RAID 1.
 #[derive(Debug)]
@@ -36,11 +36,11 @@ impl Level for Raid1 {
         (0..layout.members).for_each(|member| name(member, unit));
     }
 
-    fn read(&self, raid: &mut Raid, work: &Work) -> u64 {
+    fn read(&self, raid: &mut Raid, work: &OperationRange) -> u64 {
         read_one(raid, work, 0..raid.layout.members)
     }
 
-    fn write(&self, raid: &mut Raid, work: &Work) -> u64 {
+    fn write(&self, raid: &mut Raid, work: &OperationRange) -> u64 {
         let missing = raid.unwritten(work.at);
         let mirrors = (0..raid.layout.members).filter(|&member| Some(member) != missing);
         mirrors.fold(0, |used, member| {
@@ -49,13 +49,13 @@ impl Level for Raid1 {
         })
     }
 
-    fn read_for_rebuild(&self, raid: &mut Raid, work: &Work, failed: usize) -> u64 {
+    fn read_for_rebuild(&self, raid: &mut Raid, work: &OperationRange, failed: usize) -> u64 {
         read_one(raid, work, (0..raid.layout.members).filter(|&member| member != failed))
     }
 }
 
 /// Reads from one of these mirrors.
-fn read_one(raid: &mut Raid, work: &Work, mirrors: impl Iterator<Item = usize> + Clone) -> u64 {
+fn read_one(raid: &mut Raid, work: &OperationRange, mirrors: impl Iterator<Item = usize> + Clone) -> u64 {
     let copies = mirrors.map(|member| (member, work.at));
     let Some((member, _)) = raid.choose(copies, work.until - work.at) else { return 0 };
     raid.add(work, member, Op::Read, (work.at, work.until));

@@ -5,7 +5,7 @@ use block::Op;
 
 use super::Raid;
 use super::layout::{ArrayLayout, Level};
-use super::operation::Work;
+use super::operation::OperationRange;
 
 /// RAID 10.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Level for Raid10 {
         copies(layout, unit).into_iter().for_each(|(member, row)| name(member, row));
     }
 
-    fn read(&self, raid: &mut Raid, work: &Work) -> u64 {
+    fn read(&self, raid: &mut Raid, work: &OperationRange) -> u64 {
         let layout = raid.layout;
         let mut used = 0;
         for (number, from, to) in layout.units_of(work.at, work.until) {
@@ -50,7 +50,7 @@ impl Level for Raid10 {
         used
     }
 
-    fn write(&self, raid: &mut Raid, work: &Work) -> u64 {
+    fn write(&self, raid: &mut Raid, work: &OperationRange) -> u64 {
         let layout = raid.layout;
         let mut used = 0;
         for (number, from, to) in layout.units_of(work.at, work.until) {
@@ -65,7 +65,7 @@ impl Level for Raid10 {
         used
     }
 
-    fn read_for_rebuild(&self, raid: &mut Raid, work: &Work, failed: usize) -> u64 {
+    fn read_for_rebuild(&self, raid: &mut Raid, work: &OperationRange, failed: usize) -> u64 {
         let layout = raid.layout;
         let mut used = 0;
         for (row, from, to) in layout.units_of(work.at, work.until) {

@@ -5,7 +5,7 @@ use block::Op;
 
 use super::Raid;
 use super::layout::{ArrayLayout, Level};
-use super::operation::Work;
+use super::operation::OperationRange;
 
 /// RAID 5.
 #[derive(Debug)]
@@ -49,19 +49,19 @@ impl Level for Raid5 {
         name(((parity(layout, row) as u64 + 1 + unit % data) % layout.members as u64) as usize, row);
     }
 
-    fn read(&self, raid: &mut Raid, work: &Work) -> u64 {
+    fn read(&self, raid: &mut Raid, work: &OperationRange) -> u64 {
         access(raid, work, Op::Read, Stripe::reads_of_read)
     }
 
-    fn read_before_write(&self, raid: &mut Raid, work: &Work) -> u64 {
+    fn read_before_write(&self, raid: &mut Raid, work: &OperationRange) -> u64 {
         access(raid, work, Op::Read, Stripe::reads_of_write)
     }
 
-    fn write(&self, raid: &mut Raid, work: &Work) -> u64 {
+    fn write(&self, raid: &mut Raid, work: &OperationRange) -> u64 {
         access(raid, work, work.op, Stripe::writes)
     }
 
-    fn read_for_rebuild(&self, raid: &mut Raid, work: &Work, failed: usize) -> u64 {
+    fn read_for_rebuild(&self, raid: &mut Raid, work: &OperationRange, failed: usize) -> u64 {
         let used = raid.layout.all() & !(1 << failed);
         raid.add_all(work, used, Op::Read, (work.at, work.until));
         used
@@ -69,7 +69,7 @@ impl Level for Raid5 {
 }
 
 /// For each stripe touched, reads or writes (`op`) the members that `members_of` chooses.
-fn access(raid: &mut Raid, work: &Work, op: Op, members_of: fn(&Stripe, u64) -> u64) -> u64 {
+fn access(raid: &mut Raid, work: &OperationRange, op: Op, members_of: fn(&Stripe, u64) -> u64) -> u64 {
     let (layout, whole) = (raid.layout, raid.whole());
     let (unit, sectors) = (layout.unit, layout.level.stripe_sectors(&layout));
     let failed = raid.redundancy.failed.map_or(0, |member| 1 << member);

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use sim::workload::{BlockSizes, Distribution, Engine, Kind, Workload};
+use sim::workload::{BlockSizes, Distribution, Engine, JobKind, Workload};
 
 fn parse(text: &str) -> Result<Workload, String> {
     Workload::parse(text, "t.fio").map_err(|error| error.to_string())
@@ -23,7 +23,7 @@ fn global_sections_are_defaults_of_the_jobs_below_them() {
         [BlockSizes::Range(4096, 4096), BlockSizes::Range(65536, 65536), BlockSizes::Range(65536, 65536)]
     );
     assert_eq!((options(1).queue.engine, options(2).queue.engine), (Engine::Sync, Engine::Libaio));
-    assert!(options(3).queue.direct && options(3).order.pattern.random && options(3).order.pattern.kind == Kind::Read);
+    assert!(options(3).queue.direct && options(3).order.pattern.random && options(3).order.pattern.kind == JobKind::Read);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! coefficient, so that small shares have some weight: a change of scheduler shifts shares between streams that wait for their
 //! requests and must not look like another workload; nor must four or five random reads among thousands of sequential ones.
 
-use block::{Op, Request, SEQUENTIAL_GAP};
+use block::{Op, Request};
 
 use observe::event::Event;
 use observe::window::Features;
@@ -72,7 +72,7 @@ impl Mix {
     fn queued(&mut self, request: &Request) {
         let slot = request.stream as usize % SLOTS;
         let place = match self.ends[slot].replace(request.end()) {
-            Some(end) if request.lba.checked_sub(end).is_some_and(|gap| gap <= SEQUENTIAL_GAP) => 0,
+            Some(end) if request.follows(end) => 0,
             Some(end) if request.lba.abs_diff(end) <= NEAR => 1,
             _ => 2,
         };

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use observe::{Preference, merit};
+use observe::{Preference, merit, starvation};
 
 use super::plan::Load;
 use super::runs::{Key, Phase, Store, Summary, Under};
@@ -69,7 +69,7 @@ fn ranked(store: &Store, trial: &Repetition, number: usize, data: Data) -> BTree
         .iter()
         .filter_map(|name| {
             let phase = phase(name)?;
-            let starves = data != Data::Throughput && default.is_some_and(|default| merit::starves(&phase.tails, default));
+            let starves = data != Data::Throughput && default.is_some_and(|default| starvation::starves(&phase.tails, default));
             Some((*name, (score(phase, data)?, starves)))
         })
         .collect();
@@ -180,7 +180,7 @@ pub fn gain_percent(run: &Summary, other: &Summary, data: Data) -> Option<f64> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-    use observe::merit::Tails;
+    use observe::starvation::Tails;
 
     use observe::merit::TOLERANCE;
 

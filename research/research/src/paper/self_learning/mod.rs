@@ -11,7 +11,7 @@ mod runs;
 mod schemes;
 
 use crate::report::paper::Table;
-use observe::{Preference, merit};
+use observe::{Preference, starvation};
 use testbed::pool::Workers;
 
 use super::stated::Stated;
@@ -74,9 +74,9 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
                  times that under {}, and above {} s) ranks last. Every window’s decision counts, including those that keep the setting. \
                  Results within {}% are equal: without chance, several schedulers often differ by less.",
                 Preference::default(),
-                merit::BOUND_FACTOR,
+                starvation::BOUND_FACTOR,
                 FOUND,
-                merit::LEAST_BOUND_S,
+                starvation::LEAST_BOUND_S,
                 100.0 * observe::merit::TOLERANCE
             ),
         ),

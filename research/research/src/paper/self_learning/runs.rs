@@ -14,7 +14,7 @@ use control::Window;
 use control::controller::{Controller, ControllerInput, Fixed};
 use control::experience::{Experience, WINDOW};
 use observe::description::names;
-use observe::merit::Tails;
+use observe::starvation::Tails;
 use testbed::pool::Workers;
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3, TABLE_4};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use block::{Nanos, Request, StreamId};
-use observe::{Event, merit};
+use observe::{Event, starvation};
 
 /// A stream starves if it is not served for this many times the bound of its p99, as one request in a hundred may exceed the bound.
 /// Choice: ending a setting for a single long wait against a stream that starves for longer; not varied.
@@ -146,12 +146,12 @@ impl Waiting {
     /// The bound if `longer` waits may be longer than the p99.
     fn bound_above(&self, longer: u64) -> f64 {
         let place = usize::try_from(longer).unwrap_or(LONGEST).min(LONGEST - 1);
-        merit::bound_s(self.longest[place].as_secs_f64())
+        starvation::bound_s(self.longest[place].as_secs_f64())
     }
 
     /// Whether significantly more than one request in a hundred is late, and at least two.
     fn is_late(&self) -> bool {
-        self.late > 1 && merit::are_too_many(self.late.into(), self.done.into())
+        self.late > 1 && starvation::are_too_many(self.late.into(), self.done.into())
     }
 }
 
