@@ -22,7 +22,7 @@ use crate::decision::{Admission, Limit, PERIOD, Promise, Protector, State};
 use applier::ApplierError;
 use applier::sysfs::Sysfs;
 use block::Nanos;
-use linux::cgroups::{CgroupError, Cgroups};
+use linux::cgroups::{CgroupError, Cgroups, Processes};
 use linux::events::EventSource;
 use linux::topology::Device;
 use observe::Event;
