@@ -115,6 +115,7 @@ fn the_install_page_installs_and_removes_every_program_that_the_readme_names() {
     let (readme, page) = ["README.md", "docs/install.md"].map(|page| fs::read_to_string(root().join(page)).unwrap()).into();
     // These commands start programs of their own.
     let readme = readme.replace("`seekwise fleet`", "`seekwise-fleet`").replace("`seekwise serve`", "`seekwise-serve`");
+    let readme = readme.replace("`seekwise emulate`", "`seekwise-emulate`");
     let table = section(&readme, "\n## Tasks\n");
     let programs: BTreeSet<&str> = table
         .lines()
@@ -165,7 +166,7 @@ fn the_container_image_has_static_programs_only_and_digests_that_are_right() {
         (bytes[18], bytes[32], bytes[54], bytes[56], bytes[64]) = (0x3e, 64, 56, 1, kind);
         bytes
     };
-    for name in ["seekwise", "seekwise-agent", "seekwise-applier", "seekwise-serve", "seekwise-fleet", "seekwise-lab"] {
+    for name in fs::read_to_string(root().join("packaging/programs")).unwrap().lines() {
         fs::write(folder.path().join(name), program(1)).unwrap();
     }
     let image = folder.path().join("image.tar");
