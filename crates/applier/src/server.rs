@@ -208,15 +208,15 @@ fn connected(shared: &Arc<Shared>, stream: UnixStream) {
 struct Connection<'a> {
     shared: &'a Shared,
     stream: &'a UnixStream,
-    /// Traces opened for it; they end with the connection.
-    traces: Vec<Instance>,
+    /// The trace opened for it, and its device; it ends with the connection. One at a time, as each takes 8 MiB of the kernel's memory.
+    trace: Option<(String, Instance)>,
     /// Devices on which it has set something.
     acted_on: Vec<String>,
 }
 
 impl<'a> Connection<'a> {
     fn of(shared: &'a Shared, stream: &'a UnixStream) -> Connection<'a> {
-        Connection { shared, stream, traces: Vec::new(), acted_on: Vec::new() }
+        Connection { shared, stream, trace: None, acted_on: Vec::new() }
     }
 
     fn serve(mut self) -> io::Result<()> {
@@ -314,6 +314,13 @@ impl<'a> Connection<'a> {
         if fs::metadata(&folder).is_err() {
             return Err(ApplierError::new(ErrorKind::NoDevice, format_args!("{device}: there is no such device")));
         }
+        if let Some((traced, _)) = self.trace.as_ref().filter(|(traced, _)| traced != device) {
+            let message =
+                format_args!("{device}: this connection has a trace of {traced}; open another connection for another device");
+            return Err(ApplierError::new(ErrorKind::Refused, message));
+        }
+        // One of the same device is replaced.
+        self.trace = None;
         let number = trace::device_number(&folder).map_err(|error| forbidden(&error))?;
         // The folder of hardware queues of the multi-queue layer.
         let has_queue = folder.join("mq").is_dir();
@@ -324,7 +331,7 @@ impl<'a> Connection<'a> {
             Ok::<_, TraceError>((instance, pipes, formats))
         };
         let (instance, pipes, formats) = open().map_err(|error| forbidden(&error))?;
-        self.traces.push(instance);
+        self.trace = Some((device.to_owned(), instance));
         Ok((Answer::Tracepoints { pipes: pipes.len(), formats }, pipes))
     }
 

@@ -129,7 +129,7 @@ impl Writer {
         let foreign = |record: &Record| {
             (ownership_of(record, &records, &state) == Ownership::Foreign).then(|| Foreign {
                 attribute: record.attribute.clone(),
-                ours: record.ours.clone().or_else(|| record.pending.clone()).unwrap_or_default(),
+                ours: [&record.claimed, &record.ours, &record.pending].into_iter().flatten().next().cloned().unwrap_or_default(),
                 now: state.get(&record.attribute).map(str::to_owned),
                 released: record.released,
             })
@@ -174,14 +174,15 @@ impl Writer {
         self.keep(device, |record, ownership| {
             let change = changed.iter().find(|(attribute, _)| record.attribute == attribute.name && !record.released);
             if let Some((_, value)) = change.filter(|_| ownership == Ownership::Ours) {
-                record.ours = Some((*value).clone());
+                record.claimed = Some((*value).clone());
             }
             record.released |= change.is_some() || ownership == Ownership::Foreign;
             true
         })
     }
 
-    /// Drops the records of external changes: the current values are the originals from now on.
+    /// Drops the records of external changes: the current values are the originals from now on. Where only the client knew of a change and
+    /// the value is still the agent's, the record stays: a client must not be able to make the applier forget an original.
     ///
     /// # Errors
     /// Those of [`release`](Writer::release).
@@ -189,7 +190,12 @@ impl Writer {
         if is_cgroup(device) {
             return self.resume_cgroup(device);
         }
-        self.keep(device, |_, ownership| ownership != Ownership::Foreign)
+        let state = self.state(device)?;
+        self.keep(device, |record, ownership| {
+            let is_ours = record.claimed.take().is_some() && state.get(&record.attribute) == record.ours.as_deref();
+            record.released &= !is_ours;
+            ownership != Ownership::Foreign || is_ours
+        })
     }
 
     /// Sets whether a device's settings are restored at the end.

@@ -83,6 +83,10 @@ pub struct Record {
     pub fresh: bool,
     /// Whether the agent has stood down after an external change: the attribute is neither set nor restored.
     pub released: bool,
+    /// The value that a client said the agent had wanted when it reported an external change that the applier did not find: the attribute
+    /// had the value that the agent had set. Such a report stops the agent and forgets no original.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<String>,
     /// Reason of the last change.
     pub why: String,
     /// Time of the last change, in seconds since 1970.
@@ -103,6 +107,7 @@ impl Default for Record {
             pending: None,
             fresh: false,
             released: false,
+            claimed: None,
             why: String::new(),
             unix_seconds: 0,
             at_exit: AtExit::default(),

@@ -301,6 +301,21 @@ fn what_the_caller_knows_of_is_released_also_where_the_journal_does_not_tell_it(
 }
 
 #[test]
+fn a_client_cannot_make_the_applier_forget_an_original_by_a_false_report() {
+    for claimed in ["77", "0", "128"] {
+        let machine = tuned_by_hand();
+        let before = machine.cat("read_ahead_kb");
+        let mut writer = writer(&machine);
+        set(&mut writer, "sda read_ahead_kb=0").unwrap();
+        writer.release(Moment::default(), "sda", &[("read_ahead_kb".to_owned(), claimed.to_owned())]).unwrap();
+        writer.resume("sda").unwrap();
+        assert_eq!(writer.originals(Some("sda")).unwrap().len(), 1, "claimed {claimed}");
+        writer.restore(None).unwrap();
+        assert_eq!(machine.cat("read_ahead_kb"), before, "claimed {claimed}");
+    }
+}
+
+#[test]
 fn an_external_change_of_a_tunable_ends_with_its_scheduler() {
     let machine = tuned_by_hand();
     let mut first = writer(&machine);
