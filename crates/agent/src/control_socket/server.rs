@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::{Answer, Ask};
 use endpoint::connections::{Places, UntilDeadline, listen};
@@ -22,6 +22,30 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_REQUEST_BYTES: u64 = 4096;
 /// Maximum concurrent connections of privileged clients, and of all others. Choice: bounds the threads of unprivileged clients; not varied.
 const MAX_CONNECTIONS: usize = 16;
+
+/// Minimum interval between requests of unprivileged clients, all together. Choice: ten a second are enough for scripts, and cost little
+/// processor time even if each asks for `verify`; not varied.
+const OTHERS_INTERVAL: Duration = Duration::from_millis(100);
+/// Longest wait for a slot; later requests of unprivileged clients are refused. Choice: below the timeout of a client; it bounds the waiting
+/// threads to twenty; not varied.
+const OTHERS_WAIT: Duration = Duration::from_secs(2);
+
+/// The time of the next request of an unprivileged client: together they must not keep the daemon from its devices and from root.
+#[derive(Debug, Default)]
+struct Slots(Mutex<Option<Instant>>);
+
+impl Slots {
+    /// The wait for a slot that is taken by this; `None` if it is too long.
+    fn take(&self, now: Instant) -> Option<Duration> {
+        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = next.map_or(now, |next| next.max(now));
+        let wait = slot - now;
+        (wait <= OTHERS_WAIT).then(|| {
+            *next = Some(slot + OTHERS_INTERVAL);
+            wait
+        })
+    }
+}
 
 /// A request that waits for its reply.
 #[derive(Debug)]
@@ -87,30 +111,36 @@ impl Drop for Server {
 fn accept(listener: &UnixListener, sender: &Sender<Asked>, wake: &Arc<UnixStream>) {
     // Others cannot take the places of root.
     let (privileged, others) = (Places::new(MAX_CONNECTIONS), Places::new(MAX_CONNECTIONS));
+    let slots = Arc::new(Slots::default());
     for stream in listener.incoming().filter_map(Result::ok) {
         let Ok(peer) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
         let is_privileged = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
         let (sender, wake) = (sender.clone(), wake.clone());
-        let places = if is_privileged { &privileged } else { &others };
+        let (places, slots) = if is_privileged { (&privileged, None) } else { (&others, Some(slots.clone())) };
         // Without a thread for it the client sees the connection end.
         let _ = places.serve("control", stream, move |stream| {
             // A client that disconnects gets no reply.
-            let _ = serve(stream, is_privileged, &sender, &wake);
+            let _ = serve(stream, slots.as_deref(), &sender, &wake);
         });
     }
 }
 
-fn serve(stream: &UnixStream, is_privileged: bool, sender: &Sender<Asked>, wake: &UnixStream) -> io::Result<()> {
+/// Serves a client. `slots`: those of unprivileged clients; `None` for a privileged one.
+fn serve(stream: &UnixStream, slots: Option<&Slots>, sender: &Sender<Asked>, wake: &UnixStream) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new(UntilDeadline::new(stream, CLIENT_TIMEOUT).take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
     let answer = match serde_json::from_str(&line) {
         Err(error) => Answer::Refused(format!("invalid request: {error}; are both programs of the same version?")),
-        Ok(ask) => {
-            let (reply, answer) = channel();
-            sender.send(Asked { ask, is_privileged, answer: reply }).map_err(io::Error::other)?;
-            let _ = (&*wake).write(&[1]);
-            answer.recv_timeout(REPLY_TIMEOUT).map_err(io::Error::other)?
-        }
+        Ok(ask) => match slots.map_or(Some(Duration::ZERO), |slots| slots.take(Instant::now())) {
+            None => Answer::Refused("too many requests of unprivileged users; ask again later, or as root".to_owned()),
+            Some(wait) => {
+                std::thread::sleep(wait);
+                let (reply, answer) = channel();
+                sender.send(Asked { ask, is_privileged: slots.is_none(), answer: reply }).map_err(io::Error::other)?;
+                let _ = (&*wake).write(&[1]);
+                answer.recv_timeout(REPLY_TIMEOUT).map_err(io::Error::other)?
+            }
+        },
     };
     let mut text = serde_json::to_vec(&answer)?;
     text.push(b'\n');
@@ -157,6 +187,41 @@ mod tests {
         assert!(line.starts_with("{\"refused\":\"invalid request"), "{line}");
         drop(server);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_flood_of_unprivileged_requests_is_bounded_in_number_and_root_does_not_wait_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let server = Server::listen(&path).unwrap();
+        let (slots, (sender, others), (_read, wake)) = (Slots::default(), channel(), UnixStream::pair().unwrap());
+        let began = Instant::now();
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..60)
+                .map(|_| {
+                    let (ours, mut theirs) = UnixStream::pair().unwrap();
+                    let (slots, sender, wake) = (&slots, sender.clone(), &wake);
+                    scope.spawn(move || serve(&ours, Some(slots), &sender, wake));
+                    scope.spawn(move || {
+                        theirs.write_all(b"\"verify\"\n").unwrap();
+                        let mut line = String::new();
+                        BufReader::new(theirs).read_line(&mut line).unwrap();
+                        line
+                    })
+                })
+                .collect();
+            // Root is answered in the meantime, on the real socket.
+            let root = scope.spawn(|| ask(&path, &Ask::Status).unwrap());
+            next(&server).answer(Answer::Done(Vec::new()));
+            assert_eq!(root.join().unwrap(), Some(Answer::Done(Vec::new())));
+            assert!(began.elapsed() < OTHERS_WAIT);
+            drop(sender);
+            let served = others.iter().map(|asked: Asked| asked.answer(Answer::Differs(Vec::new()))).count();
+            let most = (OTHERS_WAIT.as_millis() / OTHERS_INTERVAL.as_millis()) as usize + 1;
+            assert!((2..=most + 1).contains(&served), "{served}");
+            let refused = clients.into_iter().map(|client| client.join().unwrap());
+            assert_eq!(refused.filter(|line| line.contains("too many requests")).count(), 60 - served);
+        });
     }
 
     #[test]
