@@ -86,7 +86,7 @@ pub struct Settings {
     pub preference: Preference,
     /// Attributes that may be set, such as `scheduler`, `iosched/*`.
     pub attributes: Vec<Pattern>,
-    /// Maximum changes per minute, 1 to 600; restoring the original setting is always allowed.
+    /// Maximum changes per minute, 1 to 600; a return to the setting before a trial or a change, and to the original one, is always allowed.
     pub changes_per_minute: u32,
     /// Whether settings are restored at exit.
     pub exit: Exit,

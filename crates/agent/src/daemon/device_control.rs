@@ -49,10 +49,12 @@ pub trait DeviceControl: Target + Send {
 /// The period in which changes are counted. Derived: 60 seconds.
 const MINUTE: Nanos = Nanos(60_000_000_000);
 
-/// Times of the changes within the last minute.
+/// Times of the changes within the last minute, and the way back from the latest one.
 #[derive(Debug, Default)]
 pub struct ChangeRate {
     changes: VecDeque<Nanos>,
+    /// The setting before the latest change; `None` after a return to it.
+    return_to: Option<Setting>,
 }
 
 impl ChangeRate {
@@ -62,6 +64,12 @@ impl ChangeRate {
             self.changes.pop_front();
         }
         (self.changes.len() >= most as usize).then(|| self.changes.front().map_or(now, |&at| at + MINUTE))
+    }
+
+    /// Adds a change. A return counts, too, and is used up by it: otherwise two settings could be exchanged without limit.
+    fn changed(&mut self, now: Nanos, from: Setting, to: &Setting) {
+        self.changes.push_back(now);
+        self.return_to = (self.return_to.as_ref() != Some(to)).then_some(from);
     }
 }
 
@@ -110,6 +118,8 @@ pub struct PolicyGate<'a> {
     pub settings: &'a Settings,
     /// The original setting, which may always be restored.
     pub original: &'a Setting,
+    /// The setting that stays if control ends now, such as the one before a trial; a return to it is not limited in number.
+    pub stays: Option<Setting>,
     /// Whether the agent may set the device.
     pub ownership: &'a Ownership,
     /// Recent changes.
@@ -137,6 +147,10 @@ impl PolicyGate<'_> {
         if let Some(at) = self.vetoes.of(now, setting) {
             let minutes = (now - at).as_secs_f64() / 60.0;
             return Some(format!("the guard reverted it {minutes:.0} min ago, and it is not applied again within an hour"));
+        }
+        // The limit is for beginnings: the end of a trial, or of a setting that does harm, must not wait.
+        if self.stays.as_ref() == Some(setting) || self.rate.return_to.as_ref() == Some(setting) {
+            return None;
         }
         let most = self.settings.changes_per_minute;
         let until = self.rate.full_until(now, most)?;
@@ -177,8 +191,9 @@ impl Target for PolicyGate<'_> {
             *self.refused = Some(setting.clone());
             return Err(TargetError { setting: setting.to_string(), reason });
         }
+        let from = self.device_control.setting();
         self.device_control.apply(now, setting)?;
-        self.rate.changes.push_back(now);
+        self.rate.changed(now, from, setting);
         Ok(())
     }
 }

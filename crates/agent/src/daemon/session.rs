@@ -345,6 +345,7 @@ impl DeviceSession {
             device_control: &mut *self.device_control,
             settings: &self.configured.settings,
             original: &self.original,
+            stays: self.control_loop.final_setting(),
             ownership: &self.access.ownership,
             rate: &mut self.access.rate,
             vetoes: &self.access.vetoes,

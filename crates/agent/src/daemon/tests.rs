@@ -404,6 +404,60 @@ fn too_many_changes_are_refused() {
 }
 
 #[test]
+fn no_end_of_a_trial_waits_for_the_budget() {
+    // The first change uses up the budget of the minute; the controller tries for three seconds at a time.
+    let mut scene = Scene::new("mode = \"act\"\nchanges_per_minute = 1");
+    let mut since = None;
+    for second in 0..120 {
+        // kyber serves as mq-deadline does, so that no trial of it is adopted; each second is a step of the daemon.
+        scene.pass(1, 5);
+        let is_tried = scene.device.scheduler() != "mq-deadline";
+        since = if is_tried { since.or(Some(second)) } else { None };
+        assert!(since.is_none_or(|since| second - since <= 4), "{:?}", scene.last(EntryKind::Refused));
+    }
+}
+
+#[test]
+fn a_budget_limits_beginnings_and_no_return() {
+    use rand::{Rng as _, SeedableRng as _};
+    let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
+    let all: Vec<Setting> = block::KERNEL.iter().map(|spec| Setting::parse(spec.name).unwrap()).collect();
+    let settings = Settings { changes_per_minute: 3, ..Configuration::default().for_all().clone() };
+    for _ in 0..200 {
+        let (mut device, vetoes, ownership) = (Device::new(), Vetoes::default(), Ownership::Agent);
+        let (original, mut rate) = (device.setting(), ChangeRate::default());
+        let (mut before, mut beginnings): (Option<Setting>, Vec<Nanos>) = (None, Vec::new());
+        let mut now = Nanos::ZERO;
+        for _ in 0..100 {
+            now += Nanos::from_millis(random.random_range(100..8_000));
+            let (to, from) = (all[random.random_range(0..all.len())].clone(), device.setting());
+            let mut gate = PolicyGate {
+                device_control: &mut device,
+                settings: &settings,
+                original: &original,
+                stays: None,
+                ownership: &ownership,
+                rate: &mut rate,
+                vetoes: &vetoes,
+                refused: &mut None,
+                not_tried: &[],
+            };
+            let is_set = gate.apply(now, &to).is_ok();
+            if before.as_ref() == Some(&to) || to == original {
+                assert!(is_set, "the return to {to} was refused");
+            } else if is_set {
+                beginnings.retain(|at| *at + Nanos::from_millis(60_000) > now);
+                beginnings.push(now);
+                assert!(beginnings.len() <= 3, "{beginnings:?}");
+            }
+            if is_set {
+                before = (before.as_ref() != Some(&to)).then_some(from);
+            }
+        }
+    }
+}
+
+#[test]
 fn what_may_not_be_touched_is_not() {
     let mut scene = Scene::new("mode = \"act\"\nattributes = [\"iosched/*\"]");
     scene.pass(10, 5);

@@ -73,6 +73,8 @@ const MIN_FORECAST_ERROR: f64 = 0.03;
 pub(super) struct ArmTrial {
     /// The arm that was active before, which goes on if this one does not stay.
     pub from: usize,
+    /// It has ended, and the way back was refused: nothing is concluded from the time until it succeeds.
+    pub is_over: bool,
 }
 
 /// What is tried, and what was learned by that.
@@ -277,7 +279,7 @@ impl TwinController {
     /// Ends the trial if a stream waits beyond its bound, or this window is far worse than what the arm before would have done. Also while it
     /// settles: then the window counts for its arm all the same, as the harm is done.
     pub(super) fn end_harmful_trial(&mut self, window: &Window, now: Nanos, target: &dyn Target) -> Option<Decision> {
-        let trial = self.trying.trial?;
+        let trial = self.trying.trial.filter(|trial| !trial.is_over)?;
         let seconds = window.duration().as_secs_f64();
         let level = self.trying.trials.posterior().level(trial.from, seconds);
         let score = window.outcome.score(&self.preference);
@@ -338,6 +340,10 @@ impl TwinController {
     /// Ends the trial when its turn is over: the arm stays, or the one before goes on.
     pub(super) fn continue_trial(&mut self, now: Nanos) -> Option<Decision> {
         let trial = self.trying.trial?;
+        if trial.is_over {
+            let from = &self.arms[trial.from].setting;
+            return Some(self.end_trial(trial, now, format!("the trial is over: back to {from}")));
+        }
         let measured_s = (now - self.timeline.measured_from).as_secs_f64();
         if measured_s < TURN_S {
             return Some(Decision::keep(format!("trying {}", self.setting())));
@@ -383,7 +389,7 @@ impl TwinController {
         if let Some(trial) = ended {
             self.arms[trial.from].blocked_until = Nanos::ZERO;
         }
-        self.trying.trial = ended;
+        self.trying.trial = ended.map(|trial| ArmTrial { is_over: true, ..trial });
     }
 
     /// Begins the trial that is worth most, if any is worth its cost.
@@ -423,7 +429,7 @@ impl TwinController {
             percent(expected.mean),
             100.0 * expected.error
         );
-        self.trying.trial = Some(ArmTrial { from: self.active });
+        self.trying.trial = Some(ArmTrial { from: self.active, is_over: false });
         self.trying.in_turn = Some(Got::default());
         let evidence = self.trying.evidence.clone();
         Some(Decision { expected_gain: Some(expected.mean), evidence, ..self.change_to(now, arm, why) })

@@ -103,6 +103,7 @@ impl LessonSession {
             device_control,
             settings: &self.settings,
             original,
+            stays: None,
             ownership: &Ownership::Agent,
             rate: &mut self.rate,
             // A lesson's load cannot harm other processes.

@@ -191,7 +191,13 @@ fn a_way_back_that_is_refused_is_tried_again() {
     let refuses = |plant: &Plant, setting: &Setting| {
         setting.to_string() == "mq-deadline" && plant.changes.iter().filter(|(_, setting)| setting == "mq-deadline").count() < 3
     };
-    let (changes, _, last) = run(&["kyber"], 30, service, refuses);
+    let (changes, decisions, last) = run(&["kyber"], 30, service, refuses);
+    // Each turn that was refused its end counts once.
+    let turns = |one: &&String| one.contains(" in 1 turn") || one.contains(" turns");
+    let told: Vec<&String> = decisions.iter().filter(turns).collect();
+    let ends = told.iter().filter(|one| one.contains("back to")).count();
+    let again = decisions.iter().filter(|one| one.contains("the trial is over: back to mq-deadline")).count();
+    assert!(again >= 2 && ends <= 4, "{decisions:?}");
     let back = changes.iter().filter(|(_, setting)| setting == "mq-deadline").count();
     assert!(last == "mq-deadline" && back >= 3, "{changes:?}");
 }
