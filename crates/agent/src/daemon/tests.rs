@@ -14,6 +14,7 @@ use observe::Event;
 
 use super::*;
 use crate::configuration::Sources;
+use crate::daemon::device_control::{ChangeRate, PolicyGate, Vetoes};
 use applier::{ApplierError, AtExit, ErrorKind, Foreign, Outcome, Restored};
 use linux::events::ObserveError;
 
