@@ -210,15 +210,14 @@ mod tests {
                     })
                 })
                 .collect();
-            // Root is answered in the meantime, on the real socket.
+            // Root is answered on the real socket before any of them.
             let root = scope.spawn(|| ask(&path, &Ask::Status).unwrap());
             next(&server).answer(Answer::Done(Vec::new()));
             assert_eq!(root.join().unwrap(), Some(Answer::Done(Vec::new())));
-            assert!(began.elapsed() < OTHERS_WAIT);
             drop(sender);
             let served = others.iter().map(|asked: Asked| asked.answer(Answer::Differs(Vec::new()))).count();
-            let most = (OTHERS_WAIT.as_millis() / OTHERS_INTERVAL.as_millis()) as usize + 1;
-            assert!((2..=most + 1).contains(&served), "{served}");
+            let most = (began.elapsed().as_millis() / OTHERS_INTERVAL.as_millis()) as usize + 1;
+            assert!((2..=most).contains(&served), "{served} of at most {most}");
             let refused = clients.into_iter().map(|client| client.join().unwrap());
             assert_eq!(refused.filter(|line| line.contains("too many requests")).count(), 60 - served);
         });
