@@ -405,20 +405,6 @@ fn too_many_changes_are_refused() {
 }
 
 #[test]
-fn no_end_of_a_trial_waits_for_the_budget() {
-    // The first change uses up the budget of the minute; the controller tries for three seconds at a time.
-    let mut scene = Scene::new("mode = \"act\"\nchanges_per_minute = 1");
-    let mut since = None;
-    for second in 0..120 {
-        // kyber serves as mq-deadline does, so that no trial of it is adopted; each second is a step of the daemon.
-        scene.pass(1, 5);
-        let is_tried = scene.device.scheduler() != "mq-deadline";
-        since = if is_tried { since.or(Some(second)) } else { None };
-        assert!(since.is_none_or(|since| second - since <= 4), "{:?}", scene.last(EntryKind::Refused));
-    }
-}
-
-#[test]
 fn a_budget_limits_beginnings_and_no_return() {
     use rand::{Rng as _, SeedableRng as _};
     let mut random = rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(7);
