@@ -20,8 +20,3 @@ pub mod request_log;
 pub mod steered;
 pub mod sweep;
 pub mod timed;
-
-/// The reason why a program that was built without knowledge bases refuses one, and the remedy.
-#[cfg(not(feature = "knowledge"))]
-const WITHOUT_KNOWLEDGE: &str =
-    "this build has no knowledge bases: build it with `cargo build --release -p seekwise --features full`, or install the package";

@@ -6,6 +6,15 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Failed(pub String);
 
+impl Failed {
+    /// This build of `seekwise` leaves out a feature, such as "knowledge bases"; with the remedy.
+    pub fn left_out(feature: &str) -> Failed {
+        Failed(format!(
+            "this build has no {feature}: build it with `cargo build --release -p seekwise --features full`, or install the package"
+        ))
+    }
+}
+
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

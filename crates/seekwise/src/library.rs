@@ -25,7 +25,7 @@ fn load(path: &str) -> anyhow::Result<&'static str> {
 
 #[cfg(not(feature = "foreign"))]
 fn load(path: &str) -> anyhow::Result<&'static str> {
-    Err(crate::programs::lacking("schedulers from shared libraries")).context(path.to_owned())
+    Err(terminal::Failed::left_out("schedulers from shared libraries")).context(path.to_owned())
 }
 
 /// Fails if a library broke a rule of the interface: its requests then went in order of arrival.

@@ -145,7 +145,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Compare(args) => compare::run(args, &controller::product()),
         #[cfg(not(feature = "manual"))]
-        Command::Completions(_) | Command::Man(_) => Err(programs::lacking("shell completions and manual pages")),
+        Command::Completions(_) | Command::Man(_) => Err(terminal::Failed::left_out("shell completions and manual pages").into()),
         #[cfg(feature = "manual")]
         Command::Completions(args) => {
             manual::complete(&args, seekwise::offered::with_values(Cli::command(), &controller::product()))
@@ -159,7 +159,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "knowledge")]
         Command::Kb(command) => seekwise::kb::run(command),
         #[cfg(not(feature = "knowledge"))]
-        Command::Kb(_) => Err(programs::lacking("knowledge bases")),
+        Command::Kb(_) => Err(terminal::Failed::left_out("knowledge bases").into()),
         Command::Lab(args) => moved::lab(&args),
         Command::Learn(command) => learn::run(&command),
         #[cfg(feature = "manual")]

@@ -40,14 +40,17 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
 
 /// Parses a factor from 0.000001 to 1000000000.
 pub fn factor(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|number| (1e-6..=1e9).contains(number));
-    number.ok_or_else(|| "give a number from 0.000001 to 1000000000".to_owned())
+    real(text, 1e-6..=1e9)
 }
 
 /// Parses the speed of an emulated disk as a factor from 0.01 to 1000.
 pub fn speed_up(text: &str) -> Result<f64, String> {
-    let number = text.parse::<f64>().ok().filter(|number| (0.01..=1000.0).contains(number));
-    number.ok_or_else(|| "give a number from 0.01 to 1000".to_owned())
+    real(text, 0.01..=1000.0)
+}
+
+fn real(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("give a number from {} to {}", range.start(), range.end()))
 }
 
 /// Parses whole numbers from 1, both ends included, as in `1000..2000`, `1000..` or `..2000`.

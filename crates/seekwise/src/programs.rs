@@ -32,10 +32,3 @@ pub fn run(name: &str, arguments: &ProgramArguments) -> anyhow::Result<()> {
     };
     Err(anyhow!(Failed(why)))
 }
-
-/// The error of a command that this build leaves out; `of` names its subject.
-pub fn lacking(of: &str) -> anyhow::Error {
-    anyhow!(Failed(format!(
-        "this build has no {of}: build it with `cargo build --release -p seekwise --features full`, or install the package"
-    )))
-}

@@ -5,7 +5,7 @@
 //! random requests of tenants ─▶ synthetic                 ├─▶ runs on Workers ─▶ figures
 //! profile, array, learned device ─────────────▶ World ────┘
 //! ```
-//! What is concluded from the runs is in the crates above: `guarantee` for tenants, `experiment` for settings.
+//! Conclusions from the runs are drawn in the crates above: `guarantee` for tenants, `experiment` for settings.
 
 pub mod chance;
 pub mod figures;

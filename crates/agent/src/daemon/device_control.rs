@@ -118,7 +118,8 @@ pub struct PolicyGate<'a> {
     pub settings: &'a Settings,
     /// The original setting, which may always be restored.
     pub original: &'a Setting,
-    /// The setting that stays if control ends now, such as the one before a trial; a return to it is not limited in number.
+    /// The setting that stays if control ends now, where that is not the active one: the one before a trial. A return to it is not limited
+    /// in number.
     pub stays: Option<Setting>,
     /// Whether the agent may set the device.
     pub ownership: &'a Ownership,

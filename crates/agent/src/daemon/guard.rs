@@ -424,6 +424,6 @@ mod tests {
         assert_eq!(guard.objection(ms(2_000), Some(3), &outstanding), None);
         assert!(guard.objection(ms(4_000), Some(3), &outstanding).is_some_and(|text| text.contains("none was answered for 4.0 s")));
         outstanding.forget(ms(4_000));
-        assert_eq!(guard.objection(ms(4_000), Some(3), &outstanding), None, "what is under way is not known");
+        assert_eq!(guard.objection(ms(4_000), Some(3), &outstanding), None, "requests in flight are unknown");
     }
 }

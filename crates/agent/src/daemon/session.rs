@@ -345,7 +345,7 @@ impl DeviceSession {
             device_control: &mut *self.device_control,
             settings: &self.configured.settings,
             original: &self.original,
-            stays: self.control_loop.final_setting(),
+            stays: self.control_loop.controller().final_setting().cloned(),
             ownership: &self.access.ownership,
             rate: &mut self.access.rate,
             vetoes: &self.access.vetoes,

@@ -12,7 +12,7 @@ pub struct RunHistory<'a> {
     pub seed: u64,
     /// The scheduler or controller with its tunables.
     pub under: String,
-    /// Preference by which gains are measured.
+    /// Preference of the controller, a part of the run's identity.
     pub preference: &'a Preference,
     /// Windows, decisions and requests of the run.
     pub steered: &'a Steered,

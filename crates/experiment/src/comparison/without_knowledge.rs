@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use anyhow::anyhow;
+use anyhow::Context as _;
 use control::experience::Experience;
+use progress::Failed;
 use progress::monitor::Monitor;
 
 use super::run_history::RunHistory;
@@ -17,7 +18,7 @@ impl Remembered {
     /// # Errors
     /// Always; the text says how to build a program that has it.
     pub fn open(path: &Path, _: &dyn Monitor) -> anyhow::Result<Remembered> {
-        Err(anyhow!(progress::Failed(format!("--kb {}: {}", path.display(), crate::WITHOUT_KNOWLEDGE))))
+        Err(Failed::left_out("knowledge bases")).with_context(|| format!("--kb {}", path.display()))
     }
 
     /// None.

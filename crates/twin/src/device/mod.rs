@@ -39,7 +39,7 @@ use crate::ObservedRequest;
 /// commit 66e4a0eb.
 pub const MIN_ACCESSES: usize = 20;
 
-/// A live device is fitted to at most this number of its latest requests. Choice: 40 ms of processor time for what is not replayed; not
+/// A live device is fitted to at most this number of its latest requests. Choice: 40 ms of processor time for requests that are not replayed; not
 /// varied.
 pub(crate) const MAX_FITTED: usize = 4_000;
 
