@@ -74,7 +74,7 @@ fn what_iostat_printed_is_judged_with_what_cannot_be_known() {
 }
 
 #[test]
-fn as_udev_there_is_only_a_rule() {
+fn as_a_configuration_file_there_is_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = scattered(folder.path());
     let jobs = jobs.to_str().unwrap();
@@ -89,6 +89,11 @@ fn as_udev_there_is_only_a_rule() {
                 ],
         "{rule}"
     );
+    let of_kind = |kind| succeeds(&[&arguments[..], &["--candidates", "none;mq-deadline", "--as", kind]].concat());
+    let profile = of_kind("tuned");
+    assert!(profile.starts_with("# Use mq-deadline") && profile.ends_with("devices=sdX\nelevator=mq-deadline\n"), "{profile}");
+    let last = of_kind("sysctl").lines().last().map(str::to_owned).unwrap();
+    assert_eq!(last, "# All of it is a setting of the disk, which sysctl cannot write: --as udev has it.");
     assert!(refused(&["advise", jobs, "--as", "udev", "--json"]).contains("--json"));
     assert!(refused(&["advise", jobs, "--as", "rpm"]).contains("udev"));
 }

@@ -13,7 +13,6 @@
 //! The right half is the program `seekwise-applier`, of the crate `applier`. Only attributes that can be read back are set. The old value is
 //! written to the journal before the new one is applied. Changes by other programs are respected.
 
-pub mod advice;
 pub mod configuration;
 pub mod control_socket;
 pub mod daemon;

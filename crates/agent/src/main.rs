@@ -27,8 +27,9 @@ enum Command {
     /// and the daemon is started by root, it starts its own. Stops on Ctrl-C or SIGTERM and restores all settings unless the configuration
     /// has exit = "keep".
     Act(program::act::ActArgs),
-    /// Monitor a device for some time, or read a trace, and recommend a setting with the reason, the predicted gain and its error
-    Advise(program::advise::AdviseArgs),
+    /// Moved to `seekwise advise`
+    #[command(hide = true, disable_help_flag = true)]
+    Advise(program::moved::MovedArgs),
     /// Moved to the program seekwise-applier
     #[command(hide = true, disable_help_flag = true)]
     Applier(program::moved::MovedArgs),
@@ -79,8 +80,8 @@ fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|error| error.format(&mut command).exit());
     let outcome = match cli.command {
         Command::Act(args) => program::act::run(&args),
-        Command::Advise(args) => program::advise::run(&args),
-        Command::Applier(args) => program::moved::run(&args),
+        Command::Advise(_) => program::moved::advise(),
+        Command::Applier(args) => program::moved::applier(&args),
         Command::Completions(args) => manual::complete(&args, Cli::command()),
         Command::Configuration(args) => program::configuration::run(&args),
         Command::Explain(args) => program::history::explain(&args),

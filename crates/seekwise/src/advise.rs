@@ -6,9 +6,9 @@ use anyhow::{bail, ensure};
 use applier::sysfs::Sysfs;
 use control::Setting;
 use experiment::advice::iostat::Iostat;
-use experiment::advice::{AdviceRequest, Aim, advise};
+use experiment::advice::{AdviceRequest, Aim, advise, files, udev};
 use experiment::comparison::regime;
-use linux::advice::{ASKED_FOR, LoadTracker, of_counters, unseen};
+use linux::advice::{ASKED_FOR, WatchedLoad, of_counters, unseen};
 use linux::topology::Device;
 use observe::Preference;
 use progress::Monitor;
@@ -82,6 +82,10 @@ const CHOICE: &str = "Choice";
 enum FileKind {
     /// A udev rule, for /etc/udev/rules.d
     Udev,
+    /// A profile for tuned
+    Tuned,
+    /// A file for sysctl.d: only the settings of the machine
+    Sysctl,
 }
 
 /// Default candidates; `OF_A_DEVICE` if requests of a block device are traced.
@@ -136,7 +140,8 @@ pub fn run(args: AdviseArguments) -> anyhow::Result<()> {
     if let Some((device, watched)) = &watched {
         watched.describe((&Sysfs::real(), device), "told otherwise", &mut advice);
     }
-    shown(&advice, args.html.as_deref(), args.json, args.kind)
+    let device = watched.as_ref().map(|(device, _)| device.name.as_str());
+    shown(&advice, device, (args.html.as_deref(), args.json, args.kind))
 }
 
 /// Recommendation for a device from counters, if its requests cannot be traced.
@@ -153,7 +158,7 @@ fn by_counters(args: &AdviseArguments, name: &str, device: &Device, why: String,
     let lasts = capture::seconds(args.seconds.unwrap_or(WATCHED_SECONDS));
     let (candidates, preference) = chosen_from(args)?;
     let advice = of_counters((&Sysfs::real(), device), name, (lasts, why), (&candidates, preference), terminal)?;
-    shown(&advice, args.html.as_deref(), args.json, args.kind)
+    shown(&advice, Some(&device.name), (args.html.as_deref(), args.json, args.kind))
 }
 
 /// Recommendation from the output of iostat.
@@ -169,7 +174,8 @@ fn by_iostat(args: &AdviseArguments, iostat: &Iostat, active: Option<Setting>, t
         bail!("--vary {varied}: is for a run in the simulator, and counters cannot be run; name a trace or job file, and a --disk");
     }
     let (candidates, preference) = chosen_from(args)?;
-    shown(&iostat.advise(active, (&candidates, preference), terminal)?, args.html.as_deref(), args.json, args.kind)
+    let advice = iostat.advise(active, (&candidates, preference), terminal)?;
+    shown(&advice, None, (args.html.as_deref(), args.json, args.kind))
 }
 
 /// Candidates and weights for recommendations from counters.
@@ -179,8 +185,15 @@ fn chosen_from(args: &AdviseArguments) -> anyhow::Result<(Vec<Setting>, Preferen
     Ok((regime::candidates(candidates)?, args.load.preference().unwrap_or_default()))
 }
 
-fn shown(advice: &Advice, html: Option<&Path>, as_json: bool, kind: Option<FileKind>) -> anyhow::Result<()> {
+/// Prints advice. `device`: the kernel name of the block device that it is for; `None`: not known.
+fn shown(
+    advice: &Advice,
+    device: Option<&str>,
+    (html, as_json, kind): (Option<&Path>, bool, Option<FileKind>),
+) -> anyhow::Result<()> {
     let text = match kind {
+        Some(FileKind::Tuned) => files::tuned(advice, device.unwrap_or(udev::ANY_DISK)),
+        Some(FileKind::Sysctl) => files::sysctl(advice),
         Some(FileKind::Udev) => advice.udev.iter().map(|line| report::printable(line) + "\n").collect(),
         None if as_json => advice.to_json()?,
         None => advice.text(terminal::style().0),
@@ -189,9 +202,9 @@ fn shown(advice: &Advice, html: Option<&Path>, as_json: bool, kind: Option<FileK
 }
 
 /// Captures the requests of a block device, and warns of missing data.
-fn watch(name: &str, seconds: u32, monitor: &dyn Monitor) -> anyhow::Result<(Device, LoadTracker)> {
+fn watch(name: &str, seconds: u32, monitor: &dyn Monitor) -> anyhow::Result<(Device, WatchedLoad)> {
     let device = capture::device(name)?;
-    let watched = LoadTracker::of((&Sysfs::real(), &device), name, capture::seconds(seconds), &copy::program(), monitor)?;
+    let watched = WatchedLoad::of((&Sysfs::real(), &device), name, capture::seconds(seconds), &copy::program(), monitor)?;
     capture::warn(&watched.recorded, &device);
     watched.expect_requests(name, monitor)?;
     Ok((device, watched))

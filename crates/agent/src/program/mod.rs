@@ -1,7 +1,6 @@
 //! The commands, one file each, and common options.
 
 pub mod act;
-pub mod advise;
 pub mod ask;
 pub mod configuration;
 pub mod generate;

@@ -8,7 +8,7 @@ use super::udev;
 const FILE: &str = "/etc/udev/rules.d/60-seekwise.rules";
 
 /// Path for tunables of memory management.
-const SYSCTL_FILE: &str = "/etc/sysctl.d/60-seekwise.conf";
+pub(super) const SYSCTL_FILE: &str = "/etc/sysctl.d/60-seekwise.conf";
 
 /// Whether only the kernels of some distributions have it.
 fn is_out_of_tree(setting: &Setting) -> bool {
@@ -52,20 +52,36 @@ pub fn rule(use_it: &Setting, active: &Setting, instead: Option<&Setting>) -> Ve
     text
 }
 
+/// The attributes that differ from their defaults under a setting, in the order of writing.
+pub(super) struct Attributes {
+    /// Of the disk: paths below its folder in `/sys/block`, the scheduler first.
+    pub queue: Vec<(String, String)>,
+    /// Of the machine: names below `/proc/sys/vm`.
+    pub memory: Vec<(String, String)>,
+}
+
+impl Attributes {
+    pub(super) fn of(setting: &Setting) -> Attributes {
+        let scheduler = block::linux_name(setting.spec.name).unwrap_or_default();
+        let mut queue = vec![("queue/scheduler".to_owned(), scheduler.to_owned())];
+        let tunables = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
+        queue.extend(tunables.map(|(tunable, value)| (format!("queue/iosched/{}", tunable.name), value.to_string())));
+        let (of_queue, of_memory): (Vec<_>, Vec<_>) =
+            setting.host.iter().partition(|(name, _)| block::QUEUE_TUNABLES.contains(&name.as_str()));
+        queue.extend(of_queue.into_iter().map(|(name, value)| (format!("queue/{name}"), value.to_string())));
+        let memory = of_memory.into_iter().map(|(name, value)| (name.clone(), value.to_string())).collect();
+        Attributes { queue, memory }
+    }
+}
+
 fn lines(setting: &Setting) -> Vec<String> {
-    let scheduler = block::linux_name(setting.spec.name).unwrap_or_default();
-    let mut attributes = vec![("queue/scheduler".to_owned(), scheduler.to_owned())];
-    let tunables = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
-    attributes.extend(tunables.map(|(tunable, value)| (format!("queue/iosched/{}", tunable.name), value.to_string())));
-    let (of_queue, of_memory): (Vec<_>, Vec<_>) =
-        setting.host.iter().partition(|(name, _)| block::QUEUE_TUNABLES.contains(&name.as_str()));
-    attributes.extend(of_queue.into_iter().map(|(name, value)| (format!("queue/{name}"), value.to_string())));
-    let rule = udev::rule(&udev::condition(udev::ANY_DISK, None), attributes);
+    let Attributes { queue, memory } = Attributes::of(setting);
+    let rule = udev::rule(&udev::condition(udev::ANY_DISK, None), queue);
     let mut lines = vec![format!("# {FILE}, with the disk's name for {}:", udev::ANY_DISK), rule];
-    if !of_memory.is_empty() {
+    if !memory.is_empty() {
         // As comments, so that the whole output can be pasted into the rules file.
         lines.push(format!("# and into {SYSCTL_FILE}, for all disks:"));
-        lines.extend(of_memory.into_iter().map(|(name, value)| format!("# vm.{name} = {value}")));
+        lines.extend(memory.into_iter().map(|(name, value)| format!("# vm.{name} = {value}")));
     }
     lines
 }

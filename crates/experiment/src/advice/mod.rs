@@ -13,6 +13,7 @@ mod confirm;
 mod cost;
 pub mod counted;
 mod effects;
+pub mod files;
 pub mod iostat;
 mod judgement;
 mod linux;

@@ -6,4 +6,4 @@ mod watched;
 
 pub use crate::events::counter_source::ASKED_FOR;
 pub use counted::of_counters;
-pub use watched::{LoadTracker, begin, captured, to_store, unseen};
+pub use watched::{WatchedLoad, begin, captured, to_store, unseen};

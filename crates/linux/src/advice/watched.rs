@@ -20,7 +20,7 @@ use crate::topology::Device;
 use applier::sysfs::Sysfs;
 
 /// A recording of a device's requests.
-pub struct LoadTracker {
+pub struct WatchedLoad {
     /// The trace, a temporary file.
     pub file: tempfile::NamedTempFile,
     /// Result of the recording.
@@ -28,26 +28,26 @@ pub struct LoadTracker {
     lasts: Nanos,
 }
 
-impl LoadTracker {
+impl WatchedLoad {
     /// Records the device for this time; requires root. `given`: the user's name for the device; `program`: the name of the recording
     /// program.
     ///
+    /// # Errors
     /// The device has no queue, or cannot be observed.
-    /// It has no queue, or cannot be observed.
     pub fn of(
         (sysfs, device): (&Sysfs, &Device),
         given: &str,
         lasts: Nanos,
         program: &str,
         monitor: &dyn Monitor,
-    ) -> anyhow::Result<LoadTracker> {
+    ) -> anyhow::Result<WatchedLoad> {
         expect_queue(device, given)?;
         let cannot_keep = "cannot keep the device's requests";
         let file = tempfile::Builder::new().suffix(".parquet").tempfile().context(cannot_keep)?;
         let out = file.reopen().context(cannot_keep)?;
         let capture = to_store(out, (sysfs, device), program)?;
         let recorded = captured(sysfs, device, capture, Until { time: Some(lasts), requests: None }, None, monitor)?;
-        Ok(LoadTracker { file, recorded, lasts })
+        Ok(WatchedLoad { file, recorded, lasts })
     }
 
     /// Checks that there is something to judge.
