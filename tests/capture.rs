@@ -88,8 +88,11 @@ fn captures(arguments: &[&str]) -> Child {
     let prefix = format!("seekwise-{}-", child.id());
     until("it captures", || {
         instances().iter().any(|instance| {
-            let is_on = fs::read_to_string(instance.join("tracing_on")).is_ok_and(|on| on.trim() == "1");
-            is_on && instance.file_name().unwrap().to_string_lossy().starts_with(&prefix)
+            // A new instance is on before its events are.
+            let is_on = |file: &str| fs::read_to_string(instance.join(file)).is_ok_and(|on| on.trim() == "1");
+            is_on("events/block/block_rq_complete/enable")
+                && is_on("tracing_on")
+                && instance.file_name().unwrap().to_string_lossy().starts_with(&prefix)
         })
     });
     child

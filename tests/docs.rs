@@ -5,10 +5,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::commands::{Kind, Printed, Shown, files_below, parse, program_of, programs, root, run};
+use crate::commands::{Printed, files_below, parse, root, run, try_page};
 
-/// Pages with long-running commands; each has its own test, so that they run in parallel. `traces/README.md` and
-/// `workloads/README.md` are outside of the book but tested with it.
+/// Pages with long-running commands; each has its own test, so that they run in parallel: `docs/evaluation.md`, which is about
+/// `seekwise-lab`, with the tests of that. `traces/README.md` and `workloads/README.md` are outside of the book but tested with it.
 const LONG: &[&str] = &["docs/guide/administrator.md", "docs/guide/operator.md", "docs/guide/researcher.md", "docs/evaluation.md"];
 
 /// Folder of pages that share a test.
@@ -65,58 +65,33 @@ pub fn pages() -> Vec<String> {
     pages_in("docs").into_iter().chain(others.map(str::to_owned)).collect()
 }
 
-/// Runs the commands of a page in sequence, in one folder.
-fn try_commands_of(page: &str) {
-    let scratch = tempfile::tempdir().unwrap();
-    for Shown { kind, command, .. } in crate::commands::of(page) {
-        let Some(program) = program_of(&command) else {
-            let file = command.split(' ').next().unwrap();
-            let is_ours = file.contains('/') && !file.starts_with('/');
-            assert!(!is_ours || root().join(file).is_file(), "{page}: there is no {file}");
-            assert!(kind == Kind::Parse || is_ours || file == "cargo", "{page}: {command}: mark the fence `sh root`");
-            continue;
-        };
-        if !programs().join(&program).is_file() {
-            eprintln!("skipped: {command}: needs the program {program} as of today (cargo build --workspace)");
-            continue;
-        }
-        let output = if kind == Kind::Run { run(&command, scratch.path()) } else { parse(&command, scratch.path()) };
-        assert!(output.status.success(), "{page}: {command}\n{}", String::from_utf8_lossy(&output.stderr));
-    }
-}
-
 #[test]
 fn the_commands_of_the_administrators_guide_work() {
-    try_commands_of("docs/guide/administrator.md");
+    try_page("docs/guide/administrator.md");
 }
 
 #[test]
 fn the_commands_of_the_operators_guide_work() {
-    try_commands_of("docs/guide/operator.md");
+    try_page("docs/guide/operator.md");
 }
 
 #[test]
 fn the_commands_of_the_researchers_guide_work() {
-    try_commands_of("docs/guide/researcher.md");
-}
-
-#[test]
-fn the_commands_of_the_evaluation_work() {
-    try_commands_of("docs/evaluation.md");
+    try_page("docs/guide/researcher.md");
 }
 
 #[test]
 fn the_commands_of_the_recipes_work() {
     let recipes = pages_in(RECIPES);
     assert!(!recipes.is_empty(), "there is no page in {RECIPES}");
-    recipes.iter().for_each(|page| try_commands_of(page));
+    recipes.iter().for_each(|page| try_page(page));
 }
 
 #[test]
 fn the_commands_of_all_other_pages_work() {
     // The README has a stricter test.
     let is_tried = |page: &str| LONG.contains(&page) || page.starts_with(RECIPES) || page == "README.md";
-    pages().iter().filter(|page| !is_tried(page)).for_each(|page| try_commands_of(page));
+    pages().iter().filter(|page| !is_tried(page)).for_each(|page| try_page(page));
     LONG.iter().for_each(|page| assert!(root().join(page).is_file(), "there is no {page}"));
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+mod commands;
 mod program;
 
 use program::{refused, succeeds};
@@ -9,6 +10,11 @@ use serde_json::Value;
 
 /// A short evaluation with one seed and few controllers.
 const SHORT: &[&str] = &["evaluate", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise;fixed"];
+
+#[test]
+fn the_commands_of_the_evaluation_work() {
+    commands::try_page("docs/evaluation.md");
+}
 
 #[test]
 fn an_evaluation_prints_every_controller_next_to_every_constant_for_any_number_of_threads() {

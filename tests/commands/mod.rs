@@ -153,6 +153,26 @@ pub fn parse(command: &str, scratch: &Path) -> Output {
     run(&format!("{} --help", without_tail(command)), scratch)
 }
 
+/// Runs the commands of a page in sequence, in one folder.
+pub fn try_page(page: &str) {
+    let scratch = tempfile::tempdir().unwrap();
+    for Shown { kind, command, .. } in of(page) {
+        let Some(program) = program_of(&command) else {
+            let file = command.split(' ').next().unwrap();
+            let is_ours = file.contains('/') && !file.starts_with('/');
+            assert!(!is_ours || root().join(file).is_file(), "{page}: there is no {file}");
+            assert!(kind == Kind::Parse || is_ours || file == "cargo", "{page}: {command}: mark the fence `sh root`");
+            continue;
+        };
+        if !programs().join(&program).is_file() {
+            eprintln!("skipped: {command}: needs the program {program} as of today (cargo build --workspace)");
+            continue;
+        }
+        let output = if kind == Kind::Run { run(&command, scratch.path()) } else { parse(&command, scratch.path()) };
+        assert!(output.status.success(), "{page}: {command}\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 /// Texts in code style outside of fences, in order.
 pub fn code_spans(page: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
