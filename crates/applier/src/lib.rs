@@ -18,6 +18,8 @@ pub mod log;
 pub mod notify;
 pub mod other_writers;
 mod ownership;
+#[cfg(feature = "policy")]
+pub mod pattern;
 mod plan;
 #[cfg(feature = "policy")]
 pub mod policy;
@@ -36,7 +38,7 @@ pub use journal::AtExit;
 pub use protocol::{Answer, Can, Changed, Foreign, Original, Outcome, Request, Restored, Scope, SetRequest};
 pub use restore::restore_alone;
 pub use server::{Listen, Options, serve};
-pub use writer::{Moment, Rules, Writer};
+pub use writer::{MayKeep, Moment, Rules, Writer};
 
 /// The program's file name.
 pub const PROGRAM: &str = "seekwise-applier";

@@ -9,7 +9,8 @@ use applier::cgroup::{self, Allowed};
 use applier::log::{self, printable};
 use applier::notify::Notify;
 use applier::policy::{Policy, Sources};
-use applier::{Listen, Options, PROGRAM, Rules, serve};
+use applier::sysfs::Sysfs;
+use applier::{AtExit, Listen, MayKeep, Options, PROGRAM, Rules, serve};
 use lexopt::{Arg, Parser, ValueExt as _};
 use listenfd::ListenFd;
 use nix::sys::signal::{SigSet, Signal};
@@ -150,6 +151,10 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Allowed::check(name).map_err(|reason| Failure::Input(format!("--cgroup {name}: {reason}")))?;
         cgroups.names.push(name.clone());
     }
+    let may_keep = MayKeep::by(move |device| {
+        let policy = Policy::load(&sources)?;
+        Ok(policy.exits.of(&Sysfs::real(), device) == AtExit::Keep)
+    });
     let passed = ListenFd::from_env().take_unix_listener(0);
     let passed = passed.map_err(|error| Failure::Input(format!("the socket that systemd passes: {error}")))?;
     let listen = match (passed, &arguments.socket) {
@@ -160,7 +165,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         journal: arguments.journal.clone(),
         listen,
         users,
-        rules: Rules { machine: policy.may_touch_machine, cgroups, ..Rules::default() },
+        rules: Rules { machine: policy.may_touch_machine, cgroups, may_keep, ..Rules::default() },
         log: if arguments.is_quiet { |_| {} } else { log::info },
         details: log::debug,
         ..Options::new(stop)

@@ -1,7 +1,7 @@
 //! Patterns with `*` and `?`, as in shells.
 
 /// A pattern for names: `*` stands for any characters, `?` for one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 pub struct Pattern(String);
 
 impl Pattern {

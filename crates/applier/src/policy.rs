@@ -21,6 +21,9 @@ use serde::Deserialize;
 
 use crate::attribute::MACHINE_PREFIX;
 use crate::cgroup::Allowed;
+use crate::journal::AtExit;
+use crate::pattern::Pattern;
+use crate::sysfs::Sysfs;
 
 /// From the vendor to the administrator.
 const FOLDERS: [&str; 3] = ["usr/lib/seekwise", "run/seekwise", "etc/seekwise"];
@@ -101,6 +104,43 @@ pub struct Policy {
     pub may_touch_machine: bool,
     /// Which cgroups may be limited [default: none].
     pub cgroups: Allowed,
+    /// What becomes of settings at the end.
+    pub exits: Exits,
+}
+
+/// `exit` for all devices and of each `[[device]]`, in the order of the files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exits {
+    for_all: AtExit,
+    of_devices: Vec<(Selector, AtExit)>,
+}
+
+impl Exits {
+    /// What becomes of this device's settings: as the last `[[device]]` that matches it and has the key says, else as for all.
+    pub fn of(&self, sysfs: &Sysfs, device: &str) -> AtExit {
+        let (model, wwid) = (sysfs.model(device).unwrap_or_default(), sysfs.wwid(device).unwrap_or_default());
+        let mut from_last = self.of_devices.iter().rev();
+        from_last.find(|(selector, _)| selector.matches(device, &model, &wwid)).map_or(self.for_all, |(_, exit)| *exit)
+    }
+}
+
+/// The patterns of a `[[device]]`: all that are given must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Selector {
+    /// Of the kernel's name.
+    pub name: Option<Pattern>,
+    /// Of the model.
+    pub model: Option<Pattern>,
+    /// Of the world-wide name.
+    pub wwid: Option<Pattern>,
+}
+
+impl Selector {
+    /// Whether a device with these properties matches; one that is not known is empty.
+    pub fn matches(&self, name: &str, model: &str, wwid: &str) -> bool {
+        let each = [(&self.name, name), (&self.model, model), (&self.wwid, wwid)];
+        each.into_iter().all(|(pattern, text)| pattern.as_ref().is_none_or(|pattern| pattern.matches(text)))
+    }
 }
 
 /// The keys of a file that the applier uses.
@@ -108,6 +148,7 @@ pub struct Policy {
 struct Keys {
     applier_socket: Option<PathBuf>,
     attributes: Option<Vec<String>>,
+    exit: Option<AtExit>,
     #[serde(default)]
     device: Vec<DeviceKeys>,
     #[serde(default)]
@@ -127,6 +168,10 @@ struct LimitKeys {
 struct DeviceKeys {
     #[serde(default)]
     attributes: Vec<String>,
+    exit: Option<AtExit>,
+    name: Option<Pattern>,
+    model: Option<Pattern>,
+    wwid: Option<Pattern>,
 }
 
 impl Policy {
@@ -137,6 +182,7 @@ impl Policy {
     pub fn load(sources: &Sources) -> Result<Policy, String> {
         let mut socket = PathBuf::from("/run/seekwise/applier.sock");
         let (mut for_all, mut for_some) = (false, false);
+        let mut exits = Exits::default();
         let mut cgroups = Allowed { floor_bytes_per_s: FLOOR_MB_S * MB, ..Allowed::default() };
         let of_machine = |attributes: &[String]| attributes.iter().any(|pattern| pattern.starts_with(MACHINE_PREFIX));
         for path in sources.files().map_err(|error| error.to_string())? {
@@ -163,9 +209,15 @@ impl Policy {
             }
             cgroups.floor_bytes_per_s = floor_mb_s.map_or(cgroups.floor_bytes_per_s, |floor| floor.saturating_mul(MB));
             cgroups.io_cost = io_cost.unwrap_or(cgroups.io_cost);
+            exits.for_all = keys.exit.unwrap_or(exits.for_all);
             for_some |= keys.device.iter().any(|device| of_machine(&device.attributes));
+            let of_devices = keys
+                .device
+                .into_iter()
+                .filter_map(|DeviceKeys { exit, name, model, wwid, .. }| exit.map(|exit| (Selector { name, model, wwid }, exit)));
+            exits.of_devices.extend(of_devices);
         }
-        Ok(Policy { socket, may_touch_machine: for_all || for_some, cgroups })
+        Ok(Policy { socket, may_touch_machine: for_all || for_some, cgroups, exits })
     }
 }
 
@@ -192,7 +244,12 @@ mod tests {
     #[test]
     fn without_a_file_it_listens_at_the_usual_place_and_leaves_the_machine_alone() {
         let cgroups = Allowed { floor_bytes_per_s: 2_000_000, ..Allowed::default() };
-        let usual = Policy { socket: PathBuf::from("/run/seekwise/applier.sock"), may_touch_machine: false, cgroups };
+        let usual = Policy {
+            socket: PathBuf::from("/run/seekwise/applier.sock"),
+            may_touch_machine: false,
+            cgroups,
+            exits: Exits::default(),
+        };
         assert_eq!(load(&[]).unwrap(), usual);
         assert_eq!(
             load(&[("etc/seekwise/agent.toml", "mode = \"act\"\nattributes = [\"*\"]\n[learning]\nload = 1")]).unwrap(),
@@ -224,6 +281,28 @@ mod tests {
         assert_eq!((own.names.join(" "), own.floor_bytes_per_s), ("backup.service".to_owned(), 1_000_000));
         let error = load(&[("etc/seekwise/agent.toml", "[limits]\nneighbours = [\"../a\"]")]).unwrap_err();
         assert!(error.starts_with("/etc/seekwise/agent.toml: limits: neighbours: \"../a\" should be a unit, as in"), "{error}");
+    }
+
+    #[test]
+    fn the_last_device_section_that_matches_decides_on_its_exit() {
+        let root = tempfile::tempdir().unwrap();
+        let sysfs = Sysfs::at(root.path());
+        for (device, model) in [("sda", "ST4000DM004\n"), ("sdb", "WD40\n")] {
+            fs::create_dir_all(sysfs.block(device).join("device")).unwrap();
+            fs::write(sysfs.block(device).join("device/model"), model).unwrap();
+        }
+        let of = |text: &str| {
+            let exits = load(&[("etc/seekwise/agent.toml", text)]).unwrap().exits;
+            ["sda", "sdb"].map(|device| exits.of(&sysfs, device) == AtExit::Keep)
+        };
+        assert_eq!(of(""), [false, false]);
+        assert_eq!(of("exit = \"keep\""), [true, true]);
+        assert_eq!(of("[[device]]\nmodel = \"ST*\"\nexit = \"keep\"\n"), [true, false]);
+        assert_eq!(
+            of("exit = \"keep\"\n[[device]]\nname = \"sda\"\nexit = \"restore\"\n[[device]]\nname = \"sd*\"\n"),
+            [false, true]
+        );
+        assert!(load(&[("etc/seekwise/agent.toml", "exit = \"stay\"")]).unwrap_err().contains("stay"));
     }
 
     #[test]

@@ -46,6 +46,23 @@ impl Sysfs {
         self.block(device).join("queue")
     }
 
+    /// The model of a disk, or what else the kernel has for it: the name of a card or of a mapping, the level of an array, the file of a
+    /// loop device.
+    pub fn model(&self, device: &str) -> Option<String> {
+        self.first_of(device, &["device/model", "device/name", "dm/name", "md/level", "loop/backing_file"])
+    }
+
+    /// The world-wide name or serial number of a disk.
+    pub fn wwid(&self, device: &str) -> Option<String> {
+        self.first_of(device, &["wwid", "device/wwid", "serial"])
+    }
+
+    /// The content of the first of these files of a disk that has any.
+    fn first_of(&self, device: &str, files: &[&str]) -> Option<String> {
+        let texts = files.iter().filter_map(|file| std::fs::read_to_string(self.block(device).join(file)).ok());
+        texts.map(|text| text.trim().to_owned()).find(|text| !text.is_empty())
+    }
+
     /// The folder `/proc`.
     pub fn proc(&self) -> PathBuf {
         self.root.join("proc")

@@ -1,8 +1,10 @@
 //! Reads and writes the kernel's settings and the journal. Depends on no clock and no socket.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use block::Nanos;
 
@@ -34,13 +36,44 @@ pub struct Rules {
     pub cgroups: Allowed,
     /// Maximum scheduler switches per minute and device. Restoring is always allowed.
     pub switches_per_minute: u32,
-    /// Default for whether settings are restored when the agent ends, if no client has set it.
-    pub at_exit: AtExit,
+    /// Which devices' settings a client may have kept at the end.
+    pub may_keep: MayKeep,
 }
 
 impl Default for Rules {
     fn default() -> Rules {
-        Rules { machine: false, cgroups: Allowed::default(), switches_per_minute: 60, at_exit: AtExit::Restore }
+        Rules { machine: false, cgroups: Allowed::default(), switches_per_minute: 60, may_keep: MayKeep::default() }
+    }
+}
+
+/// Which devices' settings may be kept at the end [default: none]. A client alone cannot make a change permanent.
+#[derive(Clone, Default)]
+pub struct MayKeep(Option<Arc<Allows>>);
+
+/// Whether a device's settings may be kept; an error says why that is not known.
+type Allows = dyn Fn(&str) -> Result<bool, String> + Send + Sync;
+
+impl MayKeep {
+    /// Those for whose names this returns `true`. It is called for each request, so that it can read a configuration that has changed since.
+    pub fn by(allows: impl Fn(&str) -> Result<bool, String> + Send + Sync + 'static) -> MayKeep {
+        MayKeep(Some(Arc::new(allows)))
+    }
+
+    fn check(&self, device: &str) -> Result<(), ApplierError> {
+        let refused = |reason: &dyn fmt::Display| {
+            Err(ApplierError::new(ErrorKind::NotAllowed, format_args!("{device}: settings are restored at the end: {reason}")))
+        };
+        match self.0.as_ref().map(|allows| allows(device)) {
+            Some(Ok(true)) => Ok(()),
+            Some(Err(error)) => refused(&error),
+            _ => refused(&"the applier's configuration does not have exit = \"keep\" for it"),
+        }
+    }
+}
+
+impl fmt::Debug for MayKeep {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "by a function" } else { "none" })
     }
 }
 
@@ -201,11 +234,14 @@ impl Writer {
     /// Sets whether a device's settings are restored at the end.
     ///
     /// # Errors
-    /// Those of [`release`](Writer::release).
+    /// [`ErrorKind::NotAllowed`] if they shall be kept and [`Rules::may_keep`] does not allow it, and those of [`release`](Writer::release).
     pub fn at_exit(&mut self, device: &str, policy: AtExit) -> Result<(), ApplierError> {
         if is_cgroup(device) {
             let message = format_args!("{device}: limits of a cgroup are always put back at the end");
             return Err(ApplierError::new(ErrorKind::NotAllowed, message));
+        }
+        if policy == AtExit::Keep {
+            self.rules.may_keep.check(checked(device)?)?;
         }
         self.keep(device, |record, _| {
             record.at_exit = policy;
@@ -243,7 +279,7 @@ impl Writer {
     /// default.
     pub(crate) fn policy(&self, device: &str, records: &[Record]) -> AtExit {
         let said = self.policies.get(device).copied().or_else(|| records.first().map(|record| record.at_exit));
-        said.unwrap_or(self.rules.at_exit)
+        said.unwrap_or_default()
     }
 
     /// This device, or all devices in the journal.

@@ -9,7 +9,7 @@ use toml::de::DeTable;
 use endpoint::metrics::Listen;
 
 use super::key::{Key, Source, Wrong, find, number, one_of, path, text, texts, unknown};
-use super::{Configuration, Exit, Mode, Pattern, Rule, Settings, fleet, learning, protect};
+use super::{AtExit, Configuration, Mode, Pattern, Rule, Selector, Settings, fleet, learning, protect};
 
 /// The default candidates. Choice: all settings that a running kernel can switch to; not varied.
 pub const CANDIDATES: &str = "linux";
@@ -28,7 +28,7 @@ pub enum Said {
     Preference(Preference),
     Attributes(Vec<Pattern>),
     ChangesPerMinute(u32),
-    Exit(Exit),
+    Exit(AtExit),
 }
 
 impl Said {
@@ -103,7 +103,7 @@ const OF_DEVICES: &[Key<Said>] = &[
         name: "exit",
         default: "\"restore\"",
         doc: "When the agent exits: \"restore\" restores the original settings, \"keep\" leaves its settings active.",
-        read: |value| one_of(value, &[("restore", Exit::Restore), ("keep", Exit::Keep)]).map(Said::Exit),
+        read: |value| one_of(value, &[("restore", AtExit::Restore), ("keep", AtExit::Keep)]).map(Said::Exit),
     },
 ];
 
@@ -264,15 +264,15 @@ impl Configuration {
 }
 
 fn rule(source: &Source, table: &DeTable, begins: usize) -> Result<Rule, Wrong> {
-    let mut rule = Rule { name: None, model: None, wwid: None, says: Vec::new() };
+    let mut rule = Rule { selector: Selector::default(), says: Vec::new() };
     for (name, value) in table {
         let key: &str = name.get_ref();
         if let Some(found) = find(OF_RULES, key) {
             let pattern = Some(source.read(found, name, value)?);
             match key {
-                "name" => rule.name = pattern,
-                "model" => rule.model = pattern,
-                _ => rule.wwid = pattern,
+                "name" => rule.selector.name = pattern,
+                "model" => rule.selector.model = pattern,
+                _ => rule.selector.wwid = pattern,
             }
         } else if let Some(found) = find(OF_DEVICES, key) {
             rule.says.push(source.read(found, name, value)?);
@@ -281,7 +281,7 @@ fn rule(source: &Source, table: &DeTable, begins: usize) -> Result<Rule, Wrong> 
             return Err((source.line(name.span().start), format!("device: {}", unknown(key, known))));
         }
     }
-    if rule.name.is_none() && rule.model.is_none() && rule.wwid.is_none() {
+    if rule.selector == Selector::default() {
         let reason = "device: selects no devices; set name, model or wwid, as in name = \"sd*\"";
         return Err((source.line(begins), reason.to_owned()));
     }

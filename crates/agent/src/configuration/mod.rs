@@ -16,7 +16,6 @@ mod hours;
 mod key;
 mod keys;
 mod learning;
-mod pattern;
 mod protect;
 #[cfg(test)]
 mod tests;
@@ -24,8 +23,9 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use applier::AtExit;
 use applier::attribute::{MACHINE_PREFIX, READ_AHEAD};
-use applier::policy::Unreadable;
+use applier::policy::{Selector, Unreadable};
 use control::Setting;
 use control::controller::ControllerChoice;
 use control::experience::Experience;
@@ -33,12 +33,12 @@ use endpoint::metrics::Listen;
 use observe::Preference;
 
 pub use self::protect::{Limits, Promised, reference};
+pub use applier::pattern::Pattern;
 pub use applier::policy::Sources;
 pub use fleet::FleetSettings;
 pub use hours::{Hours, WallTime};
 pub use keys::vendor_file;
 pub use learning::{Learning, searching};
-pub use pattern::Pattern;
 
 use linux::topology::Device;
 
@@ -64,15 +64,6 @@ impl Mode {
     }
 }
 
-/// Treatment of the agent's settings when it exits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// Restores the original settings.
-    Restore,
-    /// Leaves its settings active until `seekwise-agent restore` or the next boot.
-    Keep,
-}
-
 /// The effective settings of one device.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -89,7 +80,7 @@ pub struct Settings {
     /// Maximum changes per minute, 1 to 600; a return to the setting before a trial or a change, and to the original one, is always allowed.
     pub changes_per_minute: u32,
     /// Whether settings are restored at exit.
-    pub exit: Exit,
+    pub exit: AtExit,
 }
 
 impl Settings {
@@ -115,18 +106,13 @@ impl Settings {
 /// A `[[device]]`: patterns that select devices, and the values for them.
 #[derive(Clone, Debug)]
 struct Rule {
-    name: Option<Pattern>,
-    model: Option<Pattern>,
-    wwid: Option<Pattern>,
+    selector: Selector,
     says: Vec<keys::Said>,
 }
 
 impl Rule {
     fn is_about(&self, device: &Device, wwid: Option<&str>) -> bool {
-        let matches = |pattern: &Option<Pattern>, text: &str| pattern.as_ref().is_none_or(|pattern| pattern.matches(text));
-        matches(&self.name, &device.name)
-            && matches(&self.model, device.model.as_deref().unwrap_or_default())
-            && matches(&self.wwid, wwid.unwrap_or_default())
+        self.selector.matches(&device.name, device.model.as_deref().unwrap_or_default(), wwid.unwrap_or_default())
     }
 }
 
@@ -171,7 +157,7 @@ impl Default for Configuration {
                 preference: Preference::default(),
                 attributes: vec![Pattern::new("scheduler"), Pattern::new("iosched/*"), Pattern::new(READ_AHEAD)],
                 changes_per_minute: 10,
-                exit: Exit::Restore,
+                exit: AtExit::Restore,
             },
             rules: Vec::new(),
             budget_permille: 4,
@@ -246,8 +232,8 @@ impl Configuration {
 
     /// Replaces the controller of every device, overriding the files.
     pub fn controlled_by(mut self, controller: ControllerChoice) -> Configuration {
-        let all = Some(Pattern::new("*"));
-        self.rules.push(Rule { name: all, model: None, wwid: None, says: vec![keys::Said::Controller(controller)] });
+        // Without patterns it matches every device.
+        self.rules.push(Rule { selector: Selector::default(), says: vec![keys::Said::Controller(controller)] });
         self
     }
 

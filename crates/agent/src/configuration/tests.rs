@@ -54,7 +54,7 @@ fn without_a_file_it_watches_and_restores() {
     let folder = folder(&[]);
     let configuration = load(folder.path());
     let settings = configuration.settings(&device("sda", ""), None);
-    assert_eq!((settings.mode, settings.exit), (Mode::Watch, Exit::Restore));
+    assert_eq!((settings.mode, settings.exit), (Mode::Watch, AtExit::Restore));
     assert_eq!(settings.controller.label(), "seekwise");
     assert!(!configuration.acts() && configuration.metrics.is_none() && configuration.read.is_empty());
     assert!(settings.may_touch("iosched/fifo_batch") && !settings.may_touch("vm/swappiness"));
@@ -73,7 +73,7 @@ fn etc_replaces_the_vendors_file_and_drop_ins_are_merged() {
     ]);
     let configuration = load(folder.path());
     let settings = configuration.settings(&device("sda", ""), None);
-    assert_eq!((settings.mode, settings.exit), (Mode::Watch, Exit::Keep), "only one of the files is read");
+    assert_eq!((settings.mode, settings.exit), (Mode::Watch, AtExit::Keep), "only one of the files is read");
     assert_eq!((configuration.history, configuration.budget_permille), (20, 3));
     let names: Vec<_> = configuration.read.iter().map(|path| path.strip_prefix(folder.path()).unwrap().to_owned()).collect();
     let expected = [

@@ -36,16 +36,17 @@ pub use device_control::{DeviceControl, Ownership};
 pub use learner::Learner;
 pub use session::{Budget, DeviceSession, MeasuredChange, Notice};
 
-use crate::configuration::{Configuration, Exit, Mode, Settings};
+use crate::configuration::{Configuration, Mode, Settings};
 use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status, VerdictStatus};
 use crate::fleet::{FleetLink, Job, Reply, device_type};
 use crate::learning::Memory;
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
+use applier::AtExit;
 use applier::sysfs::Sysfs;
 use linux::cgroups::Processes;
 use linux::clock::Moment;
 use linux::events::EventSource;
-use linux::topology::{self, Device, wwid};
+use linux::topology::{self, Device};
 use protect::live::{Protection, Terms};
 
 /// Interval of scans for devices that were added or removed without an event. Choice: a shorter one reads all of sysfs more often; events
@@ -103,7 +104,7 @@ pub struct Scope {
 impl Scope {
     /// Settings of a device; `None` if it is not monitored.
     fn settings(&self, sysfs: &Sysfs, device: &Device) -> Option<Settings> {
-        let mut settings = self.configuration.settings(device, wwid(sysfs, &device.name).as_deref());
+        let mut settings = self.configuration.settings(device, sysfs.wwid(&device.name).as_deref());
         let is_named = self.named.contains(&device.name);
         if !self.named.is_empty() && !is_named {
             return None;
@@ -576,8 +577,8 @@ impl Daemon {
                 continue;
             }
             let notices = match session.settings().exit {
-                Exit::Keep => Ok(session.leave(now.at)),
-                Exit::Restore => session.restore(now.at),
+                AtExit::Keep => Ok(session.leave(now.at)),
+                AtExit::Restore => session.restore(now.at),
             };
             match notices {
                 Ok(notices) => came.extend(notices.into_iter().map(|one| (identity.name.clone(), one))),

@@ -8,9 +8,11 @@ use observe::Event;
 use super::device_control::DeviceControl;
 use super::read_only::ReadOnlyDevice;
 use super::{Opened, Opens};
-use crate::configuration::{Exit, Mode, Settings};
+use crate::configuration::{Mode, Settings};
 use applier::sysfs::Sysfs;
 use applier::{ApplierError, AtExit, Client, ErrorKind, Foreign, Restored};
+use tracing::warn;
+
 use linux::events::counter_source::ASKED_FOR;
 use linux::events::{CounterSource, EventSource, ObserveError, Tracepoints};
 use linux::target::LinuxTarget;
@@ -93,7 +95,7 @@ impl Opens for Machine {
 }
 
 fn applied(sysfs: &Sysfs, applier: &Path, device: &Device, settings: &Settings) -> Result<Applied, ApplierError> {
-    let policy = if settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
+    let policy = settings.exit;
     let client = connected(applier, &device.name, policy)?;
     let model = device.model.as_deref().unwrap_or(&device.name);
     let mut linux = LinuxTarget::new(sysfs, &device.name, model, client, |attribute| settings.may_touch(attribute))?;
@@ -106,10 +108,17 @@ pub(super) fn decided_by(settings: &Settings) -> String {
     format!("decided by {}; `seekwise-agent history` says why", settings.controller.label())
 }
 
-/// A connection on which the exit policy of the device has been set.
+/// A connection on which the exit policy of the device has been set. An applier whose own configuration does not allow that settings are
+/// kept restores them.
 fn connected(applier: &Path, device: &str, policy: AtExit) -> Result<Client, ApplierError> {
     let mut client = Client::connect(applier)?;
-    client.at_exit(device, policy)?;
+    match client.at_exit(device, policy) {
+        Err(error) if error.kind == ErrorKind::NotAllowed => {
+            warn!("{error}");
+            client.at_exit(device, AtExit::Restore)?;
+        }
+        done => done?,
+    }
     Ok(client)
 }
 

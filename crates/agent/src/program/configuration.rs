@@ -3,7 +3,7 @@
 use agent::configuration::{Configuration, FleetSettings, Learning, vendor_file};
 use agent::learning::Machine;
 use applier::sysfs::Sysfs;
-use linux::topology::{self, wwid};
+use linux::topology;
 
 use super::{Configured, say};
 
@@ -32,7 +32,7 @@ fn text(configuration: &Configuration) -> anyhow::Result<String> {
     let mut sentences = vec![format!("Read from {from}.")];
     let sysfs = Sysfs::real();
     for device in topology::devices(&sysfs)?.iter().filter(|device| device.has_queue && device.size_sectors > 0) {
-        let settings = configuration.settings(device, wwid(&sysfs, &device.name).as_deref());
+        let settings = configuration.settings(device, sysfs.wwid(&device.name).as_deref());
         let attributes = settings.attributes.iter().map(|pattern| pattern.text()).collect::<Vec<_>>().join(", ");
         let unless = device.left_alone.as_ref().map(|why| format!(", but ignored unless named on the command line: it {why}"));
         sentences.push(format!(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::support::kernel::{Count, Disk, EIO, EROFS, Fault, Machine, Throttle};
 use applier::journal::Journal;
 use applier::sysfs::Sysfs;
-use applier::{AtExit, ErrorKind, Moment, Outcome, Rules, Scope, SetRequest, Writer};
+use applier::{AtExit, ErrorKind, MayKeep, Moment, Outcome, Rules, Scope, SetRequest, Writer};
 use block::Nanos;
 
 const JOURNAL: &str = "/var/lib/seekwise";
@@ -14,7 +14,7 @@ const JOURNAL: &str = "/var/lib/seekwise";
 fn process(machine: &Machine, fault: Fault) -> (Result<Writer, String>, Count) {
     let (mut files, count) = machine.process(fault);
     let opened = Journal::open(&mut files, Path::new(JOURNAL)).map_err(|error| error.to_string());
-    let rules = Rules { machine: true, ..Rules::default() };
+    let rules = Rules { machine: true, may_keep: MayKeep::by(|device| Ok(device == "sda")), ..Rules::default() };
     (opened.map(|journal| Writer::new(Sysfs::real(), Box::new(files), journal, rules)), count)
 }
 
@@ -170,6 +170,25 @@ fn a_full_disk_under_the_journal_leaves_nothing_half_set_and_keeps_nothing_from_
             is_as(&machine, &tuned_by_hand(), &format!("{settings:?}, full at {at}"));
         }
     }
+}
+
+/// A compromised daemon asks that its changes stay on a device for which the configuration does not say so.
+#[test]
+fn a_client_alone_cannot_make_a_change_outlast_the_applier() {
+    let machine = tuned_by_hand();
+    let process = || {
+        let (mut files, _) = machine.process(Fault::Nothing);
+        let journal = Journal::open(&mut files, Path::new(JOURNAL)).unwrap();
+        Writer::new(Sysfs::real(), Box::new(files), journal, Rules::default())
+    };
+    let mut writer = process();
+    set(&mut writer, "sda scheduler=bfq").unwrap();
+    let error = writer.at_exit("sda", AtExit::Keep).unwrap_err();
+    let expected = "sda: settings are restored at the end: the applier's configuration does not have exit = \"keep\" for it";
+    assert_eq!((error.kind, error.message.as_str()), (ErrorKind::NotAllowed, expected));
+    drop(writer);
+    assert!(!process().end().unwrap().is_empty(), "it is put back, also by the next applier");
+    is_as(&machine, &tuned_by_hand(), "after the end");
 }
 
 #[test]

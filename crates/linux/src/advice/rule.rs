@@ -3,11 +3,9 @@
 use applier::sysfs::Sysfs;
 use experiment::advice::udev::{ANY_DISK, condition};
 
-use crate::topology::wwid;
-
 /// Replaces the unknown disk in the lines of a rule by this device.
 pub(super) fn name_device(sysfs: &Sysfs, device: &str, rule: &mut [String]) {
-    let (any, condition) = (condition(ANY_DISK, None), condition(device, wwid(sysfs, device).as_deref()));
+    let (any, condition) = (condition(ANY_DISK, None), condition(device, sysfs.wwid(device).as_deref()));
     for line in rule {
         *line = line
             .replace(&any, &condition)

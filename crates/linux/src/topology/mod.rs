@@ -23,7 +23,6 @@ use applier::sysfs::Sysfs;
 
 pub use find::{find, queue_of};
 pub use hotplug::HotPlug;
-pub use read::wwid;
 pub use stack::{Stack, stacks};
 
 /// A whole block device.

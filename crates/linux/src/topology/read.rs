@@ -32,7 +32,7 @@ pub(super) fn devices(sysfs: &Sysfs) -> Result<Vec<Device>, TopologyError> {
     let folder = sysfs.block("");
     let mut found = Vec::new();
     for name in names(&folder)? {
-        match device(&sysfs.block(&name), name) {
+        match device(sysfs, name) {
             Ok(device) => found.push(device),
             // It was removed meanwhile.
             Err(TopologyError::Io { source, .. }) if matches!(source.kind(), io::ErrorKind::NotFound) => {}
@@ -60,7 +60,8 @@ pub(super) fn devices(sysfs: &Sysfs) -> Result<Vec<Device>, TopologyError> {
     Ok(found)
 }
 
-fn device(folder: &Path, name: String) -> Result<Device, TopologyError> {
+fn device(sysfs: &Sysfs, name: String) -> Result<Device, TopologyError> {
+    let folder = &sysfs.block(&name);
     let kind = KINDS.iter().find(|(prefix, _)| is_named(&name, prefix)).map_or(DriverKind::Other, |(_, kind)| *kind);
     let mut partitions = Vec::new();
     for inner in names(folder)? {
@@ -84,7 +85,7 @@ fn device(folder: &Path, name: String) -> Result<Device, TopologyError> {
         number: dev(folder)?,
         sequence: if folder.join("diskseq").exists() { number(&folder.join("diskseq"))? } else { 0 },
         kind,
-        model: model(folder),
+        model: sysfs.model(&name),
         size_sectors: number(&folder.join("size"))?,
         rotational: optional(&folder.join("queue/rotational")).as_deref() == Some("1"),
         partitions,
@@ -141,11 +142,6 @@ fn is_named(name: &str, prefix: &str) -> bool {
     })
 }
 
-fn model(folder: &Path) -> Option<String> {
-    let files = ["device/model", "device/name", "dm/name", "md/level", "loop/backing_file"];
-    files.iter().find_map(|file| optional(&folder.join(file)).filter(|text| !text.is_empty()))
-}
-
 /// The names in a folder, sorted; empty if there is no such folder.
 fn names(folder: &Path) -> Result<Vec<String>, TopologyError> {
     let entries = match fs::read_dir(folder) {
@@ -193,11 +189,4 @@ fn dev(folder: &Path) -> Result<(u32, u32), TopologyError> {
     let text = text(&path)?;
     let parts = text.split_once(':').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
     parts.ok_or_else(|| unknown(&path, text, "major:minor"))
-}
-
-/// The world-wide name of a device, which is independent of its kernel name; for a virtual disk the serial number. `None` without either.
-pub fn wwid(sysfs: &Sysfs, device: &str) -> Option<String> {
-    let texts = ["wwid", "device/wwid", "serial"].into_iter();
-    let texts = texts.filter_map(|file| std::fs::read_to_string(sysfs.block(device).join(file)).ok());
-    texts.map(|text| text.trim().to_owned()).find(|text| !text.is_empty())
 }

@@ -11,7 +11,7 @@ use observe::Event;
 
 use super::external_changes::unreleased;
 use super::{DeviceSession, EXTERNAL_CHECK_INTERVAL, Notice};
-use crate::configuration::{Exit, Settings};
+use crate::configuration::Settings;
 use crate::daemon::device_control::{ChangeRate, DeviceControl, Ownership, PolicyGate, Vetoes};
 use crate::daemon::guard::Guard;
 use crate::daemon::open::decided_by;
@@ -278,7 +278,7 @@ impl DeviceSession {
         let Some(mut session) = self.learning.lesson.take() else { return Vec::new() };
         let mut notices = Vec::new();
         let finished = session.lesson.finish(&*self.device_control);
-        let policy = if self.configured.settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
+        let policy = self.configured.settings.exit;
         if let Err(error) = self.device_control.restore().and_then(|_| self.device_control.at_exit(policy)) {
             notices.push(self.notice(EntryKind::Trouble, format!("cannot restore the settings from before learning: {error}")));
         }
