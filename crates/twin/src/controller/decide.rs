@@ -4,11 +4,13 @@ use block::Nanos;
 use control::ab_test::Estimate;
 use control::controller::{Evidence, Prediction};
 use control::trials::stated;
-use control::{Decision, Ruling, Setting, Target, Test, Verdict};
+use control::{Decision, Setting, Target};
 use observe::merit::TOLERANCE;
 
 use super::phase::Pending;
+use super::read_ahead::UNMEASURED;
 use super::{EARLY_REFIT, MIN_LOAD_S, REFIT, STREAM_START_GAP, TwinController, WINDOW, percent};
+use crate::device;
 use crate::forecast::{Forecast, differ_by_read_ahead, rank};
 
 /// Maximum number of streams listed in the evidence. Choice: completeness against the length of an explanation; not varied.
@@ -45,31 +47,20 @@ impl TwinController {
             let sure = if self.is_free_to_try(&prediction.setting) { prediction.gain } else { prediction.sure_gain() };
             let arm = self.arm_of(&prediction.setting).filter(|&arm| self.arms[arm].blocked_until <= now && arm != self.active)?;
             let is_sure = prediction.gain > TOLERANCE && sure * lasts_s > costs_s;
-            (is_sure && !prediction.starves() && differ_by_read_ahead(&prediction.setting, active)).then_some((arm, sure))
+            let is_longer = self.read_ahead_of(arm) > self.read_ahead.original_kib;
+            let is_limited = || self.model.device.as_ref().is_some_and(|device| device::is_limited(&device.findings));
+            (is_sure && !(is_longer && is_limited()) && !prediction.starves() && differ_by_read_ahead(&prediction.setting, active))
+                .then_some((arm, sure))
         };
         let best = forecast.predictions.iter().filter_map(|prediction| Some((pays(prediction)?, prediction)));
         match best.max_by(|a, b| a.0.1.total_cmp(&b.0.1)) {
             Some(((arm, _), prediction)) => {
-                let gain = percent(prediction.gain);
                 // Open files keep their read-ahead, so the best scheduler for them is forecast soon.
                 self.timeline.next_forecast = now + WINDOW;
-                let why = format!(
-                    "{} is predicted to be {gain} ± {:.0}%, in files that are opened from now on",
-                    prediction.setting,
-                    100.0 * prediction.error
-                );
+                let setting = &prediction.setting;
+                let why = format!("{setting} for files that are opened from now on: this load reads ahead, and {UNMEASURED}");
                 self.phase.verify(Pending { from: self.active, prediction: prediction.clone() });
-                let verdict = Verdict {
-                    setting: prediction.setting.clone(),
-                    over: self.setting().clone(),
-                    gain: Estimate { mean: prediction.gain, error: prediction.error },
-                    critical: 1.0,
-                    samples: [0, 0],
-                    by: Test::Forecast,
-                    ruling: Ruling::Kept,
-                };
-                let decision = self.change_to(now, arm, why).with_verdict(verdict);
-                Decision { expected_gain: Some(prediction.gain), evidence, ..decision }
+                Decision { evidence, ..self.change_to(now, arm, why) }
             }
             None => {
                 let candidates = evidence.iter().flat_map(|evidence| &evidence.candidates);

@@ -62,6 +62,7 @@ mod verify;
 use std::sync::Arc;
 
 use block::Nanos;
+use control::ab_test::Estimate;
 use control::controller::ControllerInput;
 use control::experience::WINDOW;
 use control::fleet::FleetKnowledge;
@@ -273,6 +274,11 @@ impl TwinController {
         };
         self.read_ahead.speculative.changed_to(self.read_ahead_of(arm));
         (self.previous, self.active) = (self.active, arm);
+        let as_original = self.with_active_read_ahead(self.original);
+        if as_original != self.original {
+            // The load is served alike.
+            self.trying.trials.expect([(as_original, Estimate { mean: 0.0, error: 0.0 })]);
+        }
         let setting = self.setting().clone();
         // A new read-ahead only affects files that are opened later, so measurements continue.
         if !differ_by_read_ahead(&setting, &self.arms[self.previous].setting) {
@@ -331,6 +337,9 @@ impl Controller for TwinController {
     fn event(&mut self, event: &Event) -> bool {
         let measured_from = (!self.serves_as_original()).then_some(self.timeline.measured_from);
         self.seen.event(event, measured_from);
+        if let Event::Completed { request, .. } = event {
+            self.read_ahead.observe(request);
+        }
         false
     }
 

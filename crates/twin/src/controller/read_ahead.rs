@@ -2,17 +2,23 @@
 //!
 //! Linux sets a file's read-ahead when it is opened (`file_ra_state_init` in `mm/readahead.c`). So measurements after a change do not show
 //! its effect until files are opened again, and a load that would gain from another read-ahead already has its files open. It is therefore
-//! chosen in advance for [assumed loads](super::speculative_read_ahead), and only measurements can revoke it.
+//! chosen in advance for [assumed loads](super::speculative_read_ahead), and only measurements can revoke it. It is chosen only where files
+//! have been read in order through the page cache: for a disk of virtual machines or of a database with direct I/O it is never used. Nor
+//! is it chosen behind a limit of a volume's rate, where longer requests take longer and little is gained.
 
-use block::Nanos;
+use block::{Nanos, Request};
 use control::target::Bounds;
 use control::{Decision, Setting};
 use observe::merit::TOLERANCE;
 
 use super::arm::Arm;
 use super::speculative_read_ahead::{self, SpeculativeReadAhead};
-use super::{SIMULATED_REQUEST_NS, TwinController, WINDOW, percent};
+use super::{SIMULATED_REQUEST_NS, TwinController, WINDOW};
+use crate::device;
 use crate::forecast::{differ_by_read_ahead, read_ahead_kib};
+
+/// Reason of a change by a forecast alone, which states no gain.
+pub(super) const UNMEASURED: &str = "longer reads should gain on this device, which is measured once files are opened";
 
 /// The state of the read-ahead.
 #[derive(Debug, Default)]
@@ -23,6 +29,16 @@ pub(super) struct ReadAhead {
     pub change: Option<(u32, u32)>,
     /// The choice for future loads.
     pub speculative: SpeculativeChoice,
+    /// A whole window of the original read-ahead was read: files are read in order through the page cache.
+    is_used: bool,
+}
+
+impl ReadAhead {
+    /// Takes in a request that completed.
+    pub fn observe(&mut self, request: &Request) {
+        let window_sectors = self.original_kib.map(|kib| 2 * kib);
+        self.is_used |= request.is_read_ahead() && window_sectors.is_some_and(|window| window > 0 && request.sectors >= window);
+    }
 }
 
 /// The read-ahead chosen for future loads.
@@ -121,6 +137,9 @@ impl TwinController {
     /// load itself shows the difference.
     pub(super) fn prepare_read_ahead(&mut self, now: Nanos, bounds: impl FnOnce() -> Bounds) -> Option<Decision> {
         let (found, device) = (self.read_ahead.original_kib?, self.model.device.as_ref()?);
+        if !self.read_ahead.is_used || device::is_limited(&device.findings) {
+            return None;
+        }
         let accesses = device.accesses;
         let is_new = self.read_ahead.speculative.fitted_to.is_none_or(|fitted_to| accesses > fitted_to);
         if !is_new || self.read_ahead_of(self.active) != Some(found) || self.read_ahead.change.is_some() {
@@ -148,9 +167,9 @@ impl TwinController {
         let best = gains.max_by(|a, b| a.0.total_cmp(&b.0));
         self.cpu.credit_ns -= spent as f64 * SIMULATED_REQUEST_NS;
         self.read_ahead.speculative.fitted_to = Some(accesses);
-        let (gain, arm, kib) = best?;
+        let (_, arm, kib) = best?;
         let setting = &self.arms[arm].setting;
-        let why = format!("{setting} is predicted to be {} for files that are opened from now on and read in order", percent(gain));
+        let why = format!("{setting} for files that are opened from now on: files are read in order here, and {UNMEASURED}");
         let decision = self.change_to(now, arm, why);
         self.read_ahead.speculative.kib = Some(kib);
         Some(decision)

@@ -19,10 +19,22 @@ use super::consult::FittedDevice;
 use super::known_loads::KnownLoad;
 use super::recall::PastLoad;
 use super::*;
+use crate::Finding;
 use crate::forecast::Forecast;
 
 /// A known load: its distance from the present one, the active setting, and the score of each setting; `None` if it starved a stream.
 type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
+
+/// A prediction with an error of 0.1.
+fn predicted(text: &str, gain: f64) -> Prediction {
+    Prediction { setting: setting(text), throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error: 0.1 }
+}
+
+/// A forecast with these predictions.
+fn forecast(predictions: Vec<Prediction>) -> Forecast {
+    let active = Performance { throughput: 1.0, response_s: 1.0, fairness: 1.0, starves: false };
+    Forecast { streams: Vec::new(), active, replay_error: 0.0, predictions, services: Vec::new(), requests: 0 }
+}
 
 /// A controller with `deadline` active and these known loads.
 fn knowing(stretches: &[Stretch]) -> TwinController {
@@ -67,21 +79,13 @@ fn a_setting_that_served_a_known_load_better_is_recalled_and_worse_ones_are_bloc
 #[test]
 fn a_failed_prediction_of_a_scheduler_corrects_those_of_its_tunings() {
     let mut controller = knowing(&[]);
-    let prediction = |setting: &str, gain: f64| Prediction {
-        setting: Setting::parse(setting).unwrap(),
-        throughput: 1.0,
-        response_s: 1.0,
-        p99_by_bound: 0.0,
-        gain,
-        error: 0.1,
-    };
-    controller.model.track_record.note(&prediction("cfq", 0.5), -0.1);
-    let tuned = controller.model.track_record.corrected(&prediction("cfq:quantum=32", 0.4), true);
+    controller.model.track_record.note(&predicted("cfq", 0.5), -0.1);
+    let tuned = controller.model.track_record.corrected(&predicted("cfq:quantum=32", 0.4), true);
     assert!((tuned.gain + 0.2).abs() < 1e-9 && tuned.error > 0.2, "{tuned:?}");
-    let other = controller.model.track_record.corrected(&prediction("sstf", 0.4), true);
+    let other = controller.model.track_record.corrected(&predicted("sstf", 0.4), true);
     assert_eq!((other.gain, other.error), (0.4, 0.1));
     controller.begin_load(Nanos::ZERO, Nanos::ZERO);
-    let later = controller.model.track_record.corrected(&prediction("cfq:quantum=32", 0.4), true);
+    let later = controller.model.track_record.corrected(&predicted("cfq:quantum=32", 0.4), true);
     assert!(later.gain == 0.4 && later.error > 0.2, "under another load it may be right, and is less sure: {later:?}");
 }
 
@@ -112,14 +116,7 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
     controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
     controller.read_ahead.original_kib = Some(128);
     let (found, wider) = (controller.active, controller.arms.len() - 1);
-    let prediction = Prediction {
-        setting: setting("deadline read_ahead_kb=1024"),
-        throughput: 1.0,
-        response_s: 1.0,
-        p99_by_bound: 0.0,
-        gain: 0.5,
-        error: 0.1,
-    };
+    let prediction = predicted("deadline read_ahead_kb=1024", 0.5);
     controller.phase.verify(Pending { from: found, prediction });
     controller.change_to(Nanos::ZERO, wider, String::new());
     let at = |second: u64| Nanos::from_millis(1_000 * second);
@@ -187,10 +184,7 @@ fn the_next_forecast_is_sooner_if_a_large_gain_is_not_sure() {
     let mut controller = knowing(&[]);
     let seconds = |seconds: u64| Nanos::from_millis(1_000 * seconds);
     let asks = |controller: &TwinController, gain: f64, error: f64, at: u64| {
-        let setting = setting("cfq");
-        let predictions = vec![Prediction { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error }];
-        let active = Performance { throughput: 1.0, response_s: 1.0, fairness: 1.0, starves: false };
-        let forecast = Forecast { streams: Vec::new(), active, replay_error: 0.0, predictions, services: Vec::new(), requests: 0 };
+        let forecast = forecast(vec![Prediction { error, ..predicted("cfq", gain) }]);
         controller.next_forecast_at(&forecast, seconds(at), 1e9)
     };
     controller.cpu.credit_ns = 6e8;
@@ -327,6 +321,7 @@ fn with_speculation() -> (TwinController, Bounds) {
     }
     controller.original = controller.active;
     controller.read_ahead.original_kib = Some(128);
+    controller.read_ahead.observe(&read(256, true));
     let (profile, knowledge) = (sim::profile::load("sata7200").unwrap().device(), KnowledgeStore::new(sched::all()));
     let (capacity_sectors, limits) = (profile.capacity_sectors(), block::Limits::default());
     controller.model.device =
@@ -342,7 +337,8 @@ fn a_speculative_read_ahead_is_active_before_files_are_opened() {
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none(), "there is no budget");
     controller.cpu.credit_ns = 1e9;
     let decision = controller.prepare_read_ahead(Nanos::ZERO, || bounds).unwrap();
-    assert!(decision.why.starts_with("deadline read_ahead_kb=1024 is predicted to be "), "{}", decision.why);
+    assert!(decision.why.starts_with("deadline read_ahead_kb=1024 for files that are opened from now on"), "{}", decision.why);
+    assert!(decision.expected_gain.is_none() && !decision.why.contains('%'), "nothing is measured: {}", decision.why);
     assert!(
         controller.cpu.credit_ns < 1e9 && controller.phase.pending().is_none(),
         "it costs something, and measurements do not show it yet"
@@ -361,12 +357,45 @@ fn a_speculative_read_ahead_is_active_before_files_are_opened() {
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none());
 }
 
+/// A read that the page cache issues ahead, or that a process waits for.
+fn read(sectors: u32, is_ahead: bool) -> block::Request {
+    let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
+    block::Request { id: 0, stream: 1, op, sync: !is_ahead, priority, sectors, lba: 0, arrival }
+}
+
+#[test]
+fn no_read_ahead_is_chosen_for_direct_reads_random_reads_of_files_or_behind_a_limit() {
+    for (sectors, is_ahead, chooses) in [(256, true, true), (256, false, false), (2_048, false, false), (32, true, false)] {
+        let (mut controller, bounds) = with_speculation();
+        controller.read_ahead = Default::default();
+        controller.read_ahead.original_kib = Some(128);
+        controller.event(&Event::Completed { request: read(sectors, is_ahead), dispatched: Nanos::ZERO, at: Nanos(1) });
+        controller.present.load.begin_load(Nanos(2));
+        let decision = controller.prepare_read_ahead(Nanos(2), || bounds);
+        assert_eq!(decision.is_some(), chooses, "{sectors} sectors, ahead: {is_ahead}");
+    }
+    let (mut controller, bounds) = with_speculation();
+    let limit = Finding::number("limit of operations", 250.0, "operations/s", 1.0, 100);
+    controller.model.device.as_mut().unwrap().findings.push(limit);
+    assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none());
+}
+
+/// Without the original read-ahead among the predictions nothing was expected of any setting, and each was tried with ± 31%.
+#[test]
+fn forecasts_count_under_a_read_ahead_that_the_load_does_not_show() {
+    let (mut controller, bounds) = with_speculation();
+    controller.prepare_read_ahead(Nanos::ZERO, || bounds).unwrap();
+    let predictions = [("deadline read_ahead_kb=1024", 0.0), ("cfq read_ahead_kb=1024", -0.2)];
+    controller.expect(&forecast(predictions.map(|(setting, gain)| predicted(setting, gain)).to_vec()));
+    let worse = controller.arm_of(&setting("cfq read_ahead_kb=1024")).unwrap();
+    let gain = controller.trying.trials.posterior().gain(worse, controller.active);
+    assert!((gain.mean + 0.18).abs() < 1e-9 && gain.error < 0.15, "{gain:?}");
+}
+
 #[test]
 fn a_load_with_read_ahead_counts_for_more_than_assumed_loads() {
     let (mut controller, bounds) = with_speculation();
-    let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
-    let request = block::Request { id: 0, stream: 1, op, sync: false, priority, sectors: 256, lba: 0, arrival };
-    controller.seen.recording.event(&Event::Completed { request, dispatched: arrival, at: Nanos(1) });
+    controller.event(&Event::Completed { request: read(256, true), dispatched: Nanos::ZERO, at: Nanos(1) });
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none());
     controller.present.load.begin_load(Nanos(2));
     assert!(controller.prepare_read_ahead(Nanos(2), || bounds).is_some(), "the next one is not");

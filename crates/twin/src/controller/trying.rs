@@ -197,11 +197,13 @@ impl TwinController {
         self.trying.trials.expect(gains);
     }
 
-    /// What to expect of the setting of each of these predictions: its gain over the original one. `None` if that was not predicted.
+    /// What to expect of the setting of each of these predictions: its gain over the original one. `None` if that was not predicted. Where
+    /// the original read-ahead is not the active one, and the load shows no difference, the original scheduler with the active read-ahead
+    /// stands for it: a forecast is of the active read-ahead then.
     pub(super) fn expected_over_original(&self, predictions: &[Prediction]) -> Option<impl Fn(&Prediction) -> Estimate + use<>> {
-        let original = self.arms[self.original].setting.clone();
-        let of_original = predictions.iter().find(|one| one.setting == original)?.gain;
-        Some(move |one: &Prediction| match one.setting == original {
+        let original = [self.original, self.with_active_read_ahead(self.original)].map(|arm| self.arms[arm].setting.clone());
+        let of_original = original.iter().find_map(|setting| predictions.iter().find(|one| one.setting == *setting))?.gain;
+        Some(move |one: &Prediction| match original.contains(&one.setting) {
             true => Estimate { mean: 0.0, error: 0.0 },
             false => expectation(one.gain - of_original),
         })

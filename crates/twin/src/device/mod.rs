@@ -185,6 +185,11 @@ fn fitted_to(accesses: usize, share: f64) -> usize {
     ((accesses as f64 * share) as usize).clamp(1, accesses - 1)
 }
 
+/// Whether these findings are of a device behind a limit of its rate, such as a cloud volume.
+pub fn is_limited(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| limits::LIMITS.contains(&finding.name))
+}
+
 /// The device fitted to these accesses, with its findings.
 fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&Residual>) -> Result<Fitted, FitError> {
     let device = Served::by(accesses, capacity, is_known)?;
