@@ -419,7 +419,7 @@ impl TwinController {
             let cost = Cost { measured_s: TURN_S, settling_s: SETTLING.as_secs_f64(), switching_s };
             (worth(posterior, arm, self.active, lasted_s, &cost), arm)
         });
-        let (_, arm) = worths.filter(|(worth, _)| *worth > 0.0).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let arm = most_worth(worths)?;
         if self.must_wait_for_streams(&self.arms[arm].setting, now) {
             return None;
         }
@@ -446,6 +446,13 @@ impl TwinController {
     }
 }
 
+/// The arm whose trial is worth most; `None` if none is worth its cost. Forecasts of multiples are worth the same, as they count up to
+/// [`MAX_FORECAST`]: then the first arm is tried, as a scheduler with its defaults comes before its tunings.
+fn most_worth(worths: impl Iterator<Item = (f64, usize)>) -> Option<usize> {
+    let better = |best: (f64, usize), one: (f64, usize)| if one.0 > best.0 { one } else { best };
+    worths.filter(|(worth, _)| *worth > 0.0).reduce(better).map(|(_, arm)| arm)
+}
+
 /// A number of turns in words.
 pub(super) fn counted(turns: u32) -> String {
     if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
@@ -454,6 +461,12 @@ pub(super) fn counted(turns: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_trials_that_are_worth_the_same_the_first_is_chosen() {
+        assert_eq!(most_worth([(1.0, 3), (2.0, 4), (2.0, 5)].into_iter()), Some(4));
+        assert_eq!(most_worth([(-1.0, 3), (0.0, 4), (f64::NAN, 5)].into_iter()), None);
+    }
 
     #[test]
     fn a_forecast_loss_is_believed_and_a_small_gain_is_not() {
