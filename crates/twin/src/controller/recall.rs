@@ -11,7 +11,6 @@ use control::ab_test::Estimate;
 use control::experience::Experience;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
-use super::arm::NEVER;
 use super::known_loads::KnownLoad;
 use super::trying::Trying;
 use super::{TwinController, WINDOW};
@@ -20,6 +19,10 @@ use super::{known_loads, sources};
 /// Maximum number of remembered loads of this run. Choice: each new load is compared with all of them; more than the distinct loads of most
 /// machines; not varied.
 const MAX_PAST_LOADS: usize = 64;
+
+/// Time for which an arm is not tried that did worse under similar loads of earlier runs. Choice: a forecast is there long before; what was
+/// stored may be wrong, and then costs this time; not varied.
+const RECALLED_BLOCK: Nanos = Nanos::from_millis(20_000);
 
 /// Loads that are known from this run and from earlier ones.
 pub(super) struct Memory {
@@ -79,7 +82,7 @@ impl TwinController {
         self.arms.iter_mut().for_each(|arm| arm.measured = None);
         self.resume_trials(&self.present.load.recent_point());
         (self.timeline.measured_from, self.timeline.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
-        match self.recall(&self.present.load.recent_point()) {
+        match self.recall(&self.present.load.recent_point(), now) {
             Some(arm) if arm != self.active => {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
                 self.change_to(now, arm, why)
@@ -136,26 +139,26 @@ impl TwinController {
 
     /// Changes to the best setting of a remembered load that is like the first one; `None` if there is none, or it is active.
     pub(super) fn recognise(&mut self, now: Nanos) -> Option<Decision> {
-        let arm = self.recall(&self.present.load.recent_point()).filter(|arm| *arm != self.active)?;
+        let arm = self.recall(&self.present.load.recent_point(), now).filter(|arm| *arm != self.active)?;
         Some(self.change_to(now, arm, format!("a known load, which {} served best", self.arms[arm].setting)))
     }
 
     /// The best arm under a load like this one: from this run, or else from the device's history. `None` if no similar load is known.
-    pub(super) fn recall(&mut self, point: &Point) -> Option<usize> {
+    pub(super) fn recall(&mut self, point: &Point, now: Nanos) -> Option<usize> {
         let recalled = match self.nearest_past(point) {
             Some(index) => {
                 let arm = self.memory.past[index].arm;
                 self.memory.says = format!("this load came before, and {} served it then", self.arms[arm].setting);
                 Some(arm)
             }
-            None => self.recall_known(point),
+            None => self.recall_known(point, now),
         };
         recalled.map(|arm| self.with_active_read_ahead(arm))
     }
 
-    /// The arm with a significant gain over the active one under similar known loads, or the active one; `None` without such loads. Blocks
-    /// arms that did significantly worse.
-    fn recall_known(&mut self, point: &Point) -> Option<usize> {
+    /// The arm with a significant gain over the active one under similar known loads, or the active one; `None` without such loads. Arms
+    /// that did significantly worse are not tried for [`RECALLED_BLOCK`]; the original one is, to confirm the recalled one.
+    fn recall_known(&mut self, point: &Point, now: Nanos) -> Option<usize> {
         let active = self.setting().to_string();
         let alike = known_loads::alike(&self.memory.known_loads, point, &active);
         let gains = known_loads::gains(&alike, &active, self.arms.iter().map(|arm| arm.setting.to_string()));
@@ -170,9 +173,11 @@ impl TwinController {
             let gain = sources::gain(&Estimate { mean: most, error: unsure });
             self.memory.says += &format!(": {} {gain}", self.arms[best].setting);
         }
-        for (arm, known) in self.arms.iter_mut().zip(&gains) {
+        self.trying.is_unconfirmed = best != self.original;
+        let others = self.arms.iter_mut().zip(&gains).enumerate().filter(|(arm, _)| *arm != self.original);
+        for (_, (arm, known)) in others {
             if known.is_some_and(|(gain, error)| known_loads::is_significant(&(most - gain, error.hypot(unsure)))) {
-                arm.blocked_until = NEVER;
+                arm.blocked_until = now + RECALLED_BLOCK;
             }
         }
         Some(best)

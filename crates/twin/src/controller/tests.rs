@@ -41,6 +41,8 @@ fn knowing(stretches: &[Stretch]) -> TwinController {
     let candidates = control::candidates::parse(["classic"]).unwrap();
     let mut controller = TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10);
     controller.active = controller.arm_of(&Setting::parse("deadline").unwrap()).unwrap();
+    controller.original = controller.active;
+    controller.forget_trials();
     let known = |(away, under, scores): &Stretch| {
         let mut point = here();
         point[0] += away;
@@ -62,8 +64,8 @@ fn here() -> Point {
 /// The arm that it recalls for the current load, and the arms that it blocks.
 fn recalls(stretches: &[Stretch]) -> (Option<String>, Vec<String>) {
     let mut controller = knowing(stretches);
-    let recalled = controller.recall(&here()).map(|arm| controller.arms[arm].setting.to_string());
-    let not_tried = controller.arms.iter().filter(|arm| arm.blocked_until == NEVER).map(|arm| arm.setting.to_string());
+    let recalled = controller.recall(&here(), Nanos::ZERO).map(|arm| controller.arms[arm].setting.to_string());
+    let not_tried = controller.arms.iter().filter(|arm| arm.blocked_until > Nanos::ZERO).map(|arm| arm.setting.to_string());
     (recalled, not_tried.collect())
 }
 
@@ -71,9 +73,19 @@ fn recalls(stretches: &[Stretch]) -> (Option<String>, Vec<String>) {
 fn a_setting_that_served_a_known_load_better_is_recalled_and_worse_ones_are_blocked() {
     let served: &[(&str, Option<f64>)] = &[("cfq", Some(5.3)), ("deadline", Some(5.0)), ("noop", Some(5.0)), ("sstf", Some(5.29))];
     let recalled = Some("cfq".to_owned());
-    assert_eq!(recalls(&[(0.5, "deadline", served)]), (recalled, vec!["noop".to_owned(), "deadline".to_owned()]));
+    assert_eq!(recalls(&[(0.5, "deadline", served)]), (recalled, vec!["noop".to_owned()]));
     assert_eq!(recalls(&[(1.5, "deadline", served)]), (None, vec![]), "another load");
     assert_eq!(recalls(&[(0.5, "noop", served)]), (None, vec![]), "under another setting a load looks different");
+}
+
+#[test]
+fn what_earlier_runs_say_blocks_for_a_while_and_the_original_setting_not_at_all() {
+    let served: &[(&str, Option<f64>)] = &[("cfq", Some(6.0)), ("noop", Some(5.0)), ("deadline", Some(5.1))];
+    let mut controller = knowing(&[(0.5, "deadline", served)]);
+    controller.recall(&here(), Nanos(7)).unwrap();
+    let until = |text: &str| controller.arms[controller.arm_of(&setting(text)).unwrap()].blocked_until;
+    assert_eq!((until("deadline"), until("noop")), (Nanos::ZERO, Nanos(7) + Nanos::from_millis(20_000)));
+    assert!(controller.trying.is_unconfirmed, "the original one is tried once");
 }
 
 #[test]
@@ -114,6 +126,7 @@ fn another_load_begins_with_the_original_setting_unless_its_best_one_is_remember
 fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
     let mut controller = knowing(&[]);
     controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
+    controller.forget_trials();
     controller.read_ahead.original_kib = Some(128);
     let (found, wider) = (controller.active, controller.arms.len() - 1);
     let prediction = predicted("deadline read_ahead_kb=1024", 0.5);
@@ -159,7 +172,7 @@ fn another_read_ahead_interrupts_no_measurement_and_is_not_blamed() {
     let mut controller = knowing(&[]);
     controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
     controller.read_ahead.original_kib = Some(128);
-    controller.original = controller.active;
+    controller.forget_trials();
     let (cfq, wider, at) = (controller.arm_of(&setting("cfq")).unwrap(), controller.arms.len() - 1, Nanos::from_millis(5_000));
     controller.change_to(at, wider, String::new());
     assert!(
@@ -278,14 +291,18 @@ fn a_load_without_read_ahead_keeps_the_active_one_for_the_next_load() {
     let arm = |controller: &TwinController, text: &str| controller.arm_of(&setting(text)).unwrap();
     controller.memory.past.push(past_load(&controller, arm(&controller, "cfq")));
     controller.active = arm(&controller, "deadline read_ahead_kb=1024");
-    assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")));
+    assert_eq!(controller.recall(&here(), Nanos::ZERO), Some(arm(&controller, "cfq read_ahead_kb=1024")));
     let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
     let read = |sectors| block::Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba: 0, arrival };
     let done = |sectors| Event::Completed { request: read(sectors), dispatched: arrival, at: Nanos(1) };
     controller.seen.recording.event(&done(16));
-    assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")), "a page is no read-ahead");
+    assert_eq!(
+        controller.recall(&here(), Nanos::ZERO),
+        Some(arm(&controller, "cfq read_ahead_kb=1024")),
+        "a page is no read-ahead"
+    );
     controller.seen.recording.event(&done(256));
-    assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq")));
+    assert_eq!(controller.recall(&here(), Nanos::ZERO), Some(arm(&controller, "cfq")));
 }
 
 /// A past load of an hour that is similar to the current one and ended under this arm.
@@ -319,7 +336,7 @@ fn with_speculation() -> (TwinController, Bounds) {
     for text in ["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"] {
         controller.arms.push(Arm::new(setting(text)));
     }
-    controller.original = controller.active;
+    controller.forget_trials();
     controller.read_ahead.original_kib = Some(128);
     controller.read_ahead.observe(&read(256, true));
     let (profile, knowledge) = (sim::profile::load("sata7200").unwrap().device(), KnowledgeStore::new(sched::all()));

@@ -90,6 +90,8 @@ pub(super) struct Trying {
     may_be_tried: Vec<bool>,
     /// Arms that are forecast to starve a stream.
     may_starve: Vec<bool>,
+    /// The active arm was recalled from earlier runs, and has not been compared with the original one under this load: that is tried first.
+    pub is_unconfirmed: bool,
     /// A forecast of this load was made, or could not be.
     is_forecast: bool,
     /// What the latest forecast of this load rests on; `None` if there was none.
@@ -120,6 +122,7 @@ impl Trying {
             turns: vec![0; arms],
             may_be_tried: vec![false; arms],
             may_starve: vec![false; arms],
+            is_unconfirmed: false,
             is_forecast: false,
             evidence: None,
             deepest: 0.0,
@@ -394,13 +397,16 @@ impl TwinController {
         self.trying.trial = ended.map(|trial| ArmTrial { is_over: true, ..trial });
     }
 
-    /// Begins the trial that is worth most, if any is worth its cost.
+    /// Begins the trial that is worth most, if any is worth its cost; after a recall from earlier runs that of the original setting, as what
+    /// was stored may be wrong, or of another machine.
     pub(super) fn begin_trial(&mut self, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let lasted_s = self.lasted_s(now);
         let is_measured = (now - self.timeline.measured_from).as_secs_f64() >= TURN_S;
         let is_known =
             self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S || self.fleet_recommends();
-        if !is_measured || !is_known || self.phase.pending().is_some() || self.seen.streams.overdue(now).is_some() {
+        let original = self.with_active_read_ahead(self.original);
+        let confirms = self.trying.is_unconfirmed && original != self.active && self.arms[original].blocked_until <= now;
+        if !is_measured || !is_known && !confirms || self.phase.pending().is_some() || self.seen.streams.overdue(now).is_some() {
             return None;
         }
         let can_be = |arm: &usize| {
@@ -419,7 +425,7 @@ impl TwinController {
             let cost = Cost { measured_s: TURN_S, settling_s: SETTLING.as_secs_f64(), switching_s };
             (worth(posterior, arm, self.active, lasted_s, &cost), arm)
         });
-        let arm = most_worth(worths)?;
+        let arm = if confirms { original } else { most_worth(worths)? };
         if self.must_wait_for_streams(&self.arms[arm].setting, now) {
             return None;
         }
@@ -431,6 +437,7 @@ impl TwinController {
             percent(expected.mean),
             100.0 * expected.error
         );
+        self.trying.is_unconfirmed = false;
         self.trying.trial = Some(ArmTrial { from: self.active, is_over: false });
         self.trying.in_turn = Some(Got::default());
         let evidence = self.trying.evidence.clone();
