@@ -29,9 +29,10 @@
 //! * *Learning* (`consult`). The load is inferred from all requests, under any setting. The device is fitted again after twice as many
 //!   requests, or after a model mismatch, to requests under every setting: each shows another side of the device.
 //! * *Memory* (`recall`). The first window of a load is compared with known loads of the device. The setting with a significant mean gain
-//!   there is applied; settings that did worse are blocked. Without a similar load, a run is the same as without a memory.
+//!   there is applied, and the original one is tried once to confirm it; settings that did worse are not tried for a while. Without a
+//!   similar load, a run is the same as without a memory.
 //! * *Speculative read-ahead* (`read_ahead`). Files gain only from a read-ahead that is active before they are opened, so such loads are
-//!   assumed. The choice is verified once files are opened (`verify`), with forecasts corrected by earlier ones (`track_record`).
+//!   assumed, where files have been read in order at all. The choice is verified once files are opened (`verify`), with forecasts corrected by earlier ones (`track_record`).
 //! * *Budgeted.* Trials in the twin cost processor time: they are as long as the budget allows, one percent of a core by default.
 
 mod arm;
