@@ -7,9 +7,10 @@ use agent::configuration::{Configuration, reference};
 use agent::daemon::open::Machine;
 use agent::daemon::run::MIN_SLEEP;
 use anyhow::{Context as _, anyhow, bail};
+use applier::cgroup::Allowed;
 use applier::sysfs::Sysfs;
 use block::Nanos;
-use linux::cgroups::{Cgroups, Processes};
+use linux::cgroups::{CgroupError, Cgroups, Processes};
 use linux::clock::now;
 use linux::events::{EventSource, wait};
 use linux::topology::{self, Device};
@@ -107,10 +108,13 @@ pub fn run(args: &ProtectArgs) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let (sysfs, cgroups) = (Sysfs::real(), Cgroups::mounted(&Sysfs::real()).map_err(|error| Failed(error.to_string()))?);
     let unit = cgroups.find(&args.unit)?;
-    let limited = args.limit.iter().map(|name| Ok(cgroups.find(name)?.path));
-    let limited = limited.collect::<anyhow::Result<Vec<String>>>()?;
+    let limited = args.limit.iter().map(|name| limited(&cgroups, name)).collect::<Result<Vec<String>, CgroupError>>()?;
     let width = terminal::style().0;
     let print = |sentence: String| terminal::print(&say::lines([sentence], width));
+    // Others were found, and have their paths.
+    for name in limited.iter().filter(|name| !name.starts_with('/')) {
+        print(format!("{name} is not running: it may be limited once it is."))?;
+    }
     let terms = Terms {
         promises: vec![(unit.path.clone(), promise.clone())],
         neighbours: configuration.limits.neighbours.iter().chain(&limited).cloned().collect(),
@@ -133,6 +137,15 @@ pub fn run(args: &ProtectArgs) -> anyhow::Result<()> {
         }
     }
     outcome
+}
+
+/// The path of a unit that may be limited; of one that is not running, as the service of a timer usually is, its name, by which it is
+/// found later.
+fn limited(cgroups: &Cgroups, name: &str) -> Result<String, CgroupError> {
+    match cgroups.find(name) {
+        Err(CgroupError::NotFound { .. }) if Allowed::check(name).is_ok() => Ok(name.to_owned()),
+        found => Ok(found?.path),
+    }
 }
 
 fn promise(args: &ProtectArgs) -> anyhow::Result<Promise> {
@@ -226,6 +239,19 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
+
+    #[test]
+    fn a_unit_that_is_not_running_may_be_limited_later_and_a_misspelt_one_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("system.slice/build.service")).unwrap();
+        let cgroups = Cgroups::at(root.path());
+        let path = |name: &str| limited(&cgroups, name).map_err(|error| error.to_string());
+        assert_eq!(path("build"), Ok("/system.slice/build.service".to_owned()));
+        assert_eq!(path("backup.service"), Ok("backup.service".to_owned()));
+        for wrong in ["backup", "backup.sevice", "/system.slice/../a.service"] {
+            assert!(path(wrong).unwrap_err().contains("no such unit"), "{wrong}");
+        }
+    }
 
     #[test]
     fn times_and_rates_have_units() {
