@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -38,6 +39,9 @@ pub(super) fn open(path: &Path, access: Access, steps: &[Step]) -> Result<Connec
 
 /// Checks the file's type: SQLite would wait for a pipe, and reports a missing folder only as a file that it cannot open.
 pub(super) fn check_type(path: &Path, access: Access) -> Result<(), Problem> {
+    if foreign_folder(path).is_some() && fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink()) {
+        return Err(Problem::NotAFile("a link in another user's folder, which root does not follow"));
+    }
     match fs::metadata(path) {
         Ok(about) if about.is_dir() => Err(Problem::NotAFile("a folder")),
         Ok(about) if !about.is_file() => Err(Problem::NotAFile("a pipe or a device")),
@@ -59,6 +63,11 @@ fn connect(path: &Path, access: Access, steps: &[Step]) -> Result<Connection, Pr
     let absolute = std::path::absolute(path).map_err(Problem::Io)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let flags = if access == Access::Create { flags | OpenFlags::SQLITE_OPEN_CREATE } else { flags };
+    let (absolute, flags) = match foreign_folder(&absolute).zip(absolute.file_name()) {
+        // SQLite refuses a link anywhere in the path, and the folder may have been reached by one.
+        Some((folder, name)) => (folder.join(name), flags | OpenFlags::SQLITE_OPEN_NOFOLLOW),
+        None => (absolute, flags),
+    };
     let mut connection = Connection::open_with_flags(&absolute, flags).map_err(|error| diagnose(path, error))?;
     let found = match look_inside(&connection, steps) {
         Err(error) if access == Access::Read && is_for_writers(&error) => {
@@ -163,6 +172,14 @@ fn is_for_writers(error: &rusqlite::Error) -> bool {
 fn has_log(path: &Path) -> bool {
     let log: OsString = [path.as_os_str(), "-wal".as_ref()].into_iter().collect();
     fs::metadata(log).is_ok_and(|about| about.len() > 0)
+}
+
+/// The resolved folder of a file, if this process is root and the folder belongs to another user, such as the daemon's: that user could put a
+/// link there to any file of root's.
+fn foreign_folder(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_foreign = rustix::process::geteuid().is_root() && fs::metadata(folder).is_ok_and(|about| about.uid() != 0);
+    is_foreign.then(|| folder.canonicalize().ok()).flatten()
 }
 
 /// Opens a file for which the index of the log cannot be created. On a read-only medium no other program writes either.

@@ -62,6 +62,28 @@ fn a_view_that_never_ends_and_a_foreign_trigger_are_refused() {
     }
 }
 
+/// The daemon's user owns the folder of its knowledge base, which root opens for `seekwise-agent learn`.
+#[test]
+fn root_follows_no_link_in_another_users_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    if std::os::unix::fs::chown(folder.path(), Some(1), Some(1)).is_err() {
+        return eprintln!("skipped: needs root");
+    }
+    let (outside, path) = (tempfile::tempdir().unwrap(), folder.path().join("knowledge.sqlite"));
+    let (there, new) = (outside.path().join("roots.sqlite"), outside.path().join("new.sqlite"));
+    Knowledge::open(&there).unwrap();
+    for target in [&there, &new] {
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        let error = Knowledge::open(&path).unwrap_err().to_string();
+        assert!(error.contains("is a link in another user's folder"), "{error}");
+        assert!(Knowledge::open_if_there(&path).is_err());
+        std::fs::remove_file(&path).unwrap();
+    }
+    assert!(!new.exists(), "nothing was created behind the link");
+    Knowledge::open(&path).unwrap();
+    assert!(Knowledge::open_if_there(&path).unwrap().is_some(), "a file of its own is used");
+}
+
 #[test]
 fn folders_pipes_and_devices_are_refused_without_waiting() {
     let folder = tempdir().unwrap();
