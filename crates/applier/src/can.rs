@@ -42,6 +42,10 @@ impl Writer {
             self.open(device, attribute)?;
             return Ok(state.check(attribute, value, NONE).err());
         }
+        if attribute.name == NR_REQUESTS && value.parse().is_ok_and(|requests: u64| requests < MIN_NR_REQUESTS) {
+            self.open(device, attribute)?;
+            return Ok(Some(format!("it is {value}, and the kernel takes at least {MIN_NR_REQUESTS}")));
+        }
         if leaves_traces(attribute, value) {
             self.open(device, attribute)?;
             return Ok(None);
@@ -62,6 +66,10 @@ impl Writer {
         self.files.may_set(&path).map_err(|error| self.system(device, SysfsError::writing(&path, "anything", error)))
     }
 }
+
+/// The smallest number of requests that the kernel takes; a smaller one, which a device with few tags has by itself, becomes this when it is
+/// written. Source: `BLKDEV_MIN_RQ` in `block/blk.h`, and `queue_requests_store` in `block/blk-sysfs.c`.
+const MIN_NR_REQUESTS: u64 = 4;
 
 /// Whether writing the same value again has side effects, visible or not: `none` sets the number of requests to that of the driver's tags,
 /// even if it was active; the target of write-back throttling then counts as set by hand, and the maximum request size, too; idling loses

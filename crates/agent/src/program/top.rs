@@ -116,7 +116,6 @@ fn open(args: &TopArgs) -> anyhow::Result<Vec<Watched>> {
         Some(given) => vec![topology::find(&sysfs, given)?.0],
         None => candidates(&sysfs)?,
     };
-    let began = monotonic();
     let (mut watched, mut reasons) = (Vec::new(), Vec::new());
     for device in devices {
         let source = machine.source(&device).and_then(|source| match source.counters_only() {
@@ -127,7 +126,8 @@ fn open(args: &TopArgs) -> anyhow::Result<Vec<Watched>> {
             Ok(mut source) => {
                 source.report_fsync();
                 let processes = Processes::new(&sysfs, args.slice);
-                let monitor = UnitMonitor::new(&sysfs, device.number, args.interval, &processes, began);
+                // Requests are seen from here on: setting up the source takes part of a second, on a slow machine several.
+                let monitor = UnitMonitor::new(&sysfs, device.number, args.interval, &processes, monotonic());
                 watched.push(Watched { name: device.name, source, processes, monitor, table: None });
             }
             Err(why) => reasons.push(format!("{}: {why}", device.name)),

@@ -415,6 +415,19 @@ fn read_only_sysfs_is_named_and_nothing_is_set() {
     is_as(&machine, &tuned_by_hand(), "nothing was written");
 }
 
+/// A USB disk takes one request at a time, and the kernel has two for it, but raises any number below four that is written.
+#[test]
+fn fewer_requests_than_can_be_set_are_left_alone() {
+    let machine = Machine::new();
+    machine.unplug();
+    machine.plug(Disk { tags: 1, tags_in_use: 1, scheduler: "mq-deadline".to_owned(), nr_requests: 2, ..Disk::new("usb", 7) });
+    let before = machine.disk();
+    let can = writer(&machine).can("sda").unwrap();
+    assert_eq!(machine.disk(), before);
+    let requests = can.iter().find(|can| can.attribute == "nr_requests").unwrap();
+    assert_eq!(requests.refused.as_deref(), Some("it is 2, and the kernel takes at least 4"));
+}
+
 #[test]
 fn the_proof_that_everything_can_be_set_changes_nothing_not_even_what_is_hidden() {
     for scheduler in ["none", "mq-deadline", "kyber", "bfq"] {
