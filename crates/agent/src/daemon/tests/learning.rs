@@ -203,10 +203,15 @@ fn what_was_learned_serves_the_load_when_it_comes() {
     school.work(1);
     assert!(!school.is_learning() && school.scene.device.scheduler() == "mq-deadline");
     assert!(!school.scene.daemon.experience.pools.is_empty());
-    school.work(6);
+    school.work(3);
     assert_eq!(school.scene.device.scheduler(), "kyber");
     let set = school.scene.last(EntryKind::Set);
     assert!(set.why.contains("a known load, which kyber served best"), "{set:?}");
+    // What was learned may be wrong: the original setting is tried once.
+    school.work(10);
+    assert_eq!(school.scene.device.scheduler(), "kyber");
+    let trial = school.scene.daemon.history().entries().find(|entry| entry.why.starts_with("trying mq-deadline")).cloned();
+    assert!(trial.is_some_and(|trial| trial.number > set.number), "the original setting was not tried");
 }
 
 #[test]
