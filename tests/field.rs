@@ -59,10 +59,12 @@ fn the_agent_tends_a_disk_through_loads_that_change_and_everything_is_put_back()
     let pair = &record["pairs"][0];
     let merit = |number: usize| pair["served"][number]["rounds"][0]["merit"].as_f64().unwrap();
     assert_eq!((&pair["served"][0]["setting"], &pair["served"][1]["setting"]), (&"mq-deadline".into(), &"agent".into()), "{pair}");
-    // `none` halves the log's latency and does not change the rest. Other tests run at the same time.
+    // `none` halves the log's latency and does not change the rest: 6% of merit, the most that any scheduler gains here. Other tests run at
+    // the same time.
     assert!(merit(1) > merit(0) - 0.1, "the agent did harm: {pair:#}");
     let changes = pair["changes"][0].as_array().unwrap();
-    assert!(!changes.is_empty(), "nothing that is worth a change was found: {pair:#}");
+    // One trial and its end: in twelve seconds there is no more to gain.
+    assert!(changes.len() <= 2, "the agent tries what cannot pay: {pair:#}");
 }
 
 /// A process that is killed on drop.
