@@ -63,18 +63,18 @@ fn connect(path: &Path, access: Access, steps: &[Step]) -> Result<Connection, Pr
     let absolute = std::path::absolute(path).map_err(Problem::Io)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let flags = if access == Access::Create { flags | OpenFlags::SQLITE_OPEN_CREATE } else { flags };
-    let (absolute, flags) = match foreign_folder(&absolute).zip(absolute.file_name()) {
+    let (absolute, links) = match foreign_folder(&absolute).zip(absolute.file_name()) {
         // SQLite refuses a link anywhere in the path, and the folder may have been reached by one.
-        Some((folder, name)) => (folder.join(name), flags | OpenFlags::SQLITE_OPEN_NOFOLLOW),
-        None => (absolute, flags),
+        Some((folder, name)) => (folder.join(name), OpenFlags::SQLITE_OPEN_NOFOLLOW),
+        None => (absolute, OpenFlags::empty()),
     };
-    let mut connection = Connection::open_with_flags(&absolute, flags).map_err(|error| diagnose(path, error))?;
+    let mut connection = Connection::open_with_flags(&absolute, flags | links).map_err(|error| diagnose(path, error))?;
     let found = match look_inside(&connection, steps) {
         Err(error) if access == Access::Read && is_for_writers(&error) => {
             if has_log(&absolute) {
                 return Err(Problem::Unfinished);
             }
-            connection = open_immutable(&absolute).map_err(|error| diagnose(path, error))?;
+            connection = open_immutable(&absolute, links).map_err(|error| diagnose(path, error))?;
             look_inside(&connection, steps)
         }
         found => found,
@@ -182,8 +182,9 @@ fn foreign_folder(path: &Path) -> Option<PathBuf> {
     is_foreign.then(|| folder.canonicalize().ok()).flatten()
 }
 
-/// Opens a file for which the index of the log cannot be created. On a read-only medium no other program writes either.
-fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
+/// Opens a file for which the index of the log cannot be created. On a read-only medium no other program writes either. `links`: whether
+/// one is refused.
+fn open_immutable(path: &Path, links: OpenFlags) -> rusqlite::Result<Connection> {
     let mut uri = String::from("file:");
     for &byte in path.as_os_str().as_bytes() {
         if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
@@ -194,7 +195,7 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
         }
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Connection::open_with_flags(uri + "?immutable=1", flags)
+    Connection::open_with_flags(uri + "?immutable=1", flags | links)
 }
 
 /// Determines the cause of a failed open, which SQLite does not report.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use block::{Nanos, StreamId};
 use observe::Event;
+use tracing::warn;
 
 use super::device_control::DeviceControl;
 use super::read_only::ReadOnlyDevice;
@@ -11,8 +12,6 @@ use super::{Opened, Opens};
 use crate::configuration::{Mode, Settings};
 use applier::sysfs::Sysfs;
 use applier::{ApplierError, AtExit, Client, ErrorKind, Foreign, Restored};
-use tracing::warn;
-
 use linux::events::counter_source::ASKED_FOR;
 use linux::events::{CounterSource, EventSource, ObserveError, Tracepoints};
 use linux::target::LinuxTarget;

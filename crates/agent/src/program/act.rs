@@ -47,7 +47,6 @@ pub fn run(args: &ActArgs) -> anyhow::Result<()> {
     log_to_stderr()?;
     let configuration = args.configured.load()?;
     let named = names(&args.devices)?;
-    let asked = named.clone();
     let user = configuration.user.as_deref().map(user).transpose()?;
     // Started before privileges are dropped. It exits at the end of its standard input, even if this process is killed.
     let _applier = own_applier((&args.journal, false), &args.configured, &configuration, user.as_ref(), &[])?;
@@ -89,8 +88,8 @@ pub fn run(args: &ActArgs) -> anyhow::Result<()> {
     let all = daemon.sessions().count();
     let status = format!("tuning {tuned} and monitoring {} devices", all - tuned);
     info!("{status}");
-    let mut reasons = daemon.reasons();
-    reasons.retain(|reason| asked.iter().any(|name| reason.split(':').next() == Some(name)));
+    // Where devices are named, no other is looked at.
+    let reasons = if args.devices.is_empty() { Vec::new() } else { daemon.reasons() };
     if tuned == 0 && !reasons.is_empty() {
         info!("no device is tuned: {}", reasons.join("; "));
     } else if tuned == 0 {

@@ -39,7 +39,7 @@ pub fn tuned(advice: &Advice, device: &str) -> String {
     text += "# include=the active profile, as `tuned-adm active` names it\n";
     text += &format!("\n[seekwise_{}]\ntype=disk\ndevices={device}\n", section(device));
     // tuned's disk plugin sets the scheduler; it has no option for a scheduler's tunables.
-    let (elevator, others): (Vec<_>, Vec<_>) = attributes.queue.iter().partition(|(path, _)| path == "queue/scheduler");
+    let (elevator, others) = attributes.queue.split_at(1);
     elevator.iter().for_each(|(_, value)| text += &format!("elevator={value}\n"));
     if !others.is_empty() {
         text += "\n[sysfs]\n";

@@ -43,6 +43,13 @@ pub(super) struct FittedDevice {
     pub knowledge: KnowledgeStore,
 }
 
+impl FittedDevice {
+    /// Whether it is behind a limit of its rate.
+    pub fn is_limited(&self) -> bool {
+        device::is_limited(&self.findings)
+    }
+}
+
 impl TwinController {
     /// Refits the device if twice as many requests have been observed, or somewhat more after a mismatch. Spends at most half of the
     /// credit.

@@ -7,10 +7,10 @@ use control::trials::stated;
 use control::{Decision, Setting, Target};
 use observe::merit::TOLERANCE;
 
+use super::consult::FittedDevice;
 use super::phase::Pending;
 use super::read_ahead::UNMEASURED;
 use super::{EARLY_REFIT, MIN_LOAD_S, REFIT, STREAM_START_GAP, TwinController, WINDOW, percent};
-use crate::device;
 use crate::forecast::{Forecast, differ_by_read_ahead, rank};
 
 /// Maximum number of streams listed in the evidence. Choice: completeness against the length of an explanation; not varied.
@@ -48,7 +48,7 @@ impl TwinController {
             let arm = self.arm_of(&prediction.setting).filter(|&arm| self.arms[arm].blocked_until <= now && arm != self.active)?;
             let is_sure = prediction.gain > TOLERANCE && sure * lasts_s > costs_s;
             let is_longer = self.read_ahead_of(arm) > self.read_ahead.original_kib;
-            let is_limited = || self.model.device.as_ref().is_some_and(|device| device::is_limited(&device.findings));
+            let is_limited = || self.model.device.as_ref().is_some_and(FittedDevice::is_limited);
             (is_sure && !(is_longer && is_limited()) && !prediction.starves() && differ_by_read_ahead(&prediction.setting, active))
                 .then_some((arm, sure))
         };

@@ -32,7 +32,8 @@
 //!   there is applied, and the original one is tried once to confirm it; settings that did worse are not tried for a while. Without a
 //!   similar load, a run is the same as without a memory.
 //! * *Speculative read-ahead* (`read_ahead`). Files gain only from a read-ahead that is active before they are opened, so such loads are
-//!   assumed, where files have been read in order at all. The choice is verified once files are opened (`verify`), with forecasts corrected by earlier ones (`track_record`).
+//!   assumed, where files have been read in order at all. The choice is verified once files are opened (`verify`), with forecasts corrected
+//!   by earlier ones (`track_record`).
 //! * *Budgeted.* Trials in the twin cost processor time: they are as long as the budget allows, one percent of a core by default.
 
 mod arm;

@@ -14,7 +14,6 @@ use observe::merit::TOLERANCE;
 use super::arm::Arm;
 use super::speculative_read_ahead::{self, SpeculativeReadAhead};
 use super::{SIMULATED_REQUEST_NS, TwinController, WINDOW};
-use crate::device;
 use crate::forecast::{differ_by_read_ahead, read_ahead_kib};
 
 /// Reason of a change by a forecast alone, which states no gain.
@@ -137,7 +136,7 @@ impl TwinController {
     /// load itself shows the difference.
     pub(super) fn prepare_read_ahead(&mut self, now: Nanos, bounds: impl FnOnce() -> Bounds) -> Option<Decision> {
         let (found, device) = (self.read_ahead.original_kib?, self.model.device.as_ref()?);
-        if !self.read_ahead.is_used || device::is_limited(&device.findings) {
+        if !self.read_ahead.is_used || device.is_limited() {
             return None;
         }
         let accesses = device.accesses;

@@ -20,8 +20,8 @@ use super::{known_loads, sources};
 /// machines; not varied.
 const MAX_PAST_LOADS: usize = 64;
 
-/// Time for which an arm is not tried that did worse under similar loads of earlier runs. Choice: a forecast is there long before; what was
-/// stored may be wrong, and then costs this time; not varied.
+/// Time for which an arm is not tried that did worse under similar loads of earlier runs. Choice: a forecast is there long before; a wrong
+/// result costs this time; not varied.
 const RECALLED_BLOCK: Nanos = Nanos::from_millis(20_000);
 
 /// Loads that are known from this run and from earlier ones.

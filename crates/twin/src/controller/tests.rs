@@ -25,6 +25,12 @@ use crate::forecast::Forecast;
 /// A known load: its distance from the present one, the active setting, and the score of each setting; `None` if it starved a stream.
 type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
 
+/// Adds candidates to those of [`knowing`].
+fn add_arms(controller: &mut TwinController, settings: &[&str]) {
+    controller.arms.extend(settings.iter().map(|text| Arm::new(setting(text))));
+    controller.forget_trials();
+}
+
 /// A prediction with an error of 0.1.
 fn predicted(text: &str, gain: f64) -> Prediction {
     Prediction { setting: setting(text), throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error: 0.1 }
@@ -125,8 +131,7 @@ fn another_load_begins_with_the_original_setting_unless_its_best_one_is_remember
 #[test]
 fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
     let mut controller = knowing(&[]);
-    controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
-    controller.forget_trials();
+    add_arms(&mut controller, &["deadline read_ahead_kb=1024"]);
     controller.read_ahead.original_kib = Some(128);
     let (found, wider) = (controller.active, controller.arms.len() - 1);
     let prediction = predicted("deadline read_ahead_kb=1024", 0.5);
@@ -170,9 +175,8 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_again() {
 #[test]
 fn another_read_ahead_interrupts_no_measurement_and_is_not_blamed() {
     let mut controller = knowing(&[]);
-    controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
+    add_arms(&mut controller, &["deadline read_ahead_kb=1024"]);
     controller.read_ahead.original_kib = Some(128);
-    controller.forget_trials();
     let (cfq, wider, at) = (controller.arm_of(&setting("cfq")).unwrap(), controller.arms.len() - 1, Nanos::from_millis(5_000));
     controller.change_to(at, wider, String::new());
     assert!(
@@ -284,9 +288,7 @@ fn a_read_ahead_is_free_to_try_unless_it_is_the_original_one() {
 #[test]
 fn a_load_without_read_ahead_keeps_the_active_one_for_the_next_load() {
     let mut controller = knowing(&[]);
-    for text in ["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"] {
-        controller.arms.push(Arm::new(setting(text)));
-    }
+    add_arms(&mut controller, &["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"]);
     controller.read_ahead.original_kib = Some(128);
     let arm = |controller: &TwinController, text: &str| controller.arm_of(&setting(text)).unwrap();
     controller.memory.past.push(past_load(&controller, arm(&controller, "cfq")));
@@ -333,10 +335,7 @@ fn what_was_tried_under_a_load_goes_on_when_it_returns() {
 /// A controller with deadline active, a fitted disk, a read-ahead of 128 KiB, and a second of budget.
 fn with_speculation() -> (TwinController, Bounds) {
     let mut controller = knowing(&[]);
-    for text in ["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"] {
-        controller.arms.push(Arm::new(setting(text)));
-    }
-    controller.forget_trials();
+    add_arms(&mut controller, &["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"]);
     controller.read_ahead.original_kib = Some(128);
     controller.read_ahead.observe(&read(256, true));
     let (profile, knowledge) = (sim::profile::load("sata7200").unwrap().device(), KnowledgeStore::new(sched::all()));

@@ -397,8 +397,8 @@ impl TwinController {
         self.trying.trial = ended.map(|trial| ArmTrial { is_over: true, ..trial });
     }
 
-    /// Begins the trial that is worth most, if any is worth its cost; after a recall from earlier runs that of the original setting, as what
-    /// was stored may be wrong, or of another machine.
+    /// Begins the trial that is worth most, if any is worth its cost; after a recall from earlier runs that of the original setting, as the
+    /// stored result may be wrong, or of another machine.
     pub(super) fn begin_trial(&mut self, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let lasted_s = self.lasted_s(now);
         let is_measured = (now - self.timeline.measured_from).as_secs_f64() >= TURN_S;

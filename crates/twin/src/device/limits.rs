@@ -20,8 +20,9 @@ use statistics::Rank;
 use super::access::{Access, MIN_COUNT, in_context};
 use super::findings::Finding;
 
-/// Names of the findings of a limit of bytes and of operations.
-pub(super) const LIMITS: [&str; 2] = ["limit of bytes", "limit of operations"];
+/// Names of the findings of a limit.
+pub(super) const OF_BYTES: &str = "limit of bytes";
+pub(super) const OF_OPERATIONS: &str = "limit of operations";
 
 /// Accesses per window: the minimum with which a plateau shows; more are needed if service times vary more. Choice: factors of four, as
 /// chance halves at each; not varied.
@@ -389,8 +390,8 @@ impl Limit {
     pub fn findings(&self) -> Vec<Finding> {
         let LimitsSpecification { operations_per_second, mb_s, burst_mb_s, burst_operations_per_second, .. } = self.specification();
         let (name, rate, unit, burst_rate, of_credits, scale) = match self.counted {
-            Counted::Bytes => (LIMITS[0], mb_s, "MB/s", burst_mb_s, "MB", 1e-6),
-            _ => (LIMITS[1], operations_per_second, "operations/s", burst_operations_per_second, "operations", 1.0),
+            Counted::Bytes => (OF_BYTES, mb_s, "MB/s", burst_mb_s, "MB", 1e-6),
+            _ => (OF_OPERATIONS, operations_per_second, "operations/s", burst_operations_per_second, "operations", 1.0),
         };
         let rate = rate.unwrap_or(0.0);
         let mut all = vec![Finding::number(name, rate, unit, self.uncertainty * rate, self.accesses)];

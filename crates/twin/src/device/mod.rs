@@ -187,7 +187,7 @@ fn fitted_to(accesses: usize, share: f64) -> usize {
 
 /// Whether these findings are of a device behind a limit of its rate, such as a cloud volume.
 pub fn is_limited(findings: &[Finding]) -> bool {
-    findings.iter().any(|finding| limits::LIMITS.contains(&finding.name))
+    findings.iter().any(|finding| [limits::OF_BYTES, limits::OF_OPERATIONS].contains(&finding.name))
 }
 
 /// The device fitted to these accesses, with its findings.

@@ -207,7 +207,7 @@ fn what_was_learned_serves_the_load_when_it_comes() {
     assert_eq!(school.scene.device.scheduler(), "kyber");
     let set = school.scene.last(EntryKind::Set);
     assert!(set.why.contains("a known load, which kyber served best"), "{set:?}");
-    // What was learned may be wrong: the original setting is tried once.
+    // A stored result may be wrong: the original setting is tried once.
     school.work(10);
     assert_eq!(school.scene.device.scheduler(), "kyber");
     let trial = school.scene.daemon.history().entries().find(|entry| entry.why.starts_with("trying mq-deadline")).cloned();
