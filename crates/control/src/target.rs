@@ -77,6 +77,65 @@ pub trait Target {
     fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), TargetError>;
 }
 
+/// A target that applies nothing and says that it did: each comparison made on it compares a setting with itself, so every gain beyond
+/// its stated interval is an error of the comparison.
+#[derive(Clone, Debug)]
+pub struct Placebo {
+    identity: Identity,
+    schedulers: Vec<&'static SchedulerSpec>,
+    tunables: Vec<&'static Tunable>,
+    bounds: Bounds,
+    switching_time: Nanos,
+    setting: Setting,
+}
+
+impl Placebo {
+    /// Answers as this target does now.
+    pub fn of(target: &dyn Target) -> Placebo {
+        let (setting, schedulers) = (target.setting(), target.schedulers());
+        let other = schedulers.iter().find(|spec| spec.name != setting.spec.name);
+        Placebo {
+            identity: target.identity(),
+            switching_time: other.map_or(Nanos::ZERO, |spec| target.switching_time(&setting, &Setting::of(spec))),
+            tunables: target.tunables(),
+            bounds: target.bounds(),
+            schedulers,
+            setting,
+        }
+    }
+}
+
+impl Target for Placebo {
+    fn identity(&self) -> Identity {
+        self.identity.clone()
+    }
+
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+        self.schedulers.clone()
+    }
+
+    fn tunables(&self) -> Vec<&'static Tunable> {
+        self.tunables.clone()
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    fn setting(&self) -> Setting {
+        self.setting.clone()
+    }
+
+    fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos {
+        if from.spec.name == to.spec.name { Nanos::ZERO } else { self.switching_time }
+    }
+
+    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), TargetError> {
+        self.setting = setting.clone();
+        Ok(())
+    }
+}
+
 /// Identifies a target in the knowledge base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {

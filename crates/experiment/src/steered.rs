@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use block::{Knowledge, KnowledgeStore, Nanos, Scheduler, SchedulerSpec, Tunable};
-use control::target::{Bounds, Identity};
+use control::target::{Bounds, Identity, Placebo};
 use control::{ControlLoop, Controller, Setting, Target, TargetError};
 use observe::Event;
 use sim::run::{Pilot, ServerEvent, Steerable};
@@ -25,6 +25,8 @@ pub struct Steered {
     stopwatch: Option<Arc<Stopwatch>>,
     /// Requests completed under a scheduler that learns; `None` if they are not kept.
     requests: Option<RequestLog>,
+    /// The target that the controller is given instead, which applies nothing.
+    placebo: Option<Option<Placebo>>,
 }
 
 /// The active setting, as far as the simulator does not report it.
@@ -60,7 +62,7 @@ impl Steered {
             knowledge: KnowledgeStore::new(device_model::sched::all()),
             schedulers: device_model::sched::all().collect(),
         };
-        Steered { steering: ControlLoop::new(controller), active, stopwatch, requests: None }
+        Steered { steering: ControlLoop::new(controller), active, stopwatch, requests: None, placebo: None }
     }
 
     /// For runs in which no scheduler that learns is set, except the one at the start or those [added](Steered::add_scheduler) afterwards.
@@ -71,6 +73,12 @@ impl Steered {
         self.active.schedulers.retain(|spec| !spec.learns() || spec.name == begins_with);
         self.active.knowledge = KnowledgeStore::new(std::iter::empty());
         self
+    }
+
+    /// Applies nothing from now on, and tells the controller that it did ([`Placebo`]).
+    #[must_use]
+    pub fn without_effect(self) -> Steered {
+        Steered { placebo: Some(None), ..self }
     }
 
     /// Adds a scheduler of an experiment with its knowledge; it can then be set like any other.
@@ -103,12 +111,13 @@ impl Steered {
 impl Pilot for Steered {
     fn begin(&mut self, plant: &mut dyn Steerable) {
         self.active.before = (0..plant.tunables().len()).filter_map(|index| plant.value(index)).collect();
-        let Steered { steering, active, stopwatch, .. } = self;
-        Stopwatch::whole(stopwatch, || steering.begin(Nanos::ZERO, &mut Simulated { plant, active }));
+        let Steered { steering, active, stopwatch, placebo, .. } = self;
+        let mut simulated = Simulated { plant, active };
+        Stopwatch::whole(stopwatch, || with_effect(&mut simulated, placebo, |target| steering.begin(Nanos::ZERO, target)));
     }
 
     fn events(&mut self, noted: &[ServerEvent]) {
-        let Steered { steering, stopwatch, active, requests } = self;
+        let Steered { steering, stopwatch, active, requests, .. } = self;
         Stopwatch::uninterrupted(stopwatch, || {
             for event in noted.iter().map(event) {
                 steering.event(&event);
@@ -132,11 +141,20 @@ impl Pilot for Steered {
     }
 
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
-        let Steered { steering, active, stopwatch, .. } = self;
+        let Steered { steering, active, stopwatch, placebo, .. } = self;
         let before = steering.decisions().len();
-        Stopwatch::whole(stopwatch, || steering.advance(now, &mut Simulated { plant, active }));
+        let mut simulated = Simulated { plant, active };
+        Stopwatch::whole(stopwatch, || with_effect(&mut simulated, placebo, |target| steering.advance(now, target)));
         // A refused change may have been rolled back.
         steering.decisions()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
+    }
+}
+
+/// Hands over the host, or one that applies nothing.
+fn with_effect(simulated: &mut Simulated, placebo: &mut Option<Option<Placebo>>, control: impl FnOnce(&mut dyn Target)) {
+    match placebo {
+        None => control(simulated),
+        Some(placebo) => control(placebo.get_or_insert_with(|| Placebo::of(simulated))),
     }
 }
 
@@ -330,6 +348,22 @@ mod tests {
             let error = simulated.apply(Nanos::ZERO, &wrong(values)).unwrap_err();
             assert!(error.reason.contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn a_placebo_is_told_settings_and_the_host_keeps_its_own() {
+        let mut host = host();
+        let plant = host.steerable().unwrap();
+        let mut active = active(plant);
+        let (mut placebo, mut said) = (Some(None), String::new());
+        let mut simulated = Simulated { plant, active: &mut active };
+        with_effect(&mut simulated, &mut placebo, |target| {
+            target.apply(Nanos::ZERO, &setting("cfq:slice_idle=0 nr_requests=64")).unwrap();
+            said = target.setting().to_string();
+        });
+        assert_eq!((said.as_str(), simulated.setting().to_string().as_str()), ("cfq:slice_idle=0 nr_requests=64", "deadline"));
+        with_effect(&mut simulated, &mut None, |target| target.apply(Nanos::ZERO, &setting("cfq")).unwrap());
+        assert_eq!(simulated.setting().to_string(), "cfq");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `seekwise-lab evaluate`, `twin`, `counters`, `worlds`: evaluates controllers on loads and devices that were not used for training or
 //! tuning.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use observe::Preference;
@@ -10,12 +10,14 @@ use research::evaluation::ControllerEvaluation;
 use research::evaluation::ceiling::Ceiling;
 use research::evaluation::counting::Counting;
 use research::evaluation::fleet::FleetEvaluation;
+use research::evaluation::no_change::NoChange;
 use research::evaluation::processor_time::ProcessorTime;
 use research::evaluation::worth::Worth;
 use research::shares::Shares;
 use research::worlds::Which;
 use testbed::pool::Workers;
 
+use crate::live::{BlockDevice, JOURNAL};
 use seekwise::number;
 use seekwise::output;
 use terminal::{self, Terminal};
@@ -247,6 +249,58 @@ pub fn twin(args: &TwinArguments) -> anyhow::Result<()> {
     let report = ceiling.measure(Workers::new(&terminal, threads.map(usize::from)))?;
     let text = if json { report.to_json()? } else { report.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
+}
+
+/// Arguments of `seekwise-lab no-change`.
+#[derive(clap::Args)]
+pub struct NoChangeArguments {
+    /// First seed for drawing loads and devices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Number of seeds: each draws a load of every family of the world, each on a device of its own; with --live one load of its own
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = number::within::<u32>(1..=1000, "seeds"))]
+    seeds: u32,
+    /// How long each load of one phase runs, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = number::within::<u32>(5..=86_400, "seconds"))]
+    seconds: u32,
+    /// Controllers, optionally with tunables, separated by semicolons; may be given several times
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';', default_value = "seekwise")]
+    controllers: Vec<String>,
+    /// Candidate settings: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given
+    /// several times [default: kernel]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
+    #[command(flatten)]
+    world: WorldArguments,
+    /// Let `seekwise` try every setting in turn, whatever that is worth: more comparisons, and none that are chosen
+    #[arg(long)]
+    everything: bool,
+    /// Run drawn fio jobs on this device of the real kernel, or on an `emulated` one, instead of simulating; its contents are overwritten, its
+    /// settings are not touched
+    #[arg(long, value_name = "DEVICE|emulated")]
+    live: Option<String>,
+    /// Number of runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+    /// Print JSON instead of the table, with all comparisons
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures the gains that controllers state where nothing changes.
+///
+/// # Errors
+/// Wrong arguments, or an interruption.
+pub fn no_change(args: &NoChangeArguments) -> anyhow::Result<()> {
+    let &NoChangeArguments { seed, seeds, seconds, everything: tries_everything, .. } = args;
+    let (controllers, candidates) = (args.controllers.clone(), args.candidates.clone());
+    let measurement = NoChange { seed, seeds, seconds, controllers, candidates, tries_everything, world: args.world.which() };
+    let terminal = Terminal::default();
+    let report = match &args.live {
+        Some(device) => measurement.measure_live(&mut BlockDevice::open(device, Path::new(JOURNAL), &[])?, &terminal)?,
+        None => measurement.measure(Workers::new(&terminal, args.threads.map(usize::from)))?,
+    };
+    Ok(terminal::print(&if args.json { report.to_json()? } else { report.text() })?)
 }
 
 /// Arguments of `seekwise-lab worth`.

@@ -57,6 +57,8 @@ enum Command {
     Learn(learn::Command),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::ManualArguments),
+    /// Measure which gains a controller states on drawn loads where none of its settings is applied
+    NoChange(evaluate::NoChangeArguments),
     /// Replicate a paper's experiments and compare the results with the paper's
     #[command(subcommand)]
     Paper(paper::Command),
@@ -97,6 +99,7 @@ fn main() -> ExitCode {
         Command::Iocost(args) => iocost::run(&args),
         Command::Learn(command) => learn::run(command),
         Command::Man(args) => manual::run(&args, Cli::command()),
+        Command::NoChange(args) => evaluate::no_change(&args),
         Command::Paper(command) => paper::run(command),
         Command::ProcessorTime(args) => evaluate::processor_time(&args),
         Command::Protect(args) => protect::run(&args),

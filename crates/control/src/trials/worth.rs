@@ -2,11 +2,13 @@
 
 use super::Posterior;
 use super::filter::Possibility;
-use observe::merit::TOLERANCE;
 use statistics::normal;
 
 use crate::ab_test::Estimate;
 
+/// Gain, as a difference of scores, below which a setting is left as it is. Choice: nobody notices less, and the settings of a device in
+/// production are not changed for what nobody notices; not varied.
+pub const WORTHWHILE: f64 = 0.05;
 /// Minimum probability that an adopted arm is better: at most one change in ten may be for the worse. Choice: a higher one takes more
 /// trials, a lower one adopts losses; not varied.
 const SURE: f64 = 0.9;
@@ -45,7 +47,7 @@ pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cos
         };
         for (gains, turns) in gains.iter_mut().zip(TURNS) {
             let (moves, error) = after(turns);
-            *gains += weight * expectation_above(TOLERANCE.max(SURE_DEVIATIONS * error), gain.mean, moves);
+            *gains += weight * expectation_above(WORTHWHILE.max(SURE_DEVIATIONS * error), gain.mean, moves);
         }
         loses += weight * expected_excess(-gain.mean, gain.error);
         goes_on += weight * normal::cdf(gain.mean / after(1.0).0.max(f64::MIN_POSITIVE));
@@ -58,9 +60,17 @@ pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cos
     of_turns.fold(f64::NEG_INFINITY, f64::max)
 }
 
+/// The probability that the gain of `arm` over `active` is worthwhile.
+pub fn chance(posterior: &Posterior, arm: usize, active: usize) -> f64 {
+    // The error of a trial has no part in it.
+    let possibilities = posterior.possibilities(arm, active, f64::INFINITY);
+    let above = |gain: Estimate| normal::cdf((gain.mean - WORTHWHILE) / gain.error.max(f64::MIN_POSITIVE));
+    possibilities.map(|one| one.weight * above(one.gain)).sum()
+}
+
 /// Whether a gain is certain and large enough for its arm to be adopted.
 pub fn is_adopted(gain: &Estimate) -> bool {
-    gain.mean > TOLERANCE && probability_positive(gain) >= SURE
+    gain.mean > WORTHWHILE && probability_positive(gain) >= SURE
 }
 
 fn probability_positive(gain: &Estimate) -> f64 {
@@ -115,7 +125,15 @@ mod tests {
     fn an_arm_stays_if_nine_in_ten_like_it_are_better() {
         assert!(is_adopted(&Estimate { mean: 0.1, error: 0.07 }));
         assert!(!is_adopted(&Estimate { mean: 0.1, error: 0.09 }));
-        assert!(!is_adopted(&Estimate { mean: 0.001, error: 0.0 }), "not worth a change");
+        assert!(!is_adopted(&Estimate { mean: 0.04, error: 0.0 }), "not worth a change");
+    }
+
+    #[test]
+    fn a_small_forecast_has_hardly_a_chance_and_the_unknown_has_one() {
+        let chance = |expected| chance(&watched(expected, 0.02), 1, 0);
+        assert!(chance(Estimate { mean: 0.0, error: 0.03 }) < 0.1);
+        assert!(chance(Estimate { mean: 0.3, error: 0.1 }) > 0.9);
+        assert!((0.3..0.5).contains(&chance(super::super::UNKNOWN)));
     }
 
     #[test]

@@ -40,6 +40,7 @@ mod arm;
 mod background;
 mod budget;
 mod catalogue;
+mod confirmation;
 mod consult;
 mod decide;
 mod fleet;
@@ -154,6 +155,13 @@ impl TwinController {
             fleet: Fleet::new(brief.fleet.clone()),
             read_ahead: ReadAhead::default(),
         }
+    }
+
+    /// The controller with a trial of every setting in turn, whatever it is worth: for measurements of what a trial's result is worth.
+    #[must_use]
+    pub fn trying_everything(mut self) -> TwinController {
+        self.timeline.tries_everything = true;
+        self
     }
 
     /// The controller with this number of seconds of budget in the bank.

@@ -11,6 +11,7 @@ use control::ab_test::Estimate;
 use control::experience::Experience;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
+use super::confirmation::Unconfirmed;
 use super::known_loads::KnownLoad;
 use super::trying::Trying;
 use super::{TwinController, WINDOW};
@@ -173,7 +174,7 @@ impl TwinController {
             let gain = sources::gain(&Estimate { mean: most, error: unsure });
             self.memory.says += &format!(": {} {gain}", self.arms[best].setting);
         }
-        self.trying.is_unconfirmed = best != self.original;
+        self.trying.unconfirmed = (best != self.original).then(|| Unconfirmed::recalled(self.original));
         let others = self.arms.iter_mut().zip(&gains).enumerate().filter(|(arm, _)| *arm != self.original);
         for (_, (arm, known)) in others {
             if known.is_some_and(|(gain, error)| known_loads::is_significant(&(most - gain, error.hypot(unsure)))) {

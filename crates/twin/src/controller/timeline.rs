@@ -8,6 +8,10 @@ use block::Nanos;
 /// of the sample against the number of requests from each interval; not varied.
 const MAX_CHANGES: usize = 4;
 
+/// Time after a trial without a gain in which only a likely gain is tried. Choice: a device whose settings do not matter should see one trial
+/// in ten minutes at most; not varied.
+const QUIET: Nanos = Nanos::from_millis(600_000);
+
 /// Times of the present load and setting.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timeline {
@@ -21,9 +25,25 @@ pub(super) struct Timeline {
     pub next_forecast: Nanos,
     /// End of the settling time of the latest change.
     pub settles_until: Nanos,
+    /// Time until which only a likely gain is tried.
+    pub quiet_until: Nanos,
+    /// Time until which nothing is tried.
+    pub silent_until: Nanos,
+    /// Every setting is tried in turn, whatever that is worth.
+    pub tries_everything: bool,
 }
 
 impl Timeline {
+    /// A trial has shown no gain.
+    pub fn be_quiet(&mut self, now: Nanos) {
+        self.quiet_until = now + QUIET;
+    }
+
+    /// A gain that was measured was none: comparisons cannot be trusted under such loads.
+    pub fn be_silent(&mut self, now: Nanos) {
+        self.silent_until = now + QUIET;
+    }
+
     /// Notes a change after which requests show another side of the device.
     pub fn note_change(&mut self, at: Nanos) {
         // A new load is noticed some time after it began, so `at` may precede earlier entries.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::Nanos;
 use control::ab_test::Estimate;
 use control::controller::{Evidence, Prediction};
-use control::trials::{Cost, Observation, SURE_DEVIATIONS, Trials, is_adopted, worth};
+use control::trials::{Cost, Observation, SURE_DEVIATIONS, Trials, chance, is_adopted, worth};
 use control::{Decision, Ruling, Setting, Target, Test, Verdict, Window};
 use observe::WindowOutcome;
 use observe::merit::Scored;
@@ -14,6 +14,7 @@ use observe::window::depth;
 
 use super::arm::{Arm, NEVER};
 use super::background::Got;
+use super::confirmation::Unconfirmed;
 use super::{MIN_LOAD_S, TwinController, WINDOW, percent};
 use crate::forecast::{Forecast, is_first_of_scheduler};
 use crate::trial::SWITCH_WARMUP;
@@ -28,6 +29,15 @@ const TURN_S: f64 = 2.0;
 pub(super) const TRIAL_WINDOW: Nanos = Nanos::from_millis(500);
 /// Turns after which an arm may stay. Choice: one alone may be a lucky moment; each further one costs a switch; not varied.
 const MIN_TURNS: u32 = 2;
+/// Turns without a sure gain after which an arm is given up under a load. Choice: a worthwhile gain is sure after four turns under most
+/// loads, and each one disturbs; not varied.
+const MAX_TURNS: u32 = 4;
+/// Minimum probability of a worthwhile gain for another turn. Derived: above that of a forecast gain of 14%, of which few come
+/// ([`expectation`]), and below that of a setting of which nothing is known. A first turn needs none: no load is disturbed by one trial in
+/// ten minutes, and one of ten gains above 10% was not forecast.
+const POSSIBLE: f64 = 0.3;
+/// Minimum probability for a first turn soon after a trial that has shown nothing. Choice: more likely than not; not varied.
+const LIKELY: f64 = 0.5;
 /// A trial ends where the score of a window is below the expected score of the setting before by this much, and by [`HARM_ERRORS`] standard
 /// errors. Derived: a loss of 1 − 1/√e for three seconds is 2% of the first minute of a load.
 const HARM: f64 = 0.5;
@@ -73,6 +83,13 @@ const MIN_FORECAST_ERROR: f64 = 0.03;
 pub(super) struct ArmTrial {
     /// The arm that was active before, which goes on if this one does not stay.
     pub from: usize,
+    /// When it began, and since when the arm before had been measured.
+    pub began: Nanos,
+    pub measured_from: Nanos,
+    /// It is to confirm the arm before, which was adopted over this one.
+    pub confirms: bool,
+    /// Number of windows of this arm that had been measured before.
+    pub had: u32,
     /// It has ended, and the way back was refused: nothing is concluded from the time until it succeeds.
     pub is_over: bool,
 }
@@ -90,8 +107,8 @@ pub(super) struct Trying {
     may_be_tried: Vec<bool>,
     /// Arms that are forecast to starve a stream.
     may_starve: Vec<bool>,
-    /// The active arm was recalled from earlier runs, and has not been compared with the original one under this load: that is tried first.
-    pub is_unconfirmed: bool,
+    /// How the active arm, which was adopted or recalled, is to be confirmed; `None` if it need not be.
+    pub unconfirmed: Option<Unconfirmed>,
     /// A forecast of this load was made, or could not be.
     is_forecast: bool,
     /// What the latest forecast of this load rests on; `None` if there was none.
@@ -122,7 +139,7 @@ impl Trying {
             turns: vec![0; arms],
             may_be_tried: vec![false; arms],
             may_starve: vec![false; arms],
-            is_unconfirmed: false,
+            unconfirmed: None,
             is_forecast: false,
             evidence: None,
             deepest: 0.0,
@@ -293,11 +310,7 @@ impl TwinController {
             // A stream that starves is as bad as a loss that ends a trial, whatever the others got.
             self.note_score(window.to, seconds, score.max(level.mean - 2.0 * HARM).min(level.mean - HARM));
             self.judge_fleet(self.active, trial.from, Some(-HARM));
-            if self.trying.may_starve[self.active] {
-                self.arms[self.active].blocked_until = NEVER;
-            } else {
-                self.block_after_harm(now);
-            }
+            self.note_harmful_trial(trial, now, true);
             return Some(self.end_trial(trial, now, format!("{overdue} under {tried}: back to {from}")));
         }
         let had_something_to_do = window.outcome.requests + window.outcome.unfinished > 0;
@@ -312,12 +325,13 @@ impl TwinController {
             self.note_score(window.to, seconds, score.max(level.mean - 2.0 * HARM));
         }
         self.judge_fleet(self.active, trial.from, Some((score - level.mean).max(-2.0 * HARM)));
-        self.block_after_harm(now);
-        let gain = Estimate { mean: score - level.mean, error: level.error };
-        let verdict = Verdict { critical: HARM_ERRORS, ..self.trial_verdict(trial, gain, Ruling::NotAdopted) };
-        let verdict = gain.mean.is_finite().then_some(verdict).map(Arc::new);
+        if trial.confirms {
+            return Some(self.confirm_by_loss(trial, now));
+        }
+        self.note_harmful_trial(trial, now, false);
+        // Half a second, chosen because it was bad, is no measurement: there is no verdict.
         let why = format!("{tried} is far worse than {from} in its first moments: back to {from}");
-        Some(Decision { verdict, ..self.end_trial(trial, now, why) })
+        Some(self.end_trial(trial, now, why))
     }
 
     /// The verdict on the active arm by this gain over the arm before the trial.
@@ -334,12 +348,18 @@ impl TwinController {
         }
     }
 
-    /// The active arm has just done harm. It may be tried once more after as long again: a moment may have been bad.
-    fn block_after_harm(&mut self, now: Nanos) {
+    /// The active arm has just done harm in a trial. It may be tried once more after as long again: a moment may have been bad; not if the
+    /// harm, a starving stream, was forecast. If the arm before was to be confirmed, it is.
+    fn note_harmful_trial(&mut self, trial: ArmTrial, now: Nanos, is_starved: bool) {
+        if trial.confirms {
+            self.trying.unconfirmed = None;
+            return;
+        }
+        self.timeline.be_quiet(now);
         let lasted_s = self.lasted_s(now);
         let arm = &mut self.arms[self.active];
-        let is_second = arm.blocked_until > Nanos::ZERO;
-        arm.blocked_until = if is_second { NEVER } else { now + Nanos::from_secs_f64(lasted_s) };
+        let is_known = arm.blocked_until > Nanos::ZERO || is_starved && self.trying.may_starve[self.active];
+        arm.blocked_until = if is_known { NEVER } else { now + Nanos::from_secs_f64(lasted_s) };
     }
 
     /// Ends the trial when its turn is over: the arm stays, or the one before goes on.
@@ -353,12 +373,18 @@ impl TwinController {
         if measured_s < TURN_S {
             return Some(Decision::keep(format!("trying {}", self.setting())));
         }
+        if trial.confirms {
+            return Some(self.end_confirmation(trial, now));
+        }
         self.trying.turns[self.active] += 1;
         let turns = self.trying.turns[self.active];
-        let gain = self.trying.trials.posterior().gain(self.active, trial.from);
+        let posterior = self.trying.trials.posterior();
+        let gain = posterior.gain(self.active, trial.from);
+        let is_open = chance(posterior, self.active, trial.from) >= POSSIBLE;
         let of_turn = self.trying.trials.last_gain_over(trial.from);
         self.judge_fleet(self.active, trial.from, of_turn);
         let is_kept = turns >= MIN_TURNS && is_adopted(&gain);
+        let is_multiple = gain.mean > 0.0 && self.is_multiple(&trial, now);
         let verdict = self.trial_verdict(trial, gain, if is_kept { Ruling::Kept } else { Ruling::NotAdopted });
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
@@ -369,19 +395,47 @@ impl TwinController {
             let verdict = Verdict { ruling: Ruling::NotAdopted, ..verdict };
             return Some(self.end_trial(trial, now, why).with_verdict(verdict));
         }
-        if is_kept {
-            self.trying.trial = None;
-            self.trying.usual = Got::default();
-            self.present.load.reset();
-            let decision = Decision::keep(format!("{tried} stays: {result}")).with_verdict(verdict);
+        if is_kept || is_multiple {
+            self.stay_with_tried();
+            if !is_kept {
+                self.expect_multiple();
+            }
+            self.trying.unconfirmed = Some(Unconfirmed::adopted(now, trial.from));
+            let decision = match is_kept {
+                true => Decision::keep(format!("{tried} stays: {result}")).with_verdict(verdict),
+                false => Decision::keep(format!("{tried} stays for now: each half second was better by half than any before")),
+            };
             return Some(Decision { expected_gain: Some(gain.mean), ..decision });
+        }
+        let is_measured = self.is_measured(&trial);
+        let is_last = turns >= MAX_TURNS && !self.timeline.tries_everything;
+        if !is_open || !is_measured || is_last {
+            self.timeline.be_quiet(now);
+        }
+        if !is_measured || is_last {
+            self.arms[self.active].blocked_until = NEVER;
+        }
+        if !is_measured {
+            return Some(self.end_trial(trial, now, format!("too few requests to measure {tried}: back to {from}")));
         }
         let why = if is_adopted(&gain) { "which has to be seen twice" } else { "which is not sure" };
         let why = format!("{tried} is {result}, {why}: back to {from}");
         Some(self.end_trial(trial, now, why).with_verdict(verdict))
     }
 
-    fn end_trial(&mut self, trial: ArmTrial, now: Nanos, why: String) -> Decision {
+    /// Whether the turn of this trial was measured: windows without requests are not.
+    pub(super) fn is_measured(&self, trial: &ArmTrial) -> bool {
+        self.trying.trials.windows(self.active) > trial.had
+    }
+
+    /// The tried arm goes on.
+    pub(super) fn stay_with_tried(&mut self) {
+        self.trying.trial = None;
+        self.trying.usual = Got::default();
+        self.present.load.reset();
+    }
+
+    pub(super) fn end_trial(&mut self, trial: ArmTrial, now: Nanos, why: String) -> Decision {
         let decision = self.change_to(now, trial.from, why);
         (self.trying.trial, self.trying.ended) = (None, Some(trial));
         self.trying.returning = Some(0.0);
@@ -404,28 +458,41 @@ impl TwinController {
         let is_measured = (now - self.timeline.measured_from).as_secs_f64() >= TURN_S;
         let is_known =
             self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S || self.fleet_recommends();
-        let original = self.with_active_read_ahead(self.original);
-        let confirms = self.trying.is_unconfirmed && original != self.active && self.arms[original].blocked_until <= now;
-        if !is_measured || !is_known && !confirms || self.phase.pending().is_some() || self.seen.streams.overdue(now).is_some() {
+        let before = self.to_confirm(now);
+        if before.is_none() && self.trying.unconfirmed.is_some_and(|one| one.due > now) {
+            return None;
+        }
+        if !is_measured
+            || !is_known && before.is_none()
+            || self.phase.pending().is_some()
+            || self.seen.streams.overdue(now).is_some()
+        {
             return None;
         }
         let can_be = |arm: &usize| {
             *arm != self.active
                 && self.arms[*arm].blocked_until <= now
-                && (self.trying.may_be_tried[*arm] || *arm == self.original)
+                && (self.trying.may_be_tried[*arm] || *arm == self.original || self.timeline.tries_everything)
                 && self.read_ahead_of(*arm) == self.read_ahead_of(self.active)
         };
-        let others: Vec<usize> = (0..self.arms.len()).filter(can_be).collect();
-        if others.is_empty() {
-            return None;
-        }
         let posterior = self.trying.trials.posterior();
-        let worths = others.into_iter().map(|arm| {
+        let is_quiet = now < self.timeline.quiet_until;
+        let may_gain = |arm: &usize| {
+            let least = if self.trying.turns[*arm] == 0 { LIKELY } else { POSSIBLE };
+            !is_quiet || self.timeline.tries_everything || chance(posterior, *arm, self.active) >= least
+        };
+        let others = (0..self.arms.len()).filter(can_be).filter(may_gain);
+        let lasts_s = lasted_s.max(MIN_LOAD_S);
+        let worths = others.map(|arm| {
+            if self.timeline.tries_everything {
+                return (1.0 / f64::from(1 + self.trying.turns[arm]), arm);
+            }
             let switching_s = self.switch_costs_s(target, self.active, arm) + self.switch_costs_s(target, arm, self.active);
             let cost = Cost { measured_s: TURN_S, settling_s: SETTLING.as_secs_f64(), switching_s };
-            (worth(posterior, arm, self.active, lasted_s, &cost), arm)
+            (worth(posterior, arm, self.active, lasts_s, &cost), arm)
         });
-        let arm = if confirms { original } else { most_worth(worths)? };
+        let is_silent = now < self.timeline.silent_until;
+        let arm = before.or_else(|| most_worth(worths).filter(|_| !is_silent))?;
         if self.must_wait_for_streams(&self.arms[arm].setting, now) {
             return None;
         }
@@ -437,8 +504,10 @@ impl TwinController {
             percent(expected.mean),
             100.0 * expected.error
         );
-        self.trying.is_unconfirmed = false;
-        self.trying.trial = Some(ArmTrial { from: self.active, is_over: false });
+        let why = if before.is_some() { format!("{why}, to confirm {}", self.setting()) } else { why };
+        let measured_from = self.timeline.measured_from;
+        let (from, had) = (self.active, self.trying.trials.windows(arm));
+        self.trying.trial = Some(ArmTrial { from, began: now, measured_from, confirms: before.is_some(), had, is_over: false });
         self.trying.in_turn = Some(Got::default());
         let evidence = self.trying.evidence.clone();
         Some(Decision { expected_gain: Some(expected.mean), evidence, ..self.change_to(now, arm, why) })

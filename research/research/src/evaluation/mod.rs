@@ -16,6 +16,7 @@ mod decided;
 mod decisions;
 pub mod fleet;
 mod memory;
+pub mod no_change;
 pub mod processor_time;
 pub(crate) mod run;
 pub(crate) mod scores;

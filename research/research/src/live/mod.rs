@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use block::Nanos;
-use control::{ControlLoop, Controller, Setting, Target};
+use control::{ControlLoop, Controller, DecisionRecord, Setting, Target};
 use observe::Event;
 
 use calls::Calls;
@@ -96,6 +96,8 @@ pub struct Steered {
     pub has_ended: bool,
     /// Seconds until it finished, or until the end of the jobs.
     pub took_s: f64,
+    /// Its decisions.
+    pub decisions: Vec<DecisionRecord>,
     /// The reason of its last decision.
     pub why: String,
     /// For each of the jobs, if it has a bandwidth log: seconds since the start, and bytes per second; else empty.
@@ -148,6 +150,7 @@ pub fn steer(
         has_ended,
         took_s: settled_s.unwrap_or_else(|| clock.elapsed().as_secs_f64()),
         why: last.map_or_else(String::new, |last| last.why.clone()),
+        decisions: steering.decisions().to_vec(),
         throughput: ran.iter().map(|ran| total(ran.begins_s, &ran.logs)).collect::<anyhow::Result<_>>()?,
         reports: ran.into_iter().map(|ran| (ran.took_s, ran.report)).collect(),
     })
