@@ -11,7 +11,7 @@
 //!                    │ yes
 //!                    ▼
 //!      3 s of the arm ─▶ far worse, or a stream overdue? ──yes─▶ back at once
-//!                    └─▶ back; after a second turn: sure to be better? ──yes─▶ it stays
+//!                    └─▶ back; after a second turn: sure to be better? ──yes─▶ it stays, and 3 s of the one before confirm it
 //! ```
 //! * *Warm-up* (`starvation`). Processes of a load often start one after another. Measurements from before the last one started are
 //!   discarded.
@@ -22,7 +22,10 @@
 //!   before. They need no forecast, so such an arm is tried from a load's first seconds.
 //! * *Trials* (`trying`). The trial with the highest positive value is started: the expected gain, over a remaining time equal to the
 //!   load's age, less the expected loss and the cost of two switches, which is measured or derived from how requests arrive. A setting
-//!   stays after two turns if it is better with a probability of 90%; gains too small to justify a change are not pursued.
+//!   stays after two turns if it is better with a probability of 90%; gains too small to justify a change are not pursued, and a trial
+//!   that has shown none is followed by ten minutes without one, but for a likely gain.
+//! * *Confirmation* (`confirmation`). After an adoption the arm before serves for a turn: a load that changed in the moment of a trial is no
+//!   gain. So does the original arm after a recall.
 //! * *Safeguards* (`starvation`, `background`). A trial ends within half a second if it does harm, or if a stream has waited for half the
 //!   bound of [starvation](observe::starvation); the arm is dropped for good if write-back gets too little and calls are not observed. After the
 //!   trial, a setting ends as soon as a stream starves.

@@ -3,6 +3,7 @@
 //! ```text
 //! first draw ──▶ controller ──────────▶ base of its first run ───┐
 //!             └▶ every candidate ─────▶ base of all schedulers ──┤
+//!             └▶ the same, the best result under the worst one's name: a wrong base
 //! other loads ─▶ both ────────────────▶ base of other loads ─────┤
 //!                                                                ▼
 //! second draw ─▶ controller, once without a base and once with each of them
@@ -17,7 +18,7 @@ use std::sync::Arc;
 use crate::report::evaluation::{BaseScores, BaseStanding, Memory};
 use anyhow::Context;
 use control::controller::{ControllerChoice, ControllerInput, Fixed};
-use control::experience::WINDOW;
+use control::experience::{Case, WINDOW};
 use control::{Controller, Setting};
 use observe::merit;
 use observe::merit::TOLERANCE;
@@ -42,11 +43,13 @@ const SEEN_S: f64 = 2.0;
 const AGAIN: u64 = 1 << 62;
 
 /// Knowledge bases, named by the runs that filled them.
-const BASES: [&str; 3] = ["its first run", "every scheduler", "other loads"];
+const BASES: [&str; 4] = ["its first run", "every scheduler", WRONG, "other loads"];
+/// The base of every scheduler with its results inverted.
+const WRONG: &str = "every scheduler, inverted";
 
 /// Description in the setup of the report.
 pub const ABOUT: &str = "Each load is run a second time with other draws (a trace: the same again), without a knowledge base and with one filled by \
-    its first run, by a run under every scheduler, or by loads of 3 other families on the device under the controller and every scheduler. \
+    its first run, by a run under every scheduler, by these with the results inverted (the best setting's as the worst's), or by loads of 3 other families on the device under the controller and every scheduler. \
     As good: at most 2% worse in merit, compared with the same draw without the base, or with the first run by the gain over the default. \
     Starts with the best: 2 s after the start, the active setting is the best one in the runs that filled the base, or within 2% of it; \
     settings that starve a stream are excluded.";
@@ -113,12 +116,12 @@ type Scores = BTreeMap<String, f64>;
 impl Subject<'_> {
     fn examine(&self, seed: u64, question: &EvaluationCase, others: &[EvaluationCase]) -> anyhow::Result<Vec<BaseScores>> {
         let folder = tempfile::tempdir().context("cannot create a folder for knowledge bases")?;
-        let bases = BASES.map(|base| folder.path().join(base));
+        let bases = BASES.map(|base| folder.path().join(if base == WRONG { BASES[1] } else { base }));
         let first = self.run(question, &self.brief, Some(&bases[0]))?;
         let alone = self.every_candidate(question, &bases[1])?;
         for other in others {
-            self.run(other, &self.brief, Some(&bases[2]))?;
-            self.every_candidate(other, &bases[2])?;
+            self.run(other, &self.brief, Some(&bases[3]))?;
+            self.every_candidate(other, &bases[3])?;
         }
         let again = question.drawn_again(seed ^ AGAIN)?;
         let second = again.as_ref().unwrap_or(question);
@@ -128,10 +131,10 @@ impl Subject<'_> {
         let mut in_turn = self.in_turn(&first, begins);
         in_turn
             .retain(|setting, _| !alone.get(setting).is_some_and(|alone| starvation::starves(&alone.tails, &first_default.tails)));
-        let served_before = [Some(in_turn), Some(self.ranked(&alone, &first_default, begins)), None];
+        let served_before = [Some(in_turn), Some(self.ranked(&alone, &first_default, begins)), None, None];
         let over_default = |run: &Run, default: &Run| self.gain(run, default, default);
         let score = |(number, path): (usize, &PathBuf)| {
-            let (brief, cases) = self.with_base(path, second)?;
+            let (brief, cases) = self.with_base(path, BASES[number] == WRONG, second)?;
             let run = self.run(second, &brief, None)?;
             let begins_with = run.setting_at(BEGINS_S).to_owned();
             let over_first = over_default(&run, &default).zip(over_default(&first, &first_default));
@@ -189,12 +192,26 @@ impl Subject<'_> {
     }
 
     /// The controller's input with this base, and the number of cases of the device in it.
-    fn with_base(&self, base: &Path, question: &EvaluationCase) -> anyhow::Result<(ControllerInput, u64)> {
+    fn with_base(&self, base: &Path, is_inverted: bool, question: &EvaluationCase) -> anyhow::Result<(ControllerInput, u64)> {
         let remembered = Remembered::open(base, self.workers.monitor)?;
-        let lived = remembered.experience().context("cannot read the knowledge base")?;
+        let mut lived = remembered.experience().context("cannot read the knowledge base")?;
+        if is_inverted {
+            lived.cases.iter_mut().for_each(|case| self.invert(case));
+        }
         let device = question.world.device();
         let cases = lived.cases.iter().filter(|case| case.device == device).count() as u64;
         Ok((ControllerInput { experience: Arc::new(self.brief.experience.and(lived)), ..self.brief.clone() }, cases))
+    }
+
+    /// Exchanges the results of the best and the worst setting, of the second and the last but one, and so on.
+    fn invert(&self, case: &mut Case) {
+        let ranked = case.ranked(&self.brief.preference);
+        let mut order: Vec<(usize, f64)> = ranked.iter().enumerate().filter_map(|(place, score)| Some((place, (*score)?))).collect();
+        order.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let results = case.results.clone();
+        for (one, other) in order.iter().zip(order.iter().rev()) {
+            case.results[one.0] = results[other.0];
+        }
     }
 
     /// Gain over another run of the same draw. A run that starves a stream ranks no higher than the default.
