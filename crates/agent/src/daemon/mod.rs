@@ -638,11 +638,11 @@ fn device_status(session: &DeviceSession) -> DeviceStatus {
 
 fn log(entry: &Entry) {
     let Entry { device, kind, id, from, to, why, .. } = entry;
-    let (kind, promised) = (kind.name(), entry.predicted_percent.map(report::gains::signed).unwrap_or_default());
+    let (kind, predicted) = (kind.name(), entry.predicted_percent.map(report::gains::signed).unwrap_or_default());
     match entry.kind {
         EntryKind::Conflict | EntryKind::Guarded | EntryKind::Trouble | EntryKind::Refused => {
-            warn!(device, kind, id, from, to, promised, "{why}")
+            warn!(device, kind, id, from, to, predicted, "{why}")
         }
-        _ => info!(device, kind, id, from, to, promised, "{why}"),
+        _ => info!(device, kind, id, from, to, predicted, "{why}"),
     }
 }
