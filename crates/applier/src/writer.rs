@@ -158,7 +158,10 @@ impl Writer {
             return self.foreign_cgroup(device);
         }
         let records = self.known(device)?.records;
-        let state = self.state(device)?;
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
+        let state = self.state_of(device, &records)?;
         let foreign = |record: &Record| {
             (ownership_of(record, &records, &state) == Ownership::Foreign).then(|| Foreign {
                 attribute: record.attribute.clone(),
@@ -327,6 +330,18 @@ impl Writer {
     pub(crate) fn state(&self, device: &str) -> Result<State, ApplierError> {
         let state = State::read(&*self.files, &self.sysfs, device).map_err(|error| self.system(device, error))?;
         // If the device was removed meanwhile, only a part was read.
+        self.is_there(device).map(|()| state)
+    }
+
+    /// As much of the state of a device as shows the ownership of these records.
+    fn state_of(&self, device: &str, records: &[Record]) -> Result<State, ApplierError> {
+        // The side effects of a pending change depend on all attributes.
+        if records.iter().any(|record| record.pending.is_some()) {
+            return self.state(device);
+        }
+        let is_recorded = |attribute: &Attribute| records.iter().any(|record| record.attribute == attribute.name);
+        let state =
+            State::read_values(&*self.files, &self.sysfs, device, is_recorded).map_err(|error| self.system(device, error))?;
         self.is_there(device).map(|()| state)
     }
 
