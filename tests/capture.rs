@@ -280,7 +280,8 @@ fn an_aim_that_no_device_shows_is_refused_before_it_is_watched() {
     }
     let device = Loop::new();
     let began = Instant::now();
-    for (aim, said) in [("wal:fsync:p99=40ms", "aim at the writes (--protect wal:write:p99=40ms)"), ("wal:p95=1s", "name a --disk")] {
+    for (aim, said) in [("wal:fsync:p99=40ms", "aim at the writes (--protect wal:write:p99=40ms)"), ("wal:p95=1s", "name a --disk")]
+    {
         let message = refused(&["advise", device.name(), "--for", "600", "--protect", aim]);
         assert!(message.contains(&format!("--protect {aim}: ")) && message.contains(said), "{message}");
     }
