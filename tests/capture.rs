@@ -274,6 +274,21 @@ fn advice_on_a_device_equals_advice_on_its_trace() {
 }
 
 #[test]
+fn an_aim_that_no_device_shows_is_refused_before_it_is_watched() {
+    if !can_run() {
+        return;
+    }
+    let device = Loop::new();
+    let began = Instant::now();
+    for (aim, said) in [("wal:fsync:p99=40ms", "aim at the writes (--protect wal:write:p99=40ms)"), ("wal:p95=1s", "name a --disk")]
+    {
+        let message = refused(&["advise", device.name(), "--for", "600", "--protect", aim]);
+        assert!(message.contains(&format!("--protect {aim}: ")) && message.contains(said), "{message}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
 fn what_cannot_be_captured_is_refused_with_what_would_be_right() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("trace.parquet");

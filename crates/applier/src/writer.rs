@@ -11,7 +11,7 @@ use block::Nanos;
 use crate::attribute::{Attribute, MACHINE, SCHEDULER, State, find};
 use crate::cgroup::{Allowed, PAGE, is_cgroup};
 use crate::error::{ApplierError, ErrorKind};
-use crate::journal::{AtExit, Identity, Journal, JournalError, Page, Record};
+use crate::journal::{AtExit, Identity, Journal, JournalError, Match, Page, Record};
 use crate::other_writers::OtherWriters;
 use crate::ownership::{Ownership, ownership_of};
 use crate::plan::known_attribute;
@@ -158,7 +158,10 @@ impl Writer {
             return self.foreign_cgroup(device);
         }
         let records = self.known(device)?.records;
-        let state = self.state(device)?;
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
+        let state = self.state_of(device, &records)?;
         let foreign = |record: &Record| {
             (ownership_of(record, &records, &state) == Ownership::Foreign).then(|| Foreign {
                 attribute: record.attribute.clone(),
@@ -296,14 +299,49 @@ impl Writer {
         let identity = Identity::of(&*self.files, &self.sysfs, checked(device)?).map_err(|error| self.system(device, error))?;
         let Some(identity) = identity else { return Err(self.no_device(device)) };
         let Page { records, damage } = self.journal.page(&*self.files, device)?;
-        let (records, void) = records.into_iter().partition(|record| record.device == identity);
+        let (mut records, mut void): (Vec<Record>, Vec<Record>) =
+            records.into_iter().partition(|record| record.device.compare(&identity) != Match::Other);
+        if records.iter().any(|record| record.device.compare(&identity) == Match::OtherMedium) {
+            self.take_over_medium(device, &identity, &mut records, &mut void)?;
+        }
         Ok(Known { identity, records, damage, void })
+    }
+
+    /// After a change of the medium, what the agent left in the device is still to be restored; a change by others was about the medium that
+    /// is gone, or is the kernel's, which resets some attributes for a new one.
+    fn take_over_medium(
+        &self,
+        device: &str,
+        identity: &Identity,
+        records: &mut Vec<Record>,
+        void: &mut Vec<Record>,
+    ) -> Result<(), ApplierError> {
+        let (state, all) = (self.state(device)?, records.clone());
+        let is_void = |record: &mut Record| {
+            record.device.compare(identity) == Match::OtherMedium
+                && (record.released || ownership_of(record, &all, &state) == Ownership::Foreign)
+        };
+        void.extend(records.extract_if(.., is_void));
+        records.iter_mut().for_each(|record| record.device.clone_from(identity));
+        Ok(())
     }
 
     /// The current state of a device.
     pub(crate) fn state(&self, device: &str) -> Result<State, ApplierError> {
         let state = State::read(&*self.files, &self.sysfs, device).map_err(|error| self.system(device, error))?;
         // If the device was removed meanwhile, only a part was read.
+        self.is_there(device).map(|()| state)
+    }
+
+    /// As much of the state of a device as shows the ownership of these records.
+    fn state_of(&self, device: &str, records: &[Record]) -> Result<State, ApplierError> {
+        // The side effects of a pending change depend on all attributes.
+        if records.iter().any(|record| record.pending.is_some()) {
+            return self.state(device);
+        }
+        let is_recorded = |attribute: &Attribute| records.iter().any(|record| record.attribute == attribute.name);
+        let state =
+            State::read_values(&*self.files, &self.sysfs, device, is_recorded).map_err(|error| self.system(device, error))?;
         self.is_there(device).map(|()| state)
     }
 

@@ -6,7 +6,7 @@ use anyhow::{bail, ensure};
 use applier::sysfs::Sysfs;
 use control::Setting;
 use experiment::advice::iostat::Iostat;
-use experiment::advice::{AdviceRequest, Aim, advise, files, udev};
+use experiment::advice::{AdviceRequest, Aim, advise, expect_of_device, files, udev};
 use experiment::comparison::regime;
 use linux::advice::{ASKED_FOR, WatchedLoad, of_counters, unseen};
 use linux::topology::Device;
@@ -112,6 +112,7 @@ pub fn run(args: AdviseArguments) -> anyhow::Result<()> {
         if let Some(why) = args.counters.then(|| ASKED_FOR.to_owned()).or_else(|| unseen(&Sysfs::real(), &device)) {
             return by_counters(&args, name, &device, why, &terminal);
         }
+        expect_of_device(&args.protect, args.disk.is_some())?;
     } else if args.counters {
         bail!("--counters: is for a block device, and {} is none", experiment.load.display());
     }

@@ -132,7 +132,7 @@ const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "budget_permille",
         default: "4",
-        doc: "CPU budget of each device, for monitoring and simulation, in thousandths of a core, plus 1 s for the first decisions.",
+        doc: "CPU budget of each device, for monitoring and simulation, in thousandths of a core, plus 0.25 s for the first decisions.",
         read: |value| {
             let permille = number(value, 1..=1000)?;
             Ok(Box::new(move |configuration| configuration.budget_permille = permille))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::{Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, all};
+use super::{Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, all, find};
 use crate::sysfs::{Files, Sysfs, SysfsError};
 
 /// The attributes of one device, or of the machine, read at one time.
@@ -31,27 +31,40 @@ impl State {
     /// # Errors
     /// A file cannot be read, although the kernel has it.
     pub fn read(files: &dyn Files, sysfs: &Sysfs, device: &str) -> Result<State, SysfsError> {
-        let mut state = State::default();
-        for attribute in all().iter().filter(|attribute| (attribute.owner == Owner::Machine) == (device == MACHINE)) {
-            if let Owner::Scheduler(owner) = attribute.owner
-                && owner != state.scheduler()
-            {
-                continue;
-            }
-            let Some(text) = attribute.text(files, sysfs, device)? else { continue };
-            if attribute.name == SCHEDULER {
+        let mut state = State::read_values(files, sysfs, device, |_| true)?;
+        if device != MACHINE {
+            if let Some(text) = find(SCHEDULER).map(|scheduler| scheduler.text(files, sysfs, device)).transpose()?.flatten() {
                 state.offered = offered(&text);
                 state.loadable = loadable(files, sysfs, &state.offered);
                 state.offered.extend_from_slice(&state.loadable);
             }
-            state.values.insert(&attribute.name, active_word(&text).to_owned());
-        }
-        if device != MACHINE {
             let number = |path: &str| files.read(&sysfs.block(device).join(path)).ok()?.parse().ok();
             state.largest_request_kib = number("queue/max_hw_sectors_kb");
             state.tags = number("mq/0/nr_tags");
             state.turns = number("queue/rotational") == Some(1);
             state.optimal_transfer_bytes = number("queue/optimal_io_size").unwrap_or(0);
+        }
+        Ok(state)
+    }
+
+    /// Reads only the scheduler and these attributes, and no limits: a check of them each second should cost little.
+    ///
+    /// # Errors
+    /// As [`read`](State::read).
+    pub fn read_values(
+        files: &dyn Files,
+        sysfs: &Sysfs,
+        device: &str,
+        is_wanted: impl Fn(&Attribute) -> bool,
+    ) -> Result<State, SysfsError> {
+        let mut state = State::default();
+        for attribute in all().iter().filter(|attribute| (attribute.owner == Owner::Machine) == (device == MACHINE)) {
+            let is_absent = matches!(&attribute.owner, Owner::Scheduler(owner) if *owner != state.scheduler());
+            if is_absent || !(attribute.name == SCHEDULER || is_wanted(attribute)) {
+                continue;
+            }
+            let Some(text) = attribute.text(files, sysfs, device)? else { continue };
+            state.values.insert(&attribute.name, active_word(&text).to_owned());
         }
         Ok(state)
     }

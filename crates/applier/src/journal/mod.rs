@@ -14,7 +14,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use record::{AtExit, Identity, Record};
+pub use record::{AtExit, Identity, Match, Record};
 
 use crate::sysfs::Files;
 

@@ -22,6 +22,24 @@ pub struct Identity {
     /// The kernel's sequence number of the device or medium since boot; `None` if settings survive a change of the medium, as for a loop
     /// device.
     pub sequence: Option<u64>,
+    /// That number if settings survive a change of the medium.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub medium: Option<u64>,
+    /// The kernel's number of the device's folder in sysfs, which another device of that name does not have; `None` if an earlier version
+    /// wrote the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<u64>,
+}
+
+/// Whether a record is of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    /// It is.
+    Same,
+    /// It is of another medium in the device, as of the file that a loop device had before.
+    OtherMedium,
+    /// It is of another device of that name, which is gone.
+    Other,
 }
 
 /// Files below `/sys/block/*` that identify a drive, the most reliable first.
@@ -44,8 +62,23 @@ impl Identity {
         }
         let says = SAYS.iter().find_map(|file| files.read(&folder.join(file)).ok().filter(|text| !text.is_empty()));
         let changes = name.starts_with("loop") || files.read(&folder.join("removable")).is_ok_and(|text| text == "1");
-        let sequence = if changes { None } else { files.read(&folder.join("diskseq")).ok().and_then(|text| text.parse().ok()) };
-        Ok(Some(Identity { says: says.unwrap_or_default(), sequence, ..identity }))
+        let diskseq = files.read(&folder.join("diskseq")).ok().and_then(|text| text.parse().ok());
+        let (sequence, medium) = if changes { (None, diskseq) } else { (diskseq, None) };
+        let folder = files.folder_number(&folder, "queue").ok();
+        Ok(Some(Identity { says: says.unwrap_or_default(), sequence, medium, folder, ..identity }))
+    }
+
+    /// Whether a record with this identity is of the device that has the name now.
+    pub fn compare(&self, now: &Identity) -> Match {
+        let differ = |one: Option<u64>, other: Option<u64>| one.is_some() && other.is_some() && one != other;
+        let is_named_alike = (&self.boot, &self.name, &self.says, self.sequence) == (&now.boot, &now.name, &now.says, now.sequence);
+        if !is_named_alike || differ(self.folder, now.folder) {
+            Match::Other
+        } else if differ(self.medium, now.medium) {
+            Match::OtherMedium
+        } else {
+            Match::Same
+        }
     }
 }
 

@@ -591,6 +591,44 @@ fn a_device_that_vanishes_leaves_no_trace_and_another_one_is_left_alone() {
 }
 
 #[test]
+fn a_loop_device_that_is_made_anew_is_not_the_one_that_was_removed() {
+    let machine = tuned_by_hand();
+    let disk = |folder| Disk { is_removable: true, folder, ..Disk::new("", 0) };
+    machine.plug(disk(1));
+    let mut writer = writer(&machine);
+    set(&mut writer, "sda scheduler=mq-deadline nomerges=2").unwrap();
+    machine.unplug();
+    machine.plug(disk(2));
+    assert!(writer.foreign("sda").unwrap().is_empty(), "the record is of the removed one");
+    set(&mut writer, "sda nomerges=1").unwrap();
+    writer.end().unwrap();
+    assert_eq!(machine.disk(), disk(2));
+}
+
+#[test]
+fn a_new_file_behind_a_loop_device_inherits_its_settings_and_no_stand_down() {
+    let machine = tuned_by_hand();
+    let empty = Disk { is_removable: true, ..Disk::new("", 1) };
+    machine.plug(empty.clone());
+    let mut writer = writer(&machine);
+    set(&mut writer, "sda scheduler=bfq read_ahead_kb=512").unwrap();
+    // The kernel resets the read-ahead for another file, and leaves the scheduler.
+    let next = Disk { read_ahead_kb: 1_024, sequence: 2, folder: 1, ..machine.disk() };
+    machine.plug(next.clone());
+    assert!(writer.foreign("sda").unwrap().is_empty());
+    set(&mut writer, "sda nomerges=1").unwrap();
+    machine.echo("kyber", "scheduler");
+    writer.release(Moment::default(), "sda", &[]).unwrap();
+    assert!(set(&mut writer, "sda nomerges=2").is_err(), "an administrator wins");
+    machine.plug(Disk { sequence: 3, ..machine.disk() });
+    set(&mut writer, "sda nomerges=2").unwrap();
+    writer.end().unwrap();
+    let kept = Disk { scheduler: "kyber".to_owned(), ..next };
+    assert_eq!((machine.disk().scheduler, machine.disk().nomerges), (kept.scheduler, 0));
+    assert_eq!(machine.disk().read_ahead_kb, 1_024);
+}
+
+#[test]
 fn of_a_damaged_journal_everything_readable_comes_back_and_the_rest_is_kept_and_named() {
     let machine = tuned_by_hand();
     set(&mut writer(&machine), "sda nomerges=2 read_ahead_kb=1024 rq_affinity=2").unwrap();

@@ -183,6 +183,26 @@ impl Aim {
     }
 }
 
+/// Checks that aims can be judged by a block device's requests, which hold no calls of fsync. `names_disk`: they are run on a model.
+///
+/// # Errors
+/// One cannot; the message says which aim can be judged instead.
+pub fn expect_of_device(aims: &[Aim], names_disk: bool) -> anyhow::Result<()> {
+    for aim in aims {
+        if aim.kind == Some(Kind::Fsync) {
+            let of_writes = aim.text.replacen(":fsync:", ":write:", 1);
+            bail!(
+                "--protect {aim}: a device is asked for writes and flushes, and its requests hold no calls of fsync; aim at the writes (--protect {of_writes}), judge a job file of the load, or have the unit kept by limits (seekwise-agent protect UNIT --fsync-p99)"
+            );
+        }
+        ensure!(
+            names_disk || aim.is_forecast(),
+            "--protect {aim}: of a device only mean, p99 and throughput of reads and writes are forecast; judge a job file of the load, or name a --disk"
+        );
+    }
+    Ok(())
+}
+
 /// An aim with the streams it applies to.
 pub(super) struct ResolvedAim<'a> {
     pub(super) aim: &'a Aim,

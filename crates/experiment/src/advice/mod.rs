@@ -43,8 +43,8 @@ use testbed::world::World;
 use twin::{Finding, device};
 
 use crate::comparison::{Experiment, prediction as on_record, regime};
-pub use aim::Aim;
 use aim::ResolvedAim;
+pub use aim::{Aim, expect_of_device};
 use asked::Brain;
 use choose::Choice;
 use confirm::FullRun;

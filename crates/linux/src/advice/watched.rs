@@ -72,6 +72,12 @@ impl WatchedLoad {
         if let Some(reason) = left_alone {
             advice.notes.push(format!("{name} {reason}: the agent leaves it alone unless it is {unless}."));
         }
+        let flushes = self.recorded.trace.flushes;
+        if flushes > 0 {
+            advice.notes.push(format!(
+                "{flushes} flushes of its write cache are not in the forecast, nor is what programs wait for in fsync: `seekwise-agent top --on {name}` shows that."
+            ));
+        }
         if self.recorded.lost > 0 {
             advice.notes.push(format!("The kernel lost {} events: requests are missing.", self.recorded.lost));
         }

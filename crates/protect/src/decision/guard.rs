@@ -4,14 +4,12 @@ use block::Nanos;
 
 use super::feasibility::{Feasibility, Without};
 use super::meter::Meter;
-use super::search::{LEAST, Search};
+use super::presence::Presence;
+use super::search::{FORGET, LEAST, Search};
 use super::settling::Settling;
-use super::watch::Watch;
+use super::watch::{Verdict, Watch};
 use super::{Admission, Blame, Promise, Standing, State, Unit, limits};
 
-/// Time after its last event from which a guaranteed unit counts as idle, so that a pause between two requests does not lift limits.
-/// Choice: a longer one holds neighbours back for an idle unit; six steps; not varied.
-const IDLE: Nanos = Nanos::from_millis(600);
 /// Share of the device's time below which neighbours are not the cause. Choice: a higher one overlooks neighbours with few slow requests, a
 /// lower one cuts bystanders; not varied.
 const HARMLESS: f64 = 0.01;
@@ -44,7 +42,7 @@ pub(super) struct Guard {
     /// Recent device time of each unit, including this one, while this one had requests or calls outstanding.
     pub behind: Vec<f64>,
     state: State,
-    is_idle: bool,
+    presence: Presence,
     neighbours: Vec<usize>,
     search: Search,
     settling: Settling,
@@ -64,7 +62,7 @@ impl Guard {
             watch: Watch::new(promise),
             behind: vec![0.0; units],
             state: State::Idle,
-            is_idle: true,
+            presence: Presence::new(),
             neighbours: Vec::new(),
             search: Search::default(),
             settling: Settling::new(),
@@ -84,7 +82,7 @@ impl Guard {
 
     /// Whether it limits its neighbours.
     fn is_limiting(&self) -> bool {
-        !self.is_idle && !self.feasibility.has_given_up() && self.search.time().is_finite()
+        !self.presence.is_idle() && !self.feasibility.has_given_up() && self.search.time().is_finite()
     }
 
     /// The device time that a unit may have per second; `None` without a limit. A unit without requests keeps its last value, so that it
@@ -93,7 +91,7 @@ impl Guard {
         if self.is_limiting() && self.neighbours.contains(&unit) {
             return Some(self.cap(meters));
         }
-        (!self.is_idle && !self.feasibility.has_given_up() && self.left[unit].is_finite()).then_some(self.left[unit])
+        (!self.presence.is_idle() && !self.feasibility.has_given_up() && self.left[unit].is_finite()).then_some(self.left[unit])
     }
 
     /// The device time that a neighbour may have per second.
@@ -112,7 +110,6 @@ impl Guard {
         let neighbours: Vec<usize> = (0..units.len())
             .filter(|&unit| active[unit] && unit != self.unit && units[unit].is_limitable && units[unit].promise.is_none())
             .collect();
-        let is_idle = !meters[self.unit].is_active(now, IDLE);
         let outstanding: u32 = neighbours.iter().map(|&unit| meters[unit].outstanding.requests()).sum();
         let is_alone = neighbours.is_empty() && outstanding == 0;
         let time = neighbours.iter().map(|&unit| meters[unit].recent.seconds).sum::<f64>();
@@ -121,7 +118,8 @@ impl Guard {
         let is_undisturbed = (0..units.len())
             .all(|unit| unit == self.unit || (meters[unit].recent.seconds == 0.0 && meters[unit].outstanding.requests() == 0));
         let own = &meters[self.unit].outstanding;
-        self.watch.close((now - period, now), own, self.settling.is_settled() && !is_alone && is_used, is_alone, is_undisturbed);
+        let is_evidence = self.settling.is_settled() && !is_alone && is_used && !self.presence.is_quiet();
+        self.watch.close((now - period, now), own, is_evidence, is_alone, is_undisturbed);
         if self.settling.is_settled() {
             self.usage.used += if is_used { time } else { 0.0 };
             self.usage.span += if is_used { period.as_secs_f64() } else { 0.0 };
@@ -137,14 +135,17 @@ impl Guard {
         if neighbours != self.neighbours {
             self.neighbours_changed(now, neighbours, outstanding);
         }
-        if is_idle != self.is_idle {
-            self.is_idle = is_idle;
-            self.load_changed(now, outstanding);
+        let second = self.watch.verdict_of_second(now);
+        if let Some(pause) = self.presence.step(now, &meters[self.unit], second.severity) {
+            self.unit_returned(now, pause, outstanding);
         }
-        self.decide(now, meters, units, outstanding);
+        if self.presence.is_quiet() {
+            self.search.wait(period);
+        }
+        self.decide(now, second, meters, units, outstanding);
         self.settling.end_step(now);
         self.applied = if self.is_limiting() { self.search.time() } else { f64::INFINITY };
-        if !self.is_idle && !self.settling.is_at_floors() {
+        if !self.presence.is_idle() && !self.settling.is_at_floors() {
             let cap = if self.is_limiting() { self.cap(meters) } else { f64::INFINITY };
             self.neighbours.iter().for_each(|&unit| self.left[unit] = cap);
         }
@@ -156,10 +157,19 @@ impl Guard {
         self.load_changed(now, outstanding);
     }
 
+    /// Continues with the limits from before a pause; searches for them anew only if none worked, or if the pause was long.
+    fn unit_returned(&mut self, now: Nanos, pause: Nanos, outstanding: u32) {
+        if self.search.is_known() && pause < FORGET {
+            self.set(now, self.search.time(), outstanding, true);
+        } else {
+            self.load_changed(now, outstanding);
+        }
+    }
+
     fn load_changed(&mut self, now: Nanos, outstanding: u32) {
         self.search.begin(now);
         self.feasibility.begin();
-        self.set(now, self.search.time(), outstanding);
+        self.set(now, self.search.time(), outstanding, true);
     }
 
     fn begin_span(&mut self, now: Nanos) {
@@ -167,15 +177,14 @@ impl Guard {
         self.usage = Usage::default();
     }
 
-    fn set(&mut self, now: Nanos, time: f64, outstanding: u32) {
-        self.search.set(time);
-        let is_tighter = time < self.applied && self.search.is_seeking(now);
+    fn set(&mut self, now: Nanos, time: f64, outstanding: u32, is_new_load: bool) {
+        self.search.set(now, time);
+        let is_tighter = time < self.applied && (is_new_load || self.search.is_seeking(now));
         self.settling.begin(now, time, outstanding, self.neighbours.len(), is_tighter);
         self.begin_span(now);
     }
 
-    fn decide(&mut self, now: Nanos, meters: &[Meter], units: &[Unit], outstanding: u32) {
-        let second = self.watch.verdict_of_second(now);
+    fn decide(&mut self, now: Nanos, second: Verdict, meters: &[Meter], units: &[Unit], outstanding: u32) {
         self.about = second.about.clone();
         if let Admission::Refused(_) = self.watch.trial.admission {
             self.state = State::Refused;
@@ -186,7 +195,7 @@ impl Guard {
             }
             return;
         }
-        if self.is_idle {
+        if self.presence.is_quiet() {
             self.state = State::Idle;
             return;
         }
@@ -194,7 +203,7 @@ impl Guard {
             self.state = State::CannotBeKept;
             match without {
                 Without::Useful => {
-                    self.search.set(LEAST);
+                    self.search.set(now, LEAST);
                     self.load_changed(now, outstanding);
                     self.feasibility.keep_limits();
                 }
@@ -222,19 +231,18 @@ impl Guard {
             self.state = State::CannotBeKept;
             return;
         }
-        let changed = self.settling.changed();
         let time = if !verdict.is_broken {
             let demands = self.demands(meters);
-            self.search.raise(now, &verdict, (self.watch.wall(), changed), |time| shares(time, &demands))
+            self.search.raise(now, &verdict, self.watch.wall(), |time| shares(time, &demands))
         } else if !is_at_floor {
             // Writes into the device's cache cost less device time than when they were measured, so use is measured in bytes.
             let used_part = self.neighbours.iter().map(|&unit| meters[unit].used).fold(LEAST_USED, f64::max).min(1.0);
-            self.search.cut(now, &verdict, used, used_part, changed)
+            self.search.cut(now, &verdict, used, used_part)
         } else {
             None
         };
         if let Some(time) = time {
-            self.set(now, time, outstanding);
+            self.set(now, time, outstanding, false);
         }
     }
 

@@ -94,8 +94,9 @@ pub(super) struct Meter {
     average: DeviceUsage,
     /// The averages when it was last unlimited, or else the first ones: the amounts per device time. `None` before any request.
     pub speed: Option<DeviceUsage>,
-    /// Time for which it has been neither limited nor idle.
+    /// Time for which it has been neither limited nor idle, and whether it was ever limited.
     free: Nanos,
+    was_limited: bool,
     /// Share of the device's time that it used after [`MEMORY`] without limits; `None` if it never was unlimited for that time.
     pub demand: Option<f64>,
     /// Fraction of its limit that it uses, averaged over [`USE`], or longer if requests are rarer; 1 without a limit.
@@ -159,13 +160,16 @@ impl Meter {
         self.write_back_pace.scale((-period.as_secs_f64() / PACE.as_secs_f64()).exp());
         self.recent_written_back.scale(1.0 / PACE.as_secs_f64());
         self.write_back_pace.add(&std::mem::take(&mut self.recent_written_back));
-        // The speed under a limit is not the original one: it is used only if no speed is known, or the known one has little evidence.
-        let is_known = self.speed.is_some_and(|speed| speed.seconds >= KNOWN || self.average.seconds < 2.0 * speed.seconds);
-        if self.recent.seconds > 0.0 && (!is_known || (!is_limited && self.average.seconds >= KNOWN)) {
-            self.speed = Some(self.average);
-        }
         let is_free = !is_limited && self.recent.seconds > 0.0;
         self.free = if is_free { self.free + period } else { Nanos::ZERO };
+        self.was_limited |= is_limited;
+        // The speed under a limit is not the original one: it is used only if no speed is known, or the known one has little evidence. Nor
+        // is that of the first moment without one: a device with a rate limit of its own makes up for idle time by a burst.
+        let is_known = self.speed.is_some_and(|speed| speed.seconds >= KNOWN || self.average.seconds < 2.0 * speed.seconds);
+        let is_better = self.average.seconds >= KNOWN && self.free >= if self.was_limited { MEMORY } else { period };
+        if self.recent.seconds > 0.0 && (!is_known || is_better) {
+            self.speed = Some(self.average);
+        }
         if self.free >= MEMORY {
             self.demand = Some(self.average.seconds / MEMORY.as_secs_f64());
         }

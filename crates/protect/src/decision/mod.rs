@@ -14,6 +14,7 @@ mod feasibility;
 mod guard;
 mod limits;
 mod meter;
+mod presence;
 mod reference;
 mod search;
 mod settling;
@@ -167,7 +168,8 @@ const DECIDED: Nanos = Nanos::from_millis(1_000);
 /// for each set of neighbours.
 ///
 /// A neighbour without requests keeps its limit while the guaranteed unit has some: unlimited, it would fill the queue within a period when
-/// it returns. While the guaranteed unit has no requests there are no limits, except on write-back that has accumulated behind one.
+/// it returns. While the guaranteed unit has no requests there are no limits, except on write-back that has accumulated behind one, and
+/// over short pauses from which it came back to a queue that broke the guarantee. After a pause the last level is applied again.
 #[derive(Debug)]
 pub struct Protector {
     units: Vec<Unit>,

@@ -22,7 +22,7 @@ const STEADY_STEP: f64 = 0.19;
 const HOLD: f64 = 0.8;
 /// Time after which a level that broke the guarantee may be approached again. Choice: a shorter one repeats the violation, a longer one
 /// keeps limits after the device has recovered; not varied.
-const FORGET: Nanos = Nanos::from_millis(30_000);
+pub(super) const FORGET: Nanos = Nanos::from_millis(30_000);
 /// Factor on the first cut for unknown neighbours, so that the cut is deeper than late requests suggest. Choice: a second with limits too
 /// low costs less than three with limits too high; not varied.
 const FIRST_CUT: f64 = 0.3;
@@ -62,6 +62,8 @@ pub(super) struct Search {
     memory: BTreeMap<Vec<usize>, (Nanos, Level)>,
     /// Time of the last change of the load: the unit or a neighbour appeared or left.
     began: Nanos,
+    /// Time of the last change of the level.
+    changed: Nanos,
     /// Whether limits were raised in a steady load and there is no evidence yet that they keep the guarantee.
     is_tried: bool,
 }
@@ -72,8 +74,21 @@ impl Search {
         self.level.time
     }
 
-    pub fn set(&mut self, time: f64) {
+    pub fn set(&mut self, now: Nanos, time: f64) {
+        if time != self.level.time {
+            self.changed = now;
+        }
         self.level.time = time;
+    }
+
+    /// Whether a level is known that kept the guarantee.
+    pub fn is_known(&self) -> bool {
+        self.level.kept > 0.0
+    }
+
+    /// A pause of the unit, which shows nothing: the search goes on after it.
+    pub fn wait(&mut self, period: Nanos) {
+        (self.began, self.changed) = (self.began + period, self.changed + period);
     }
 
     /// Forgets the level of these neighbours, which are not limited any more.
@@ -109,11 +124,11 @@ impl Search {
     }
 
     /// The new level after a violation; `None` if it is too soon for a change. `used`: the device time that the neighbours used per second;
-    /// `used_part`: the part of their limits that they use; `changed`: the time of the last change.
-    pub fn cut(&mut self, now: Nanos, verdict: &Verdict, used: f64, used_part: f64, changed: Nanos) -> Option<f64> {
+    /// `used_part`: the part of their limits that they use.
+    pub fn cut(&mut self, now: Nanos, verdict: &Verdict, used: f64, used_part: f64) -> Option<f64> {
         let is_seeking = self.is_seeking(now);
         let was_raised = std::mem::take(&mut self.is_tried) && self.level.kept > 0.0;
-        if !is_seeking && !verdict.is_far && !was_raised && now - changed < STEADY {
+        if !is_seeking && !verdict.is_far && !was_raised && now - self.changed < STEADY {
             return None;
         }
         if verdict.is_far && !is_seeking {
@@ -133,19 +148,13 @@ impl Search {
     }
 
     /// The new level, after `wall_s` seconds in which the guarantee was kept; `None` if it stays. `shares` returns the device time of each
-    /// neighbour that demands at least that much, and the number of these neighbours; `changed`: the time of the last change.
-    pub fn raise(
-        &mut self,
-        now: Nanos,
-        verdict: &Verdict,
-        (wall_s, changed): (f64, Nanos),
-        shares: impl Fn(f64) -> (f64, f64),
-    ) -> Option<f64> {
+    /// neighbour that demands at least that much, and the number of these neighbours.
+    pub fn raise(&mut self, now: Nanos, verdict: &Verdict, wall_s: f64, shares: impl Fn(f64) -> (f64, f64)) -> Option<f64> {
         let is_seeking = self.is_seeking(now);
         if self.level.time.is_infinite() || !verdict.has_room || wall_s < HOLD {
             return None;
         }
-        if !is_seeking && now - changed < STEADY {
+        if !is_seeking && now - self.changed < STEADY {
             return None;
         }
         self.level.kept = self.level.kept.max(self.level.time);
@@ -181,15 +190,15 @@ mod tests {
         search.begin(at(1));
         search.switch(at(1), Vec::new(), &[2]);
         // The first cut goes to 15% of the device time in use.
-        let cut = search.cut(at(2), &broken, 0.8, 1.0, at(1)).unwrap();
+        let cut = search.cut(at(2), &broken, 0.8, 1.0).unwrap();
         assert!((cut - 0.8 * 0.15).abs() < 1e-9, "{cut}");
-        search.set(cut);
+        search.set(at(2), cut);
         let shares = |time: f64| (time, 1.0);
-        assert_eq!(search.raise(at(3), &room, (0.5, at(2)), shares), None, "there is too little evidence of room");
-        let raised = search.raise(at(3), &room, (1.0, at(2)), shares).unwrap();
+        assert_eq!(search.raise(at(3), &room, 0.5, shares), None, "there is too little evidence of room");
+        let raised = search.raise(at(3), &room, 1.0, shares).unwrap();
         assert!(raised > cut && raised < 0.8, "{raised}");
-        search.set(raised);
-        assert_eq!(search.cut(at(7), &broken, 0.2, 1.0, at(6)), None, "a steady load is left alone for some seconds");
+        search.set(at(6), raised);
+        assert_eq!(search.cut(at(7), &broken, 0.2, 1.0), None, "a steady load is left alone for some seconds");
         search.switch(at(8), vec![2], &[]);
         assert!(search.time().is_infinite());
         search.switch(at(9), Vec::new(), &[2]);

@@ -31,11 +31,6 @@ impl Settling {
         Settling { changed: Nanos::ZERO, is_settled: true, to_drain: 0, floors_until: Nanos::ZERO, is_at_floors: false }
     }
 
-    /// Time of the last change.
-    pub fn changed(&self) -> Nanos {
-        self.changed
-    }
-
     /// Whether the limits have taken effect.
     pub fn is_settled(&self) -> bool {
         self.is_settled

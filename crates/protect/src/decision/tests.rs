@@ -43,6 +43,8 @@ struct Disk {
     tokens: Vec<f64>,
     places: Vec<u64>,
     queue: VecDeque<(usize, Request)>,
+    /// Idle time that a device with a rate limit makes up for by serving at once, and its maximum.
+    credit: (Nanos, Nanos),
     serving: Option<(usize, Request, Nanos, Nanos)>,
     /// Unit, arrival and completion.
     done: Vec<(usize, Nanos, Nanos)>,
@@ -60,6 +62,7 @@ impl Disk {
             tokens: vec![0.0; units],
             places: vec![1; units],
             queue: VecDeque::new(),
+            credit: (Nanos::ZERO, Nanos::ZERO),
             serving: None,
             done: Vec::new(),
             changes: Vec::new(),
@@ -119,10 +122,8 @@ impl Disk {
             self.outstanding[unit] -= 1;
             self.done.push((unit, request.arrival, at));
         }
-        if self.serving.is_none()
-            && let Some((unit, request)) = self.queue.pop_front()
-        {
-            self.serving = Some((unit, request, self.now, self.now + self.loads[unit].service));
+        if self.serving.is_none() {
+            self.serve();
         }
         if self.now.0.is_multiple_of(PERIOD.0) {
             for change in protector.step(self.now) {
@@ -130,6 +131,18 @@ impl Disk {
                 self.changes.push((self.now, change));
             }
         }
+    }
+
+    fn serve(&mut self) {
+        let (credit, most) = self.credit;
+        let Some((unit, request)) = self.queue.pop_front() else {
+            self.credit.0 = (credit + TICK).min(most);
+            return;
+        };
+        let service = self.loads[unit].service;
+        let takes = if credit >= service { TICK } else { service };
+        self.credit.0 = if credit >= service { credit - service } else { credit };
+        self.serving = Some((unit, request, self.now, self.now + takes));
     }
 
     fn run(&mut self, protector: &mut Protector, to_ms: u64) {
@@ -273,6 +286,48 @@ fn limits_go_when_the_victim_pauses_and_come_back_with_it() {
     assert_eq!(disk.limits[1], limited, "what worked before");
     let (requests, late) = disk.counts(0, (27_000, 40_000), Nanos::from_millis(20));
     assert!(late * 50 <= requests, "{late} of {requests} late");
+}
+
+/// Reads for 400 ms in each 1,200 ms, until a time in milliseconds.
+fn paced(to: u64) -> Load {
+    let bursts: Vec<(u64, u64)> = (0..to / 1_200).map(|burst| (1_200 * burst, 1_200 * burst + 400)).collect();
+    Load { service: Nanos::from_millis(4), ..reader(&bursts) }
+}
+
+/// Reads of 8 KiB at random, 32 at a time, 4 ms each.
+fn scattered(awake: &[(u64, u64)]) -> Load {
+    Load { depth: 32, service: Nanos::from_millis(4), ..reader(awake) }
+}
+
+#[test]
+fn a_unit_that_pauses_finds_the_limits_that_worked() {
+    for bank in [0, 100] {
+        let mut protector = Protector::new(units(read_p99(20), 1));
+        let mut disk = Disk::new(vec![paced(60_000), scattered(&[(2_000, 60_000)])]);
+        disk.credit.1 = Nanos::from_millis(bank);
+        disk.run(&mut protector, 60_000);
+        let (requests, late) = disk.counts(0, (10_000, 60_000), Nanos::from_millis(20));
+        assert!(late * 50 <= requests, "{late} of {requests} late");
+        let late_changes = disk.changes.iter().filter(|(at, _)| *at > Nanos::from_millis(10_000));
+        assert!(late_changes.clone().all(|(_, change)| !change.limit.is_none()) && late_changes.count() <= 6, "{:?}", disk.changes);
+        let (others, _) = disk.counts(1, (10_000, 60_000), Nanos::MAX);
+        assert!(others > 100 * 50, "{others} in 50 s");
+    }
+}
+
+#[test]
+fn a_limit_is_not_derived_from_the_burst_with_which_a_rate_limited_device_begins() {
+    let mut protector = Protector::new(units(read_p99(20), 1));
+    // The pauses are too long for limits to stay, and the neighbour is let go for a moment, in which the device makes up for idle time.
+    let mut disk = Disk::new(vec![paced(20_000), scattered(&[(2_000, 120_000)])]);
+    disk.credit.1 = Nanos::from_millis(100);
+    let bursts = (0..20).flat_map(|round| [(20_000 + 5_700 * round, 20_400 + 5_700 * round)]);
+    disk.loads[0].awake.extend(bursts);
+    disk.run(&mut protector, 120_000);
+    for (at, change) in &disk.changes {
+        println!("{:6.1} {:?} {}", at.as_secs_f64(), change.limit.read_iops, change.why);
+    }
+    assert!(disk.changes.iter().filter_map(|(_, change)| change.limit.read_iops).all(|iops| iops <= 250));
 }
 
 #[test]

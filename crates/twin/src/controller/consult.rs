@@ -11,7 +11,7 @@ use sim::profile::DeviceProfile;
 
 use super::track_record::TrackRecord;
 use super::{EARLY_REFIT, REFIT, SIMULATED_REQUEST_NS, TwinController, sample};
-use crate::device::{self, Finding, MAX_FITTED};
+use crate::device::{self, Finding, MAX_FITTED, TurnSearch};
 use crate::forecast::{Activation, Forecast, ForecastError, ForecastRequest, rank, widened};
 
 /// Minimum number of observed requests for a forecast: with fewer, a few seeks or cache hits would determine it. Choice: the mean of 100
@@ -27,6 +27,8 @@ pub(super) struct DeviceModel {
     pub mismatch: Option<Nanos>,
     /// Why the latest forecast of the load failed; `None` if it did not.
     pub no_forecast: Option<String>,
+    /// The searches for its rotation in earlier fits.
+    pub rotation: TurnSearch,
     /// The accuracy of earlier predictions.
     pub track_record: TrackRecord,
 }
@@ -69,8 +71,11 @@ impl TwinController {
         }
         let accesses = seen.min(MAX_FITTED).min(affordable);
         let sample = sample::sample(&self.seen.recording, self.timeline.changes.iter().copied(), accesses);
-        let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
-        self.cpu.credit_ns -= sample::costs_ns(accesses);
+        let searches = self.model.rotation.searches;
+        let fitted = device::fit_again(&sample, Some(capacity_sectors), &mut self.model.rotation);
+        let searches = self.model.rotation.searches - searches;
+        self.cpu.credit_ns -= sample::costs_ns(accesses, searches);
+        let fitted = fitted.map_err(|error| error.to_string())?;
         let mut knowledge = KnowledgeStore::new(sched::all());
         knowledge.set_rotation(fitted.turn());
         self.model.device =

@@ -14,6 +14,7 @@ use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
+use super::hdd::TurnSearch;
 use super::refine::{distance_before, distance_of, refine};
 use super::{hdd, members};
 
@@ -46,7 +47,7 @@ pub struct Array {
 }
 
 /// The array with the lowest replay error; `None` if hardly any accesses overlap. `disk`: the estimate as a single disk.
-pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
+pub fn better(disk: &hdd::Estimate, accesses: &[Access], search: &mut TurnSearch) -> Option<Array> {
     let queued = accesses.iter().filter(|access| access.others > 0).count();
     if (queued as f64) < QUEUED * accesses.len() as f64 {
         return None;
@@ -68,7 +69,8 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
         kept += 1;
         levels.insert(array.layout.level.number()) || kept <= BY_DISKS
     });
-    let by_disks = judged.iter().filter_map(|array| array.estimated_by_disks(accesses)).collect::<Vec<_>>();
+    search.begin_members();
+    let by_disks = judged.iter().filter_map(|array| array.estimated_by_disks(accesses, search)).collect::<Vec<_>>();
     judged.into_iter().chain(by_disks).min_by(|a, b| a.judged().total_cmp(&b.judged()))
 }
 
@@ -97,10 +99,12 @@ impl Array {
     }
 
     /// The array with its disks estimated from the accesses of each member.
-    fn estimated_by_disks(&self, accesses: &[Access]) -> Option<Array> {
+    fn estimated_by_disks(&self, accesses: &[Access], search: &mut TurnSearch) -> Option<Array> {
         let parts = members::accesses(self.layout, accesses);
         let (capacity, each) = (self.disk.capacity(), self.disk.depth());
-        let disk = hdd::estimate(&parts, capacity).resized(capacity, each);
+        let mut of_member = search.of_member();
+        let disk = hdd::estimate(&parts, capacity, &mut of_member).resized(capacity, each);
+        search.learn(&of_member);
         let mut array = Array { disk, ..self.clone() };
         array.distance = distance_of(accesses, |at_once| array.build(Some(at_once)))?;
         Some(array)
@@ -226,9 +230,9 @@ mod tests {
     fn an_array_that_early_accesses_contradict_is_rejected() {
         const SECTORS: u64 = 1 << 33;
         let accesses = asked(0.7);
-        let disk = hdd::estimate(&accesses, SECTORS);
+        let disk = hdd::estimate(&accesses, SECTORS, &mut TurnSearch::default());
         // An array of disks that are many times slower.
-        let slow = hdd::estimate(&asked(9.0), SECTORS);
+        let slow = hdd::estimate(&asked(9.0), SECTORS, &mut TurnSearch::default());
         let array = Array::of(&slow, 1, 2, UNITS[0], 1_300).unwrap();
         assert!(array.is_contradicted_by_early_accesses(&disk, &accesses));
         let alike = Array::of(&disk, 1, 2, UNITS[0], 1_300).unwrap();

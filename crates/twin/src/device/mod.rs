@@ -30,6 +30,7 @@ pub use self::assumed::AssumedDevice;
 pub use self::findings::Finding;
 pub use self::flash::AssumedFlash;
 pub use self::hdd::AssumedDisk;
+pub(crate) use self::hdd::TurnSearch;
 use self::limits::Limit;
 pub use self::refine::MOST as MOST_REPLAYED;
 pub use self::residual::Residual;
@@ -130,8 +131,20 @@ impl Fitted {
 /// # Errors
 /// Too few requests, or one is beyond the device.
 pub fn fit(seen: &[ObservedRequest], capacity_sectors: Option<u64>) -> Result<Fitted, FitError> {
+    fit_again(seen, capacity_sectors, &mut TurnSearch::default())
+}
+
+/// Like [`fit`], with the results of searches for the rotation in earlier fits of the same device, and for later ones.
+///
+/// # Errors
+/// As [`fit`].
+pub(crate) fn fit_again(
+    seen: &[ObservedRequest],
+    capacity_sectors: Option<u64>,
+    search: &mut TurnSearch,
+) -> Result<Fitted, FitError> {
     let (accesses, capacity) = looked_at(seen, capacity_sectors)?;
-    fitted(&accesses, capacity, capacity_sectors.is_some(), None)
+    fitted(&accesses, (capacity, capacity_sectors.is_some()), None, search)
 }
 
 /// Default fraction of a recording that a device is fitted to, if the rest is used to judge the fit. Choice: both errors are equally
@@ -145,9 +158,10 @@ pub const JUDGED_SHARE: f64 = 0.5;
 pub fn fit_and_judge(seen: &[ObservedRequest], capacity_sectors: Option<u64>, share: f64) -> Result<(Fitted, Residual), FitError> {
     let (accesses, capacity) = looked_at(seen, capacity_sectors)?;
     let fitted_to = fitted_to(accesses.len(), share);
-    let part = fitted(&accesses[..fitted_to], capacity, capacity_sectors.is_some(), None)?;
+    let of = (capacity, capacity_sectors.is_some());
+    let part = fitted(&accesses[..fitted_to], of, None, &mut TurnSearch::default())?;
     let residual = residual::judge(&*part.profile, &accesses, fitted_to);
-    Ok((fitted(&accesses, capacity, capacity_sectors.is_some(), Some(&residual))?, residual))
+    Ok((fitted(&accesses, of, Some(&residual), &mut TurnSearch::default())?, residual))
 }
 
 /// The accesses, and the capacity in sectors.
@@ -191,8 +205,13 @@ pub fn is_limited(findings: &[Finding]) -> bool {
 }
 
 /// The device fitted to these accesses, with its findings.
-fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&Residual>) -> Result<Fitted, FitError> {
-    let device = Served::by(accesses, capacity, is_known)?;
+fn fitted(
+    accesses: &[Access],
+    (capacity, is_known): (u64, bool),
+    residual: Option<&Residual>,
+    search: &mut TurnSearch,
+) -> Result<Fitted, FitError> {
+    let device = Served::by(accesses, capacity, is_known, search)?;
     let Served { profile, text, findings, turn } = match limits::found(accesses) {
         Some(limit) => device.or_limited(&limit, accesses, capacity, is_known)?,
         None => device,
@@ -215,16 +234,16 @@ fn no_profile(error: impl fmt::Display) -> FitError {
 
 impl Served {
     /// A device without a limit.
-    fn by(accesses: &[Access], capacity: u64, is_known: bool) -> Result<Served, FitError> {
+    fn by(accesses: &[Access], capacity: u64, is_known: bool, search: &mut TurnSearch) -> Result<Served, FitError> {
         let kind = kind::of(accesses);
         let findings = kind.findings(capacity, is_known);
         if kind.kind == kind::MediumKind::Flash {
             return Served::by_flash(flash::estimate(accesses, capacity), findings);
         }
-        let disk = hdd::estimate(accesses, capacity);
+        let disk = hdd::estimate(accesses, capacity, search);
         let (single, distance) = disk.clone().refined(accesses);
         let is_told = distance <= AS_IT_IS && single.is_usual();
-        let array = (!is_told).then(|| array::better(&disk, accesses)).flatten();
+        let array = (!is_told).then(|| array::better(&disk, accesses, search)).flatten();
         let array = array.and_then(|array| array.refined_if_better((&single, distance), accesses));
         let of_disks = array.as_ref().map_or(single.weighed(distance), array::Array::weighed);
         let disks = match array {
@@ -276,7 +295,7 @@ impl Served {
         let mut limited = match kind.kind {
             kind::MediumKind::Flash => Served::by_flash(flash::estimate(&behind, capacity).holding(limit.most()), findings)?,
             kind::MediumKind::HardDisk => {
-                let (disk, _) = hdd::estimate(&behind, capacity).refined(&behind);
+                let (disk, _) = hdd::estimate(&behind, capacity, &mut TurnSearch::default()).refined(&behind);
                 Served::by_disk(&disk.resized(capacity, limit.most()), findings)?
             }
         };

@@ -50,6 +50,9 @@ pub struct Disk {
     pub throttle: Throttle,
     pub serial: String,
     pub sequence: u64,
+    /// Whether media change, as in a loop device; the number of its folder in sysfs.
+    pub is_removable: bool,
+    pub folder: u64,
 }
 
 impl Disk {
@@ -71,6 +74,8 @@ impl Disk {
             throttle: Throttle::OnDefault,
             serial: serial.to_owned(),
             sequence,
+            is_removable: false,
+            folder: sequence,
         };
         disk.switch("mq-deadline");
         disk
@@ -138,7 +143,8 @@ impl Disk {
             "queue/rq_affinity" => self.rq_affinity,
             "queue/rotational" => i64::from(self.rotational),
             "queue/logical_block_size" => 512,
-            "queue/optimal_io_size" | "removable" => 0,
+            "queue/optimal_io_size" => 0,
+            "removable" => i64::from(self.is_removable),
             "queue/wbt_lat_usec" if self.throttle == Throttle::OffDefault => 0,
             "queue/wbt_lat_usec" => self.wbt_lat_usec,
             "mq/0/nr_tags" => self.tags,
@@ -700,8 +706,11 @@ impl Files for Process {
         Ok(if name == "queue/scheduler" { SWITCH } else { Duration::from_micros(20) })
     }
 
-    fn folder_number(&self, _root: &Path, below: &str) -> io::Result<u64> {
+    fn folder_number(&self, root: &Path, below: &str) -> io::Result<u64> {
         self.operation()?;
+        if let Some((device, _)) = of_disk(root) {
+            return self.machine.inner().disks.get(device).map(|disk| disk.folder).ok_or_else(|| error(ENOENT));
+        }
         self.machine.inner().cgroups.get(&format!("/{below}")).map(|found| found.inode).ok_or_else(|| error(ENOENT))
     }
 

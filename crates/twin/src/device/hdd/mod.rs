@@ -27,6 +27,7 @@ use memory::{FromMemory, Hits, Memory};
 use queue::Queue;
 use tracks::Tracks;
 use turn::Turn;
+pub use turn::TurnSearch;
 
 /// Minimum number of seeks for a curve. Choice: fewer show neither edge of the band; the prior decides then; not varied.
 const MIN_SEEKS: usize = 30;
@@ -78,7 +79,7 @@ struct Seeks {
 }
 
 /// Estimates a disk of this capacity in sectors.
-pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
+pub fn estimate(accesses: &[Access], capacity: u64, search: &mut TurnSearch) -> Estimate {
     let write_cache = memory::buffers_writes(accesses);
     let mut tracks = Tracks::usual(capacity);
     tracks.fit(accesses);
@@ -94,7 +95,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     // Reads and writes lie in bands of the same height, that of writes slightly higher.
     let settled = writes.iter().map(|sample| SeekSample { ms: sample.ms - USUAL_SETTLE_MS, ..*sample });
     let both: Vec<SeekSample> = reads.iter().copied().chain(settled).collect();
-    let turn = turn::find(accesses, &both, (tracks.rate_error(), strange), write_cache.value);
+    let turn = turn::find(accesses, &both, (tracks.rate_error(), strange), write_cache.value, search);
     tracks.fit_line(&turn);
     let seeks = Seeks { samples: told.into(), rate_error: tracks.rate_error(), waits: Arc::new(Waits::new(turn.tilt, strange)) };
     let band = seeks.band(&turn);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use device_model::rotation::{End, Finder};
+use device_model::rotation::{End, Finder, Line};
 use statistics::Rank;
 
 use crate::device::access::Access;
@@ -47,6 +47,87 @@ const MAX_SEEKS: usize = 400;
 /// (commit b9932241).
 const MIN_MARGIN: f64 = 12.0;
 
+/// Maximum number of fits between two searches for a rotation that is not visible. Choice: a device whose rotation becomes visible late is
+/// known a few fits later, against 30 ms of processor time for each search; not varied.
+const MAX_SKIPPED: u32 = 8;
+
+/// The results of earlier searches for the rotation of a device. A search over all speeds takes as much processor time as a third of a fit,
+/// and fits of arrays estimate several disks; a known speed takes a five-hundredth of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TurnSearch {
+    disk: KnownTurn,
+    /// Of the members of possible arrays, and whether they are searched for in this fit.
+    members: KnownTurn,
+    is_due: bool,
+    /// Number of searches over all speeds.
+    pub searches: u32,
+}
+
+/// A rotation, or how long to rest until it is searched for again.
+#[derive(Clone, Copy, Debug, Default)]
+struct KnownTurn {
+    /// Time of a revolution, or the fraction that completions show, in ns; `None` before it is found.
+    found_ns: Option<f64>,
+    /// Number of fits to skip until the next search, and after it if that finds nothing.
+    skip: u32,
+    next_skip: u32,
+}
+
+impl KnownTurn {
+    /// Whether to search in this fit.
+    fn begin(&mut self) -> bool {
+        let is_due = self.skip == 0;
+        self.skip = self.skip.saturating_sub(1);
+        is_due
+    }
+
+    fn found(&mut self, turn_ns: Option<f64>) {
+        self.found_ns = turn_ns.or(self.found_ns);
+        if turn_ns.is_none() {
+            self.skip = self.next_skip;
+            self.next_skip = (2 * self.next_skip).clamp(1, MAX_SKIPPED);
+        }
+    }
+}
+
+impl TurnSearch {
+    /// The line in these completions; `None` if there is none, or if several searches for it found none.
+    fn line(&mut self, ends: &[End]) -> Option<Line> {
+        let mut finder = Finder::new();
+        if let Some(line) = self.disk.found_ns.and_then(|turn_ns| finder.find(ends, Some(turn_ns))) {
+            return Some(line);
+        }
+        if !self.disk.begin() {
+            return None;
+        }
+        self.searches += 1;
+        let line = finder.find(ends, None);
+        self.disk.found(line.map(|line| line.turn_ns));
+        line
+    }
+
+    /// Begins the estimates of the members of possible arrays in one fit.
+    pub fn begin_members(&mut self) {
+        self.is_due = self.members.found_ns.or(self.disk.found_ns).is_none() && self.members.begin();
+        if self.is_due {
+            self.members.found(None);
+        }
+    }
+
+    /// The search for a member. Members turn at one speed, and if the whole shows a rotation, that is theirs.
+    pub fn of_member(&self) -> TurnSearch {
+        let found_ns = self.disk.found_ns.or(self.members.found_ns);
+        let skip = if self.is_due { 0 } else { u32::MAX };
+        TurnSearch { disk: KnownTurn { found_ns, skip, next_skip: 0 }, ..TurnSearch::default() }
+    }
+
+    /// Adds the results of a [search for a member](TurnSearch::of_member).
+    pub fn learn(&mut self, of_member: &TurnSearch) {
+        self.searches += of_member.searches;
+        self.members.found_ns = self.members.found_ns.or(of_member.disk.found_ns);
+    }
+}
+
 /// An estimate of the rotation.
 #[derive(Clone, Debug)]
 pub struct Turn {
@@ -64,8 +145,14 @@ pub struct Turn {
 }
 
 /// Estimates the rotation: from a line in completion times, or from the height of the band of accesses over the seek curve.
-pub fn find(accesses: &[Access], samples: &[SeekSample], (rate_error, strange): (f64, f64), write_cache: bool) -> Turn {
-    if let Some(turn) = by_line(accesses, write_cache) {
+pub fn find(
+    accesses: &[Access],
+    samples: &[SeekSample],
+    (rate_error, strange): (f64, f64),
+    write_cache: bool,
+    search: &mut TurnSearch,
+) -> Turn {
+    if let Some(turn) = by_line(accesses, write_cache, search) {
         return turn;
     }
     let unknown = Turn { ms: USUAL_MS, uncertainty_ms: USUAL_MS, accesses: 0, line: None, tilt: seek::SLIGHT };
@@ -94,7 +181,7 @@ fn shorter(samples: &[SeekSample]) -> Vec<SeekSample> {
 }
 
 /// The line in the region with the most completions; `None` if it does not show rotation.
-fn by_line(accesses: &[Access], write_cache: bool) -> Option<Turn> {
+fn by_line(accesses: &[Access], write_cache: bool, search: &mut TurnSearch) -> Option<Turn> {
     let mut regions: BTreeMap<u64, Vec<End>> = BTreeMap::new();
     for access in accesses.iter().filter(|access| access.follows.is_none() && !(access.write && write_cache)) {
         let end = End { lba: access.end(), at_ns: access.completed as f64 };
@@ -105,7 +192,7 @@ fn by_line(accesses: &[Access], write_cache: bool) -> Option<Turn> {
         return None;
     }
     let latest = &ends[ends.len().saturating_sub(MAX_ENDS)..];
-    let line = Finder::new().find(latest, None)?;
+    let line = search.line(latest)?;
     let middle = latest.iter().map(|end| end.lba as f64).sum::<f64>() / latest.len() as f64;
     // With several disks, the line may show a fraction of a revolution.
     let is_sold = |ms: f64| SOLD.iter().any(|(rpm, _)| (60e3 / ms / rpm - 1.0).abs() < OFF_SPEED);
@@ -128,5 +215,59 @@ impl Turn {
             Finding::number("time of a turn", self.ms, "ms", self.uncertainty_ms, self.accesses),
             Finding::number("speed", rpm, "rpm", rpm * self.uncertainty_ms / self.ms, self.accesses),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Completions on a drive of 10,500 rpm with 1,344 sectors per revolution, or at any time.
+    fn ends(turns: bool) -> Vec<End> {
+        let (turn_ns, mut number, mut now) = (60e9 / 10_500.0, 1_u64, 0.0_f64);
+        let mut draw = || {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (number >> 33) as f64 / 2_f64.powi(31)
+        };
+        let mut end = || {
+            let lba = (draw() * 50_000.0) as u64 * 8;
+            now += 1e6 + 5e6 * draw();
+            let angle = (lba as f64 / 1_344.0).fract();
+            now = if turns { ((now / turn_ns - angle).ceil() + angle) * turn_ns } else { now };
+            End { lba, at_ns: now }
+        };
+        (0..300).map(|_| end()).collect()
+    }
+
+    #[test]
+    fn a_known_rotation_is_not_searched_for_and_an_invisible_one_ever_more_rarely() {
+        let mut search = TurnSearch::default();
+        let lines: Vec<Line> = (0..5).filter_map(|_| search.line(&ends(true))).collect();
+        assert_eq!((lines.len(), search.searches), (5, 1));
+        assert!(lines.iter().all(|line| (line.turn_ns / 60e9 * 10_500.0 - 1.0).abs() < 1e-4), "{lines:?}");
+        let mut search = TurnSearch::default();
+        let searches: Vec<u32> = (0..20).map(|_| (search.line(&ends(false)), search.searches).1).collect();
+        assert_eq!(searches, [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5]);
+        assert!((0..9).any(|_| search.line(&ends(true)).is_some()), "a rotation that becomes visible");
+        search.begin_members();
+        let mut of_member = search.of_member();
+        assert!(of_member.line(&ends(true)).is_some() && of_member.line(&ends(false)).is_none());
+        assert_eq!(of_member.searches, 0, "the members of an array turn as it does");
+    }
+
+    #[test]
+    fn members_of_arrays_are_searched_in_ever_fewer_fits_until_one_shows_the_rotation_of_all() {
+        let mut search = TurnSearch::default();
+        let mut fit = |turns: bool| {
+            search.begin_members();
+            for _ in 0..3 {
+                let mut of_member = search.of_member();
+                of_member.line(&ends(turns));
+                search.learn(&of_member);
+            }
+            search.searches
+        };
+        let searches = [false, false, false, true, true].map(&mut fit);
+        assert_eq!(searches, [3, 6, 6, 7, 7]);
     }
 }
