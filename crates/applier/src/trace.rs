@@ -206,7 +206,8 @@ impl Instance {
         self.write("trace_clock", "mono")?;
         let each = (BUFFERS_KIB / self.processors()?.len().max(1)).max(BUFFER_LEAST_KIB);
         self.write("buffer_size_kb", &each.to_string())?;
-        self.write("buffer_percent", WAKES_AT_PERCENT)?;
+        // Without it the kernel wakes readers later, and they poll. In Linux 5.10 root may write this file only with a capability.
+        let _ = self.write("buffer_percent", WAKES_AT_PERCENT);
         // Without this, every task switch would be recorded for names that the events already have.
         self.write("trace_options", "norecord-cmd")?;
         for event in &self.events {
