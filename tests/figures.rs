@@ -370,3 +370,17 @@ fn security_lists_every_file_that_root_writes() {
         assert!(tunables.contains(&format!("`{owner}`")), "SECURITY.md lacks the tunables of {owner}");
     }
 }
+
+/// The page says which test attacks each statement of SECURITY.md.
+#[test]
+fn every_test_that_the_page_of_attacks_names_is_there() {
+    let page = std::fs::read_to_string(root().join("docs/development/attacks.md")).unwrap();
+    let named = page.split('`').skip(1).step_by(2).filter(|name| name.contains('_') && !name.contains([' ', '/']));
+    let missing: BTreeSet<String> = named.map(|name| format!("fn {name}(")).collect();
+    assert!(missing.len() > 60, "the page names only {}", missing.len());
+    let sources: Vec<String> =
+        ["crates", "tests"].iter().flat_map(|folder| files_below(folder)).filter(|file| file.ends_with(".rs")).collect();
+    let texts: Vec<String> = sources.iter().map(|file| std::fs::read_to_string(root().join(file)).unwrap()).collect();
+    let missing: Vec<&String> = missing.iter().filter(|test| !texts.iter().any(|text| text.contains(test.as_str()))).collect();
+    assert!(missing.is_empty(), "these tests are not there: {missing:?}");
+}

@@ -5,7 +5,7 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -105,6 +105,9 @@ fn skip<T>(why: &str) -> Option<T> {
 }
 
 const FOLDER: &str = "SEEKWISE_TEST_FOLDER";
+const DEVICE: &str = "SEEKWISE_TEST_DEVICE";
+/// The user whom the applier serves besides root.
+const PERMITTED: u32 = 65_533;
 
 /// A process that is killed on drop.
 struct Applier {
@@ -132,8 +135,8 @@ fn the_applier_as_a_process() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let folder = Path::new(&folder);
     let (_stop, ends) = UnixStream::pair().unwrap();
-    let options =
-        Options { journal: folder.join("journal"), listen: Listen::At(folder.join("socket")), ..Options::new(OwnedFd::from(ends)) };
+    let (journal, listen) = (folder.join("journal"), Listen::At(folder.join("socket")));
+    let options = Options { journal, listen, users: vec![PERMITTED], ..Options::new(OwnedFd::from(ends)) };
     applier::serve(options).unwrap();
 }
 
@@ -141,8 +144,31 @@ fn the_applier_as_a_process() {
 #[ignore = "is a process of other tests"]
 fn a_client_as_a_process() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let mut client = Client::connect(&Path::new(&folder).join("socket")).unwrap();
-    println!("answer: {}", client.originals(None).unwrap_err());
+    let socket = Path::new(&folder).join("socket");
+    println!("answer: {}", Client::connect(&socket).unwrap().originals(None).unwrap_err());
+    let _silent: Vec<UnixStream> = (0..4).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    println!("answer: {}", Client::connect(&socket).unwrap().originals(None).unwrap_err());
+    println!("holding");
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// Starts a program that was just copied. While another thread of this process starts one, that process has the copy open for writing.
+fn spawned(command: &mut Command) -> Child {
+    let began = Instant::now();
+    loop {
+        match command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy && began.elapsed() < Duration::from_secs(20) => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other.unwrap(),
+        }
+    }
+}
+
+/// The answers that a client as a process printed before it holds its connections.
+fn answers_of(client: &mut Child) -> Vec<String> {
+    let lines = BufReader::new(client.stdout.take().unwrap()).lines().map(Result::unwrap);
+    lines.take_while(|line| !line.contains("holding")).filter(|line| line.contains("answer: ")).collect()
 }
 
 /// `"scheduler=bfq nomerges=2"`
@@ -365,11 +391,13 @@ fn other_users_are_not_served() {
     fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
     let mut client = Command::new(exe);
     client.args(["a_client_as_a_process", "--exact", "--ignored", "--nocapture"]).env(FOLDER, device.folder.path());
-    let mut client = client.uid(65_534).gid(65_534).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(client.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let answer: Vec<String> = lines.filter(|line| line.contains("answer: ")).collect();
+    let mut client = spawned(client.uid(65_534).gid(65_534));
+    let answers = answers_of(&mut client);
+    assert!(answers[0].contains("does not serve user 65534"), "{answers:?}");
+    assert!(answers[1].contains("closed the connection") || answers[1].contains("reset"), "four at a time: {answers:?}");
+    device.client().originals(None).expect("root is served");
+    client.kill().unwrap();
     client.wait().unwrap();
-    assert!(answer.first().is_some_and(|line| line.contains("does not serve user 65534")), "{answer:?}");
 }
 
 #[test]
@@ -424,4 +452,65 @@ fn a_trace_comes_through_the_socket_and_ends_with_the_connection() {
         std::thread::sleep(Duration::from_millis(5));
     }
     applier.kill();
+}
+
+/// A client that a taken-over daemon could be: as a permitted user it holds as many connections as it gets, and asks for more.
+#[test]
+#[ignore = "is a process of other tests"]
+fn a_greedy_client_as_a_process() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let device = std::env::var(DEVICE).unwrap();
+    let socket = Path::new(&folder).join("socket");
+    let mut clients: Vec<Client> = (0..32).map(|_| Client::connect(&socket).unwrap()).collect();
+    clients.iter_mut().for_each(|client| {
+        client.originals(None).unwrap();
+    });
+    println!("answer: {:?}", Client::connect(&socket).and_then(|mut client| client.originals(None)).map_err(|error| error.kind));
+    let greedy = &mut clients[0];
+    for name in ["..", ".", "../../etc", "/dev/sda", ""] {
+        println!("answer: {name:?}: {:?}", greedy.tracepoints(name).map(|_| ()).map_err(|error| error.kind));
+    }
+    if greedy.tracepoints(&device).is_ok() {
+        let other = fs::read_dir("/sys/block").unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let other = other.into_iter().find(|name| *name != device).unwrap();
+        println!("answer: second trace: {}", greedy.tracepoints(&other).map(|_| ()).unwrap_err());
+    }
+    let long = "x".repeat(300 << 10);
+    println!("answer: long: {:?}", clients[1].set(Scope::Device(device), &[(long, String::new())], "").map_err(|error| error.kind));
+    println!("holding");
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+#[test]
+fn a_client_that_takes_all_it_gets_is_bounded_and_keeps_root_from_nothing() {
+    let Some(device) = Loop::new() else { return };
+    let _applier = device.applier(&[]);
+    fs::set_permissions(device.folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let exe = device.folder.path().join("client");
+    fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+    let mut client = Command::new(exe);
+    client.args(["a_greedy_client_as_a_process", "--exact", "--ignored", "--nocapture"]);
+    client.env(FOLDER, device.folder.path()).env(DEVICE, &device.name).uid(PERMITTED).gid(PERMITTED);
+    let mut client = spawned(&mut client);
+    let lines = BufReader::new(client.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let answers: Vec<String> =
+        lines.take_while(|line| !line.contains("holding")).filter(|line| line.contains("answer: ")).collect();
+    let said = answers.join("\n");
+    assert!(said.contains("answer: Err(Unreachable)"), "the 33rd connection is turned away:\n{said}");
+    assert_eq!(answers.iter().filter(|line| line.contains("Ok(")).count(), 0, "{said}");
+    assert_eq!(answers.iter().filter(|line| line.contains("answer: \"")).count(), 5, "{said}");
+    assert!(said.contains("long: Err("), "{said}");
+    if !said.contains("second trace: ") {
+        eprintln!("skipped: the part with traces needs tracefs");
+    } else {
+        assert!(said.contains("open another connection for another device"), "{said}");
+    }
+    // Meanwhile root is served.
+    let mut root = device.client();
+    let before = device.state();
+    root.set(Scope::Device(device.name.clone()), &pairs("read_ahead_kb=64"), "a test").unwrap();
+    root.restore(None).unwrap();
+    assert_eq!(device.state(), before);
+    client.kill().unwrap();
+    client.wait().unwrap();
 }

@@ -27,7 +27,7 @@ use crate::writer::{Moment, Rules, Writer, checked};
 const LONGEST_REQUEST: u64 = 256 << 10;
 /// Time within which a refused client must send its request.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum number of connections of permitted users.
+/// Maximum number of connections of root, and of permitted users: these cannot keep root's `restore` out.
 const MOST_CONNECTIONS: usize = 32;
 /// Maximum number of connections of other users, which are refused with an answer.
 const MOST_STRANGERS: usize = 4;
@@ -87,8 +87,8 @@ struct Shared {
     began: Instant,
     log: fn(&str),
     details: fn(&str),
-    connections: AtomicUsize,
-    strangers: AtomicUsize,
+    /// Open connections of root, of permitted users, and of others.
+    connections: [AtomicUsize; 3],
 }
 
 /// Serves until [`Options::stop`]. Restores settings left by an earlier applier at the start, and all settings at the end.
@@ -107,9 +107,8 @@ pub fn serve(options: Options) -> Result<(), ApplierError> {
     };
     tell(log, "left from before", &writer.end()?);
     Instance::remove_left_behind();
-    let (connections, strangers) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let (writer, began) = (Mutex::new(writer), Instant::now());
-    let shared = Arc::new(Shared { writer, sysfs, users, began, log, details, connections, strangers });
+    let shared = Arc::new(Shared { writer, sysfs, users, began, log, details, connections: Default::default() });
     let ended = accept(&shared, &listener, stop.as_fd());
     if let Some(path) = path {
         // It may be gone already.
@@ -117,6 +116,7 @@ pub fn serve(options: Options) -> Result<(), ApplierError> {
     }
     let restored = shared.writer.lock().unwrap_or_else(PoisonError::into_inner).end()?;
     tell(log, "at the end", &restored);
+    Instance::remove_left_behind();
     ended
 }
 
@@ -182,10 +182,13 @@ fn connected(shared: &Arc<Shared>, stream: UnixStream) {
         Err(error) => return turned_away(&error),
     };
     let is_served = user == 0 || shared.users.contains(&user);
-    let (mine, most) = (shared.clone(), if is_served { MOST_CONNECTIONS } else { MOST_STRANGERS });
-    let count = move |shared: &Shared, change: fn(&AtomicUsize) -> usize| {
-        change(if is_served { &shared.connections } else { &shared.strangers })
+    let (kind, most) = match (user, is_served) {
+        (0, _) => (0, MOST_CONNECTIONS),
+        (_, true) => (1, MOST_CONNECTIONS),
+        (_, false) => (2, MOST_STRANGERS),
     };
+    let mine = shared.clone();
+    let count = move |shared: &Shared, change: fn(&AtomicUsize) -> usize| change(&shared.connections[kind]);
     if count(shared, |count| count.fetch_add(1, Ordering::SeqCst)) >= most {
         count(shared, |count| count.fetch_sub(1, Ordering::SeqCst));
         return turned_away(&format_args!("there are {most} already"));
@@ -395,5 +398,32 @@ fn tell(log: fn(&str), when: &str, restored: &[Restored]) {
             Outcome::Failed { reason } => format!("{attribute} {original}: could not be put back: {reason}"),
         };
         log(&format!("{scope}: {when}: {line}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn a_journal_that_others_could_write_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o755);
+        check_owner(folder.path()).unwrap();
+        check_owner(&folder.path().join("missing")).unwrap();
+        for writable in [0o777, 0o770, 0o1777] {
+            mode(writable);
+            let (_stop, ends) = UnixStream::pair().unwrap();
+            let (journal, listen) = (folder.path().to_owned(), Listen::At(folder.path().join("socket")));
+            let error = serve(Options { journal, listen, ..Options::new(OwnedFd::from(ends)) }).unwrap_err();
+            assert!(error.kind == ErrorKind::Journal && error.message.contains("only the applier may write there"), "{error}");
+        }
+        mode(0o700);
+        if std::os::unix::fs::chown(folder.path(), Some(1), None).is_ok() {
+            assert!(check_owner(folder.path()).unwrap_err().message.contains("belongs to user 1"));
+        }
     }
 }

@@ -124,11 +124,16 @@ impl Tracefs {
     }
 }
 
-/// Held while an instance is set up, so that unused ones are known to be leftovers.
-static SETTING_UP: Mutex<()> = Mutex::new(());
+/// Maximum number of instances of this process, those with pipes that a client still holds included. Choice: twice the applier's
+/// connections; bounds the kernel's memory; not varied.
+const MAX_INSTANCES: usize = 64;
+
+/// Folders of this process's instances that are being set up or in use. Held while one is set up or ends.
+static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A trace of one device. Dropping it ends the trace, and removes the instance as soon as its pipes are closed.
+/// A trace of one device. Dropping it ends the trace, and removes the instance as soon as its pipes are closed; until then it records
+/// nothing and has buffers of minimum size.
 #[derive(Debug)]
 pub struct Instance {
     folder: PathBuf,
@@ -157,15 +162,21 @@ impl Instance {
     /// yet. Also removes leftovers of killed processes.
     ///
     /// # Errors
-    /// The kernel forbids it: it requires root, and no lockdown in confidentiality mode.
+    /// The kernel forbids it: it requires root, and no lockdown in confidentiality mode. There are 64 of this process whose pipes are open.
     pub fn create(tracefs: &Tracefs, number: (u32, u32), has_queue: bool) -> Result<Instance, TraceError> {
-        let _one_at_a_time = SETTING_UP.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
         let instances = tracefs.place.join("instances");
-        remove_left(&instances);
+        if remove_left(&instances, &live) >= MAX_INSTANCES {
+            let open = format!("{MAX_INSTANCES} traces of this process have open pipes; close those of earlier ones");
+            return Err(TraceError::at(&instances, io::Error::other(open)));
+        }
         let own = std::process::id();
         let own_number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = instances.join(format!("seekwise-{own}-{}-{own_number}", started(own).unwrap_or_default()));
         fs::create_dir(&folder).map_err(|error| TraceError::at(&folder, error))?;
+        live.insert(folder.clone());
+        // Setting it up takes longer, and dropping it after an error takes the lock.
+        drop(live);
         let mut instance = Instance { folder, tracing_on: None, events: Vec::new() };
         instance.choose(number, has_queue);
         let tracing_on = instance.folder.join("tracing_on");
@@ -195,7 +206,8 @@ impl Instance {
         self.write("trace_clock", "mono")?;
         let each = (BUFFERS_KIB / self.processors()?.len().max(1)).max(BUFFER_LEAST_KIB);
         self.write("buffer_size_kb", &each.to_string())?;
-        self.write("buffer_percent", WAKES_AT_PERCENT)?;
+        // Without it the kernel wakes readers later, and they poll. In Linux 5.10 root may write this file only with a capability.
+        let _ = self.write("buffer_percent", WAKES_AT_PERCENT);
         // Without this, every task switch would be recorded for names that the events already have.
         self.write("trace_options", "norecord-cmd")?;
         for event in &self.events {
@@ -207,9 +219,9 @@ impl Instance {
 
     /// Removes leftovers of killed processes, if tracefs is mounted and they have no reader.
     pub fn remove_left_behind() {
-        let _one_at_a_time = SETTING_UP.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(Some(tracefs)) = Tracefs::mounted() {
-            remove_left(&tracefs.place.join("instances"));
+            remove_left(&tracefs.place.join("instances"), &live);
         }
     }
 
@@ -282,12 +294,20 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // An instance that cannot be removed because its pipes are open costs nothing, and is removed when the next one is created.
-        for event in &self.events {
-            let _ = self.write(&format!("{}/enable", event.folder()), "0");
-        }
+        let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
         self.tracing_on = None;
-        let _ = fs::remove_dir(&self.folder);
+        live.remove(&self.folder);
+        remove_or_shrink(&self.folder);
+    }
+}
+
+/// Removes an instance that has ended. The kernel refuses while a client has one of its pipes open: then it records nothing and has
+/// buffers of minimum size, and is removed when the next one is created.
+fn remove_or_shrink(folder: &Path) {
+    if fs::remove_dir(folder).is_err() {
+        let _ = fs::write(folder.join("events/enable"), "0");
+        // The kernel rounds up to two pages for each processor.
+        let _ = fs::write(folder.join("buffer_size_kb"), "1");
     }
 }
 
@@ -312,20 +332,24 @@ fn add_filesystems(devices: &Path, number: (u32, u32), numbers: &mut BTreeSet<(u
     }
 }
 
-/// Removes unused instances. The kernel refuses if one of its files is open. The name shows whether a live process has just created it and
-/// opened nothing yet.
-fn remove_left(instances: &Path) {
+/// Removes instances that have ended, of this process and of killed ones. `live`: those of this process that are in use. Returns the number
+/// of instances of this process that are there afterwards.
+fn remove_left(instances: &Path, live: &BTreeSet<PathBuf>) -> usize {
+    let mut stay = 0;
     for entry in fs::read_dir(instances).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(maker) = name.to_str().and_then(|name| name.strip_prefix("seekwise-")) else { continue };
         let mut numbers = maker.split('-').map(str::parse::<u64>);
         let (Some(Ok(process)), Some(Ok(began))) = (numbers.next(), numbers.next()) else { continue };
         let is_own = process == u64::from(std::process::id());
-        let lives = u32::try_from(process).ok().and_then(started) == Some(began);
-        if is_own || !lives {
-            let _ = fs::remove_dir(entry.path());
+        let runs = u32::try_from(process).ok().and_then(started) == Some(began);
+        let folder = entry.path();
+        if !live.contains(&folder) && (is_own || !runs) {
+            remove_or_shrink(&folder);
         }
+        stay += usize::from(is_own && folder.exists());
     }
+    stay
 }
 
 /// Start time of a process in ticks since boot, which identifies it together with its id. `None` if there is no such process.
@@ -364,5 +388,50 @@ mod tests {
         add_filesystems(devices, (8, 0), &mut numbers);
         assert_eq!(numbers.into_iter().collect::<Vec<_>>(), [(8, 0), (8, 1), (8, 2), (253, 0), (253, 1)]);
         assert_eq!(kernel_number((8, 1)), 8 << 20 | 1);
+    }
+
+    /// The folders and pipes of traces that have ended while a client holds their pipes.
+    fn held(tracefs: &Tracefs, count: usize) -> Vec<(PathBuf, Vec<OwnedFd>)> {
+        let hold = |_| {
+            let instance = Instance::create(tracefs, (1, 0), true).unwrap();
+            let pipes = instance.pipes().unwrap();
+            instance.start().unwrap();
+            (instance.folder.clone(), pipes)
+        };
+        (0..count).map(hold).collect()
+    }
+
+    #[test]
+    fn a_client_that_keeps_the_pipes_of_ended_traces_takes_little_memory() {
+        let tracefs = match Tracefs::find() {
+            Ok(tracefs) if fs::create_dir(tracefs.place.join("instances/seekwise-test")).is_ok() => tracefs,
+            _ => return eprintln!("skipped: needs root and tracefs"),
+        };
+        fs::remove_dir(tracefs.place.join("instances/seekwise-test")).unwrap();
+        let held = held(&tracefs, 3);
+        for (folder, pipes) in &held {
+            let processors = pipes.len() as u64;
+            let kib: u64 = fs::read_to_string(folder.join("buffer_total_size_kb")).unwrap().trim().parse().unwrap();
+            assert!(kib <= 16 * processors, "{kib} KiB of buffers for {processors} processors");
+            assert_eq!(fs::read_to_string(folder.join("events/enable")).unwrap().trim(), "0", "it records no more");
+        }
+        let folders: Vec<PathBuf> = held.iter().map(|(folder, _)| folder.clone()).collect();
+        drop(held);
+        Instance::remove_left_behind();
+        assert!(!folders.iter().any(|folder| folder.exists()), "removed once the pipes are closed");
+    }
+
+    #[test]
+    fn the_number_of_traces_with_open_pipes_is_limited() {
+        let root = tempfile::tempdir().unwrap();
+        let tracefs = Tracefs { place: root.path().to_owned() };
+        let own = std::process::id();
+        for number in 0..MAX_INSTANCES {
+            // The kernel refuses to remove one with open pipes, as a filesystem does one with files.
+            let folder = root.path().join(format!("instances/seekwise-{own}-{}-{number}", started(own).unwrap()));
+            fs::create_dir_all(folder.join("events")).unwrap();
+        }
+        let error = Instance::create(&tracefs, (1, 0), true).unwrap_err().to_string();
+        assert!(error.contains("64 traces of this process have open pipes"), "{error}");
     }
 }

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::unistd::{Gid, Uid};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{KnowledgeError, Problem};
@@ -34,7 +35,35 @@ pub(super) enum Access {
 
 /// Opens a knowledge base whose current version is the last of `steps`.
 pub(super) fn open(path: &Path, access: Access, steps: &[Step]) -> Result<Connection, KnowledgeError> {
+    let _identity = OwnerIdentity::assume(path).map_err(|problem| problem.of(path))?;
     check_type(path, access).and_then(|()| connect(path, access, steps)).map_err(|problem| problem.of(path))
+}
+
+/// While it lives, this thread of root opens, creates and deletes files with the rights of the owner of a foreign folder. SQLite deletes the
+/// file that a rollback journal names as its super-journal, and takes over logs: either could be planted there.
+struct OwnerIdentity;
+
+impl OwnerIdentity {
+    /// Assumes the rights of the owner of the file's folder if it is [foreign](foreign_folder); `None` if it is not.
+    fn assume(path: &Path) -> Result<Option<OwnerIdentity>, Problem> {
+        let Some(folder) = foreign_folder(path) else { return Ok(None) };
+        let about = fs::metadata(folder).map_err(Problem::Io)?;
+        nix::unistd::setfsgid(Gid::from_raw(about.gid()));
+        nix::unistd::setfsuid(Uid::from_raw(about.uid()));
+        let assumed = OwnerIdentity;
+        // The call does not report an error; a second one returns the identity in effect.
+        if nix::unistd::setfsuid(Uid::from_raw(u32::MAX)).as_raw() == about.uid() {
+            return Ok(Some(assumed));
+        }
+        Err(Problem::Io(io::Error::from(io::ErrorKind::PermissionDenied)))
+    }
+}
+
+impl Drop for OwnerIdentity {
+    fn drop(&mut self) {
+        nix::unistd::setfsuid(nix::unistd::geteuid());
+        nix::unistd::setfsgid(nix::unistd::getegid());
+    }
 }
 
 /// Checks the file's type: SQLite would wait for a pipe, and reports a missing folder only as a file that it cannot open.

@@ -23,6 +23,7 @@ fn device(name: &str, model: &str) -> Device {
         holders: Vec::new(),
         below: Vec::new(),
         has_queue: true,
+        is_zoned: false,
         left_alone: None,
     }
 }

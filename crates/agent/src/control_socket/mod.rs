@@ -12,8 +12,18 @@ use serde::{Deserialize, Serialize};
 use crate::history::{Entry, Measured};
 use crate::units::UnitTable;
 
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
 pub use client::ask;
 pub use server::{Asked, Server};
+
+/// The socket of root and of the daemon's own user, next to that of everybody: a flood there leaves this one's queue empty.
+fn privileged(socket: &Path) -> PathBuf {
+    let mut path = OsString::from(socket);
+    path.push(".root");
+    PathBuf::from(path)
+}
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,16 +1,18 @@
 //! The server side of the control socket: threads read requests, the daemon's loop replies.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Answer, Ask};
+use super::{Answer, Ask, privileged};
 use endpoint::connections::{Places, UntilDeadline, listen};
 
 /// Time for a client to send its whole request, and to take the whole reply. Choice: a shorter one fails on a busy machine, a longer one
@@ -23,25 +25,28 @@ const MAX_REQUEST_BYTES: u64 = 4096;
 /// Maximum concurrent connections of privileged clients, and of all others. Choice: bounds the threads of unprivileged clients; not varied.
 const MAX_CONNECTIONS: usize = 16;
 
-/// Minimum interval between requests of unprivileged clients, all together. Choice: ten a second are enough for scripts, and cost little
+/// Minimum interval between connections of unprivileged clients, all together. Choice: ten a second are enough for scripts, and cost little
 /// processor time even if each asks for `verify`; not varied.
 const OTHERS_INTERVAL: Duration = Duration::from_millis(100);
-/// Longest wait for a slot; later requests of unprivileged clients are refused. Choice: below the timeout of a client; it bounds the waiting
-/// threads to twenty; not varied.
-const OTHERS_WAIT: Duration = Duration::from_secs(2);
+/// Longest wait for a slot; later connections of unprivileged clients are refused. Choice: the ten that wait are fewer than
+/// [`MAX_CONNECTIONS`], so that none of them is closed for a later one; not varied.
+const OTHERS_WAIT: Duration = Duration::from_secs(1);
 
-/// The time of the next request of an unprivileged client: together they must not keep the daemon from its devices and from root.
+/// Pause after a refusal. Choice: thousands of refusals a second take a tenth of a processor, and the daemon's priority is not lent to a
+/// flood; privileged clients have a queue of their own; not varied.
+const REFUSAL_PAUSE: Duration = Duration::from_micros(200);
+
+/// The time of the next connection of an unprivileged client: together they must not keep the daemon from its devices and from root.
 #[derive(Debug, Default)]
-struct Slots(Mutex<Option<Instant>>);
+struct Slots(Option<Instant>);
 
 impl Slots {
     /// The wait for a slot that is taken by this; `None` if it is too long.
-    fn take(&self, now: Instant) -> Option<Duration> {
-        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = next.map_or(now, |next| next.max(now));
+    fn take(&mut self, now: Instant) -> Option<Duration> {
+        let slot = self.0.map_or(now, |next| next.max(now));
         let wait = slot - now;
         (wait <= OTHERS_WAIT).then(|| {
-            *next = Some(slot + OTHERS_INTERVAL);
+            self.0 = Some(slot + OTHERS_INTERVAL);
             wait
         })
     }
@@ -64,7 +69,7 @@ impl Asked {
     }
 }
 
-/// A listening socket. Dropping it removes its file.
+/// The listening sockets. Dropping it removes their files.
 #[derive(Debug)]
 pub struct Server {
     path: PathBuf,
@@ -74,18 +79,25 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on a new socket at this path.
+    /// Listens on a new socket at this path, and on one for privileged clients next to it.
     ///
     /// # Errors
     /// Another daemon listens there, or its folder does not exist or is not writable.
     pub fn listen(path: &Path) -> io::Result<Server> {
-        let listener = listen(path, "another seekwise-agent is running")?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
+        let running = "another seekwise-agent is running";
+        let listeners = [(path.to_owned(), 0o666), (privileged(path), 0o600)].map(|(path, mode)| {
+            let listener = listen(&path, running)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).map(|()| listener)
+        });
         let (sender, asked) = channel();
         let (wakes, wake) = UnixStream::pair()?;
         wakes.set_nonblocking(true)?;
         wake.set_nonblocking(true)?;
-        std::thread::Builder::new().name("control".to_owned()).spawn(move || accept(&listener, &sender, &Arc::new(wake)))?;
+        let wake = Arc::new(wake);
+        for listener in listeners {
+            let (listener, sender, wake) = (listener?, sender.clone(), wake.clone());
+            std::thread::Builder::new().name("control".to_owned()).spawn(move || accept(&listener, &sender, &wake))?;
+        }
         Ok(Server { path: path.to_owned(), asked, wakes })
     }
 
@@ -104,6 +116,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        let _ = fs::remove_file(privileged(&self.path));
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -111,36 +124,56 @@ impl Drop for Server {
 fn accept(listener: &UnixListener, sender: &Sender<Asked>, wake: &Arc<UnixStream>) {
     // Others cannot take the places of root.
     let (privileged, others) = (Places::new(MAX_CONNECTIONS), Places::new(MAX_CONNECTIONS));
-    let slots = Arc::new(Slots::default());
+    let (mut slots, mut refused) = (Slots::default(), VecDeque::new());
     for stream in listener.incoming().filter_map(Result::ok) {
         let Ok(peer) = rustix::net::sockopt::socket_peercred(&stream) else { continue };
         let is_privileged = peer.uid.is_root() || peer.uid == rustix::process::geteuid();
+        // Decided before there is a thread: thousands of threads a second would take the processor from the daemon and from root.
+        let (places, wait) = if is_privileged {
+            (&privileged, Duration::ZERO)
+        } else if let Some(wait) = slots.take(Instant::now()) {
+            (&others, wait)
+        } else {
+            refuse(stream, &mut refused);
+            std::thread::sleep(REFUSAL_PAUSE);
+            continue;
+        };
         let (sender, wake) = (sender.clone(), wake.clone());
-        let (places, slots) = if is_privileged { (&privileged, None) } else { (&others, Some(slots.clone())) };
         // Without a thread for it the client sees the connection end.
         let _ = places.serve("control", stream, move |stream| {
+            std::thread::sleep(wait);
             // A client that disconnects gets no reply.
-            let _ = serve(stream, slots.as_deref(), &sender, &wake);
+            let _ = serve(stream, is_privileged, &sender, &wake);
         });
     }
 }
 
-/// Serves a client. `slots`: those of unprivileged clients; `None` for a privileged one.
-fn serve(stream: &UnixStream, slots: Option<&Slots>, sender: &Sender<Asked>, wake: &UnixStream) -> io::Result<()> {
+/// Refuses a connection without reading its request. It stays open until later ones are refused, because closing it before the client has
+/// sent its request would reset it, and the client would not see the reason.
+fn refuse(mut stream: UnixStream, earlier: &mut VecDeque<UnixStream>) {
+    let reason = "too many requests of unprivileged users; ask again later, or as root";
+    let answer = serde_json::to_vec(&Answer::Refused(reason.to_owned())).unwrap_or_default();
+    // An empty buffer of a socket takes a line; a client that disconnects gets no reply.
+    let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(&[&answer[..], b"\n"].concat()));
+    let _ = stream.shutdown(Shutdown::Write);
+    earlier.push_back(stream);
+    if earlier.len() > MAX_CONNECTIONS {
+        earlier.pop_front();
+    }
+}
+
+/// Serves a client.
+fn serve(stream: &UnixStream, is_privileged: bool, sender: &Sender<Asked>, wake: &UnixStream) -> io::Result<()> {
     let mut line = String::new();
     BufReader::new(UntilDeadline::new(stream, CLIENT_TIMEOUT).take(MAX_REQUEST_BYTES)).read_line(&mut line)?;
     let answer = match serde_json::from_str(&line) {
         Err(error) => Answer::Refused(format!("invalid request: {error}; are both programs of the same version?")),
-        Ok(ask) => match slots.map_or(Some(Duration::ZERO), |slots| slots.take(Instant::now())) {
-            None => Answer::Refused("too many requests of unprivileged users; ask again later, or as root".to_owned()),
-            Some(wait) => {
-                std::thread::sleep(wait);
-                let (reply, answer) = channel();
-                sender.send(Asked { ask, is_privileged: slots.is_none(), answer: reply }).map_err(io::Error::other)?;
-                let _ = (&*wake).write(&[1]);
-                answer.recv_timeout(REPLY_TIMEOUT).map_err(io::Error::other)?
-            }
-        },
+        Ok(ask) => {
+            let (reply, answer) = channel();
+            sender.send(Asked { ask, is_privileged, answer: reply }).map_err(io::Error::other)?;
+            let _ = (&*wake).write(&[1]);
+            answer.recv_timeout(REPLY_TIMEOUT).map_err(io::Error::other)?
+        }
     };
     let mut text = serde_json::to_vec(&answer)?;
     text.push(b'\n');
@@ -190,37 +223,32 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_unprivileged_requests_is_bounded_in_number_and_root_does_not_wait_for_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("agent.sock");
-        let server = Server::listen(&path).unwrap();
-        let (slots, (sender, others), (_read, wake)) = (Slots::default(), channel(), UnixStream::pair().unwrap());
-        let began = Instant::now();
-        std::thread::scope(|scope| {
-            let clients: Vec<_> = (0..60)
-                .map(|_| {
-                    let (ours, mut theirs) = UnixStream::pair().unwrap();
-                    let (slots, sender, wake) = (&slots, sender.clone(), &wake);
-                    scope.spawn(move || serve(&ours, Some(slots), &sender, wake));
-                    scope.spawn(move || {
-                        theirs.write_all(b"\"verify\"\n").unwrap();
-                        let mut line = String::new();
-                        BufReader::new(theirs).read_line(&mut line).unwrap();
-                        line
-                    })
-                })
-                .collect();
-            // Root is answered on the real socket before any of them.
-            let root = scope.spawn(|| ask(&path, &Ask::Status).unwrap());
-            next(&server).answer(Answer::Done(Vec::new()));
-            assert_eq!(root.join().unwrap(), Some(Answer::Done(Vec::new())));
-            drop(sender);
-            let served = others.iter().map(|asked: Asked| asked.answer(Answer::Differs(Vec::new()))).count();
-            let most = (began.elapsed().as_millis() / OTHERS_INTERVAL.as_millis()) as usize + 1;
-            assert!((2..=most).contains(&served), "{served} of at most {most}");
-            let refused = clients.into_iter().map(|client| client.join().unwrap());
-            assert_eq!(refused.filter(|line| line.contains("too many requests")).count(), 60 - served);
-        });
+    fn unprivileged_connections_get_ten_slots_a_second_and_wait_a_second_at_most() {
+        let (mut slots, now) = (Slots::default(), Instant::now());
+        let waits: Vec<Option<Duration>> = (0..20).map(|_| slots.take(now)).collect();
+        let served: Vec<Duration> = waits.iter().flatten().copied().collect();
+        assert_eq!(served, (0..=10).map(|number| number * OTHERS_INTERVAL).collect::<Vec<_>>());
+        assert!(waits[11..].iter().all(Option::is_none) && served.len() < MAX_CONNECTIONS);
+        assert_eq!(slots.take(now + Duration::from_secs(9)), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_refused_client_reads_the_reason_before_and_after_it_has_sent_its_request() {
+        let mut refused = VecDeque::new();
+        for number in 0..3 * MAX_CONNECTIONS {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            if number % 2 == 0 {
+                theirs.write_all(b"\"status\"\n").unwrap();
+            }
+            refuse(ours, &mut refused);
+            if number % 2 == 1 {
+                theirs.write_all(b"\"status\"\n").unwrap();
+            }
+            let mut line = String::new();
+            BufReader::new(theirs).read_line(&mut line).unwrap();
+            assert!(line.contains("too many requests"), "{line}");
+        }
+        assert_eq!(refused.len(), MAX_CONNECTIONS);
     }
 
     #[test]

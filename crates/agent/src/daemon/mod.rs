@@ -358,7 +358,7 @@ impl Daemon {
         let memory_mib = (MEMORY_MIB / all).max(LEAST_MIB);
         for (identity, device, settings) in wanted {
             let stack = stacks.iter().find(|stack| stack.devices.contains(&device.name));
-            let is_asked_for = self.wants.named.contains(&device.name) && device.has_queue;
+            let is_asked_for = self.wants.named.contains(&device.name) && device.has_queue && !device.is_zoned;
             let reason = match stack {
                 Some(stack) if !stack.queues.contains(&device.name) && stack.left_alone.is_none() => {
                     Some(format!("has no queue of its own; the devices below it are tuned: {}", stack.queues.join(", ")))

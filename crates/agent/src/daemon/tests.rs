@@ -353,8 +353,10 @@ fn an_external_change_makes_it_stand_down_until_resume() {
     // It also stays at exit.
     scene.daemon.end(scene.moment());
     assert_eq!(scene.device.scheduler(), "kyber");
-    let refused = scene.daemon.answer(scene.moment(), &Ask::Resume { scope: "sda".into() }, false);
-    assert_eq!(refused, Answer::Refused("only root may ask for that".to_owned()));
+    for ask in [Ask::Resume { scope: "sda".into() }, Ask::Restore { device: None }] {
+        let refused = scene.daemon.answer(scene.moment(), &ask, false);
+        assert_eq!(refused, Answer::Refused("only root may ask for that".to_owned()));
+    }
     assert!(matches!(scene.ask(&Ask::Resume { scope: "sda".into() }), Answer::Done(_)));
     scene.pass(10, 5);
     assert_eq!(scene.status().devices[0].state, "tuned");
@@ -555,6 +557,20 @@ fn what_is_left_alone_is_listed_with_the_reason() {
     let status = scene.status();
     assert_eq!(status.devices.len(), 1);
     assert_eq!(status.left_alone, [("sdc".to_owned(), "sdc is read-only".to_owned())]);
+}
+
+/// A path of a multipath device may be tuned by its administrator; `none` would break the writes of a zoned device.
+#[test]
+fn a_named_device_is_tuned_unless_the_order_of_its_writes_is_not_free() {
+    let mut scene = Scene::new("");
+    plug(scene.root.path(), "sdb", &[("ro", "1")]);
+    plug(scene.root.path(), "sdc", &[("queue/zoned", "host-managed")]);
+    scene.daemon.wants.named = ["sda", "sdb", "sdc"].map(str::to_owned).to_vec();
+    scene.pass(6, 5);
+    let status = scene.status();
+    let tuned: Vec<&str> = status.devices.iter().map(|device| device.device.as_str()).collect();
+    assert_eq!(tuned, ["sda", "sdb"]);
+    assert!(status.left_alone[0].1.contains("is a zoned device (host-managed)"), "{:?}", status.left_alone);
 }
 
 /// An event source with counters only.

@@ -34,7 +34,8 @@ fn text(configuration: &Configuration) -> anyhow::Result<String> {
     for device in topology::devices(&sysfs)?.iter().filter(|device| device.has_queue && device.size_sectors > 0) {
         let settings = configuration.settings(device, sysfs.wwid(&device.name).as_deref());
         let attributes = settings.attributes.iter().map(|pattern| pattern.text()).collect::<Vec<_>>().join(", ");
-        let unless = device.left_alone.as_ref().map(|why| format!(", but ignored unless named on the command line: it {why}"));
+        let unless = if device.is_zoned { "" } else { " unless named on the command line" };
+        let unless = device.left_alone.as_ref().map(|why| format!(", but ignored{unless}: it {why}"));
         sentences.push(format!(
             "{}: {}{}; controller {}, preference {}, may set {attributes}.",
             device.name,

@@ -84,6 +84,45 @@ fn root_follows_no_link_in_another_users_folder() {
     assert!(Knowledge::open_if_there(&path).unwrap().is_some(), "a file of its own is used");
 }
 
+/// SQLite finishes a transaction that a crash interrupted, and then deletes the file that its journal names as the super-journal.
+#[test]
+fn a_planted_journal_deletes_no_file_of_root() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("knowledge.sqlite");
+    Knowledge::open(&path).unwrap();
+    let owned_by_another = [folder.path(), &path].iter().all(|path| std::os::unix::fs::chown(path, Some(1), Some(1)).is_ok());
+    if !owned_by_another {
+        return eprintln!("skipped: needs root");
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let precious = outside.path().join("precious");
+    fs::write(&precious, "precious").unwrap();
+    let database = fs::read(&path).unwrap();
+    let page = u32::from(u16::from_be_bytes([database[16], database[17]]));
+    let number = |number: u32| number.to_be_bytes();
+    let magic = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+    let pages = database.len() as u32 / page;
+    let mut journal = [&magic[..], &number(0), &number(0), &number(pages), &number(512), &number(page)].concat();
+    journal.resize(512, 0);
+    let name = precious.to_str().unwrap().as_bytes();
+    let sum = name.iter().map(|byte| u32::from(*byte)).sum();
+    let lock_page = 0x4000_0000 / page + 1;
+    journal.extend([&number(lock_page)[..], name, &number(name.len() as u32), &number(sum), &magic].concat());
+    let planted = folder.path().join("knowledge.sqlite-journal");
+    fs::write(&planted, journal).unwrap();
+    std::os::unix::fs::chown(&planted, Some(1), Some(1)).unwrap();
+    let opened = Knowledge::open(&path).map(drop);
+    assert!(precious.exists(), "{opened:?}");
+    assert!(opened.is_err() && !planted.exists(), "it was not taken for the journal of a crash: {opened:?}");
+    Knowledge::open(&path).unwrap();
+    let made = folder.path().join("new.sqlite");
+    Knowledge::open(&made).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&fs::metadata(&made).unwrap()), 1, "the folder's owner can use it, too");
+    let own = outside.path().join("own");
+    fs::write(&own, "").unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&fs::metadata(&own).unwrap()), 0, "root is root again");
+}
+
 #[test]
 fn folders_pipes_and_devices_are_refused_without_waiting() {
     let folder = tempdir().unwrap();

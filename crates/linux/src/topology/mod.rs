@@ -51,6 +51,8 @@ pub struct Device {
     pub below: Vec<String>,
     /// Whether requests queue here: a device without a queue passes them on at once, and has no scheduler.
     pub has_queue: bool,
+    /// Whether its writes must arrive in order: then no request has it tuned. Some schedulers would reorder them, and its users get errors.
+    pub is_zoned: bool,
     /// Why it is not tuned unless requested, as a predicate: `is read-only`. `None` if it is tuned.
     pub left_alone: Option<String>,
 }

@@ -93,6 +93,7 @@ fn device(sysfs: &Sysfs, name: String) -> Result<Device, TopologyError> {
         below: names(&folder.join("slaves"))?,
         // The folder of hardware queues of the multi-queue layer.
         has_queue: folder.join("mq").is_dir(),
+        is_zoned: zoned(folder).is_some(),
         left_alone: None,
         name,
     })
@@ -102,7 +103,6 @@ fn device(sysfs: &Sysfs, name: String) -> Result<Device, TopologyError> {
 fn left_alone(sysfs: &Sysfs, device: &Device, multipaths: &[String]) -> Option<String> {
     let folder = sysfs.block(&device.name);
     let says = |name: &str| optional(&folder.join(name));
-    let zoned = says("queue/zoned").filter(|zoned| zoned != "none");
     if device.size_sectors == 0 {
         return Some("is empty: no medium is in it, or nothing is attached to it".to_owned());
     }
@@ -112,7 +112,7 @@ fn left_alone(sysfs: &Sysfs, device: &Device, multipaths: &[String]) -> Option<S
     if device.kind == DriverKind::Removable {
         return Some("is a drive with removable media, each with its own best setting".to_owned());
     }
-    if let Some(zoned) = zoned {
+    if let Some(zoned) = zoned(&folder) {
         return Some(format!("is a zoned device ({zoned}): the order of its writes is not free"));
     }
     if says("ro").as_deref() == Some("1") {
@@ -130,8 +130,16 @@ fn left_alone(sysfs: &Sysfs, device: &Device, multipaths: &[String]) -> Option<S
     None
 }
 
+/// The kind of a zoned device; `None` for others.
+fn zoned(folder: &Path) -> Option<String> {
+    optional(&folder.join("queue/zoned")).filter(|zoned| zoned != "none")
+}
+
+/// By the name that multipathd gives it, or because the kernel passes whole requests on: the device mapper does so for multipath alone, also
+/// where another program made the device.
 fn is_multipath(sysfs: &Sysfs, device: &Device) -> bool {
-    optional(&sysfs.block(&device.name).join("dm/uuid")).is_some_and(|uuid| uuid.starts_with("mpath-"))
+    let passes_requests = device.has_queue && device.kind == DriverKind::DeviceMapper;
+    passes_requests || optional(&sysfs.block(&device.name).join("dm/uuid")).is_some_and(|uuid| uuid.starts_with("mpath-"))
 }
 
 /// Whether a name is this prefix followed by a number or letters: `sda`, `nvme0n1`, `dm-0`.

@@ -184,13 +184,18 @@ fn multipath_devices_and_their_paths_are_left_alone() {
     let machine = Machine::new()
         .disk("sda", "8:0")
         .disk("sdb", "8:16")
-        .disk("dm-0", "253:0")
+        .plain("dm-0", "253:0")
         .files("dm-0", &[("dm/uuid", "mpath-360000"), ("dm/name", "mpatha")])
         .on("dm-0", "sda")
         .on("dm-0", "sdb");
     assert_eq!(machine.left_alone("sda").unwrap(), "is a path of the multipath device dm-0, which chooses among its paths");
     assert!(machine.left_alone("dm-0").unwrap().starts_with("is a multipath device"));
     assert!(machine.stacks()[0].left_alone.is_some());
+    // dmsetup gives it no such name.
+    let machine =
+        Machine::new().disk("sda", "8:0").disk("dm-0", "253:0").files("dm-0", &[("mq/0/nr_tags", "64")]).on("dm-0", "sda");
+    assert!(machine.left_alone("sda").unwrap().starts_with("is a path of the multipath device dm-0"));
+    assert!(machine.left_alone("dm-0").unwrap().starts_with("is a multipath device"));
 }
 
 #[test]
