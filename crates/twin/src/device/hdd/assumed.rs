@@ -47,7 +47,7 @@ pub fn assumed(capacity: u64, disk: &AssumedDisk) -> Estimate {
     let ms = disk.turn_ms;
     Estimate {
         capacity,
-        turn: Turn { ms, uncertainty_ms: ms, accesses: 0, line: None, tilt: seek::SLIGHT },
+        turn: Turn { ms, uncertainty_ms: ms, accesses: 0, line: None, agreement: 0.0, tilt: seek::SLIGHT },
         seeks: Seeks {
             samples: Arc::new([]),
             rate_error: tracks.rate_error(),

@@ -52,6 +52,10 @@ const QUICKEST_ARM_MS: f64 = 0.5;
 /// (`research/research/src/devices/scsi_2000s.rs`), which is over a third of the stroke.
 const FASTEST_ARM_MS: f64 = 3.0;
 
+/// Minimum agreement of completions with a rotation that is certain. Choice: well above the 0.3 of a line, and below the 0.95 of a drive of
+/// 10,500 rpm that sorts its queue; not varied.
+const CERTAIN_TURN: f64 = 0.75;
+
 /// Penalty factor on the error of a disk with a faster arm. Choice: a disk must fit twice as well as flash or an array to be believed; not
 /// varied.
 const UNUSUAL: f64 = 2.0;
@@ -225,9 +229,10 @@ impl Estimate {
         self.curve.long_ms >= FASTEST_ARM_MS
     }
 
-    /// Whether it is certainly a hard disk: rotation shows in completion times, and the arm is no faster than real ones.
+    /// Whether it is certainly a hard disk, or several: rotation shows in completion times, and the arm is no faster than real ones, or nearly
+    /// all completions agree. On a small part of a drive the arm is as fast as none over the whole.
     pub fn shows_platters(&self) -> bool {
-        self.seen_turn().is_some() && self.is_usual()
+        self.seen_turn().is_some() && (self.is_usual() || self.turn.agreement >= CERTAIN_TURN)
     }
 
     /// A replay error for comparison with other kinds of device: an arm that was never sold is evidence against a disk, however well it

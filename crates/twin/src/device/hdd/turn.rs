@@ -140,6 +140,8 @@ pub struct Turn {
     /// The mean LBA of the completions that show the rotation, and the sectors per revolution there, including skew; `None` if they do not
     /// show it.
     pub line: Option<(u64, f64)>,
+    /// Agreement of the completions with that line, from 0 to 1.
+    pub agreement: f64,
     /// How much likelier a short rotational latency is than a long one, see [`seek::Waits::new`].
     pub tilt: f64,
 }
@@ -155,7 +157,7 @@ pub fn find(
     if let Some(turn) = by_line(accesses, write_cache, search) {
         return turn;
     }
-    let unknown = Turn { ms: USUAL_MS, uncertainty_ms: USUAL_MS, accesses: 0, line: None, tilt: seek::SLIGHT };
+    let unknown = Turn { ms: USUAL_MS, uncertainty_ms: USUAL_MS, accesses: 0, line: None, agreement: 0.0, tilt: seek::SLIGHT };
     if samples.len() < super::MIN_SEEKS {
         return unknown;
     }
@@ -170,7 +172,7 @@ pub fn find(
     // Real speeds deviate by up to 0.5% (10,045 for 10,000).
     let next = turns.iter().map(|turn| (turn.0 - ms).abs()).filter(|off| *off > 0.0).fold(f64::INFINITY, f64::min);
     let uncertainty_ms = if margin >= MIN_MARGIN { 0.005 * ms } else { next + 0.005 * ms };
-    Turn { ms, uncertainty_ms, accesses: samples.len(), line: None, tilt }
+    Turn { ms, uncertainty_ms, accesses: samples.len(), line: None, agreement: 0.0, tilt }
 }
 
 /// The half of the samples with the shorter transfers: long ones cross tracks and wait there, so their band is higher than a revolution.
@@ -203,6 +205,7 @@ fn by_line(accesses: &[Access], write_cache: bool, search: &mut TurnSearch) -> O
         uncertainty_ms: 2e-4 * ms,
         accesses: latest.len(),
         line: Some((middle as u64, times / line.per_sector)),
+        agreement: line.agreement,
         tilt: seek::SLIGHT,
     })
 }
