@@ -36,7 +36,7 @@ class Debian(Reporter):
             self.load.terminate()
 
     def call(self, *command):
-        done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=180)
+        done = subprocess.run([str(part) for part in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=400)
         if done.returncode:
             raise Failed(f"{' '.join(map(str, command))} ends with {done.returncode}", f"{done.stdout}{done.stderr}\n{self.log()}")
         return done.stdout.strip()
