@@ -25,9 +25,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::Nanos;
-use control::Setting;
 use control::experience::Experience;
 use control::fleet::FleetKnowledge;
+use control::{Setting, Window};
 use knowledge::NewOutcome;
 use tracing::{info, warn};
 
@@ -39,7 +39,7 @@ pub use session::{Budget, DeviceSession, MeasuredChange, Notice};
 use crate::configuration::{Configuration, Mode, Settings};
 use crate::control_socket::{Answer, Ask, DeviceStatus, Differs, Status, VerdictStatus};
 use crate::fleet::{FleetLink, Job, Reply, device_type};
-use crate::learning::Memory;
+use crate::learning::{LoadRecord, Memory};
 use crate::metrics::{DeviceSample, DeviceState, Metrics};
 use applier::AtExit;
 use applier::sysfs::Sysfs;
@@ -63,6 +63,8 @@ const SAMPLE_INTERVAL: Nanos = Nanos(1_000_000_000);
 /// Interval of the per-unit figures: short enough for the usual scrape interval of 15 s. Choice: a longer one leaves scrapes without new
 /// figures, a shorter one has few requests; not varied.
 const UNITS_EVERY: Nanos = Nanos(10_000_000_000);
+/// Source of the windows in the knowledge base that come from the normal workload. Choice: not a load's name; not varied.
+const NORMAL_WORKLOAD: &str = "normal workload";
 /// Memory for observations of all devices together, in MiB. A third holds requests: about 40,000, of which a trial uses a few thousand. At
 /// 10,000 requests per second, analysing more for each forecast would take more CPU time than the trials. Choice: more cost memory and CPU
 /// time for forecasts that are no surer; not varied.
@@ -446,6 +448,10 @@ impl Daemon {
                 self.record_outcome(now, device, *change);
                 Ok(())
             }
+            Notice::Windows(windows) => {
+                self.remember(now, device, &windows);
+                Ok(())
+            }
             Notice::Verdict(verdict) => {
                 if let Some(measured) = Measured::of(&verdict).filter(|_| verdict.is_outcome()) {
                     info!(device, "{} measured {} compared with {}", verdict.setting, measured.text(), verdict.over);
@@ -465,6 +471,24 @@ impl Daemon {
         };
         if let Err(error) = written {
             warn!("the history cannot be written: {error}");
+        }
+    }
+
+    /// Stores how the normal workload was served before and after measured changes, so that the next start knows it.
+    fn remember(&self, now: Moment, device: &str, windows: &[Window]) {
+        let session = self.devices.values().find(|session| session.name() == device);
+        let (Some(memory), Some(session)) = (&self.memory, session) else { return };
+        let stored = memory.keep(&LoadRecord {
+            identity: session.target_identity(),
+            source: NORMAL_WORKLOAD.to_owned(),
+            controller: session.settings().controller.label(),
+            began_s: now.unix_seconds,
+            windows,
+            decided: &[],
+            pools: &[],
+        });
+        if let Err(error) = stored {
+            warn!("what was measured is not remembered: {error}");
         }
     }
 

@@ -66,6 +66,8 @@ pub enum Notice {
     Verdict(Arc<Verdict>),
     /// The measured outcome of a change with the load before it, to be shared.
     Change(Box<MeasuredChange>),
+    /// Windows of the normal workload around changes of which one was measured, for the knowledge base.
+    Windows(Vec<Window>),
     /// The units that used the device in an interval.
     Units(Box<UnitTable>),
 }
@@ -79,7 +81,7 @@ impl Notice {
     pub fn text(&self) -> Option<String> {
         match self {
             Notice::Entry(entry) => Some(format!("{}: {}", entry.device, entry.why)),
-            Notice::Verdict(_) | Notice::Change(_) | Notice::Units(_) => None,
+            Notice::Verdict(_) | Notice::Change(_) | Notice::Windows(_) | Notice::Units(_) => None,
         }
     }
 }
@@ -231,6 +233,11 @@ impl DeviceSession {
     /// The units that used the device in the latest interval; `None` before one has ended.
     pub fn unit_table(&self) -> Option<&UnitTable> {
         self.units.table.as_ref()
+    }
+
+    /// The device in the knowledge base.
+    pub fn target_identity(&self) -> control::target::Identity {
+        self.device_control.identity()
     }
 
     /// Its name.
@@ -485,6 +492,9 @@ impl DeviceSession {
         let refused = self.within_policy(act);
         let (decisions, windows) = self.control_loop.take();
         windows.iter().for_each(|window| self.observe_window(window));
+        if self.input.source.counters_only().is_none() {
+            self.learning.keep_windows(windows);
+        }
         let mut is_refused = false;
         for decision in decisions {
             is_refused |= decision.refused.is_some();

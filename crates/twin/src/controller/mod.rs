@@ -87,7 +87,7 @@ use self::present::PresentLoad;
 use self::read_ahead::ReadAhead;
 use self::recall::Memory;
 use self::timeline::Timeline;
-use self::trying::{SETTLING, TRIAL_WINDOW, Trying};
+use self::trying::{POSSIBLE, SETTLING, TRIAL_WINDOW, Trying};
 use crate::forecast::differ_by_read_ahead;
 use crate::recording::Recording;
 
@@ -151,7 +151,7 @@ impl TwinController {
             previous: 0,
             seen: Observed::new(),
             present: PresentLoad::new(),
-            timeline: Timeline::default(),
+            timeline: Timeline { least_chance: POSSIBLE, ..Timeline::default() },
             model: DeviceModel::default(),
             trying: Trying::new(brief.candidates.len(), 0),
             memory: Memory::new(brief.experience.clone()),

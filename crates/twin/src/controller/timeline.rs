@@ -29,6 +29,8 @@ pub(super) struct Timeline {
     pub quiet_until: Nanos,
     /// Time until which nothing is tried.
     pub silent_until: Nanos,
+    /// Minimum probability of a worthwhile gain for a trial, if none was without a gain lately.
+    pub least_chance: f64,
     /// Every setting is tried in turn, whatever that is worth.
     pub tries_everything: bool,
 }

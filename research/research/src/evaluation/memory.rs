@@ -194,19 +194,20 @@ impl Subject<'_> {
     /// The controller's input with this base, and the number of cases of the device in it.
     fn with_base(&self, base: &Path, is_inverted: bool, question: &EvaluationCase) -> anyhow::Result<(ControllerInput, u64)> {
         let remembered = Remembered::open(base, self.workers.monitor)?;
-        let mut lived = remembered.experience().context("cannot read the knowledge base")?;
+        let mut lived = remembered.experience().context("cannot read the knowledge base")?.clone();
         if is_inverted {
             lived.cases.iter_mut().for_each(|case| self.invert(case));
         }
         let device = question.world.device();
         let cases = lived.cases.iter().filter(|case| case.device == device).count() as u64;
-        Ok((ControllerInput { experience: Arc::new(self.brief.experience.and(lived)), ..self.brief.clone() }, cases))
+        Ok((ControllerInput { experience: Arc::new(self.brief.experience.and(&lived)), ..self.brief.clone() }, cases))
     }
 
     /// Exchanges the results of the best and the worst setting, of the second and the last but one, and so on.
     fn invert(&self, case: &mut Case) {
         let ranked = case.ranked(&self.brief.preference);
-        let mut order: Vec<(usize, f64)> = ranked.iter().enumerate().filter_map(|(place, score)| Some((place, (*score)?))).collect();
+        let mut order: Vec<(usize, f64)> =
+            ranked.iter().enumerate().filter_map(|(place, score)| Some((place, (*score)?))).collect();
         order.sort_by(|a, b| a.1.total_cmp(&b.1));
         let results = case.results.clone();
         for (one, other) in order.iter().zip(order.iter().rev()) {

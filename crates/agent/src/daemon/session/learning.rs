@@ -2,11 +2,12 @@
 //!
 //! The limit of changes per minute does not apply, because a lesson disturbs no process; the applier's limit does.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{Nanos, StreamId};
-use control::Setting;
 use control::experience::Experience;
+use control::{Setting, Window};
 use observe::Event;
 
 use super::external_changes::unreleased;
@@ -23,6 +24,10 @@ use applier::{AtExit, Foreign};
 /// Maximum interval of checks for foreign I/O: a lesson must stop within a second of it. Choice: a tenth of that second; not varied.
 const WORK_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
 
+/// Number of windows of the normal workload that are kept: a trial, its return and the confirmation, with what came before. Choice: a minute
+/// at two windows a second, some 100 KiB; not varied.
+const MAX_WINDOWS: usize = 120;
+
 /// Attributes that a lesson does not try: read-ahead takes effect when a file is opened, and the load of a lesson keeps its file open.
 /// Source: `file_ra_state_init` in `mm/readahead.c`.
 const NOT_TRIED: &[&str] = &[READ_AHEAD];
@@ -36,6 +41,8 @@ pub(super) struct LearningState {
     pub lesson: Option<Box<LessonSession>>,
     has_failed: bool,
     has_ended: bool,
+    /// The latest windows of the normal workload that are not in the knowledge base.
+    windows: VecDeque<Window>,
 }
 
 impl LearningState {
@@ -47,7 +54,19 @@ impl LearningState {
             lesson: None,
             has_failed: false,
             has_ended: false,
+            windows: VecDeque::new(),
         }
+    }
+
+    /// Keeps windows of the normal workload, until there are too many.
+    pub fn keep_windows(&mut self, windows: Vec<Window>) {
+        self.windows.extend(windows);
+        self.windows.drain(..self.windows.len().saturating_sub(MAX_WINDOWS));
+    }
+
+    /// The kept windows, which are forgotten.
+    pub fn take_windows(&mut self) -> Vec<Window> {
+        std::mem::take(&mut self.windows).into()
     }
 
     /// Processes an event and records foreign I/O. `name` returns the program name of a stream.

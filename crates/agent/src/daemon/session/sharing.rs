@@ -119,6 +119,7 @@ impl DeviceSession {
             return;
         }
         self.verdict = Some(verdict.clone());
+        notices.push(Notice::Windows(self.learning.take_windows()));
         // Without features of the load the outcome is useless to other machines.
         if let Some((_, load)) = self.sharing.before.as_ref().filter(|(setting, _)| *setting == verdict.over)
             && verdict.gain.error.is_finite()

@@ -259,3 +259,19 @@ fn what_a_search_finds_under_real_work_is_known_in_the_next_life() {
     let known = Memory::below(school.scene.root.path()).experience().unwrap();
     assert!(known.pools.iter().any(|pool| pool.members[0].setting == "kyber"), "{:?}", known.pools);
 }
+
+#[test]
+fn what_was_measured_under_the_normal_workload_is_known_at_the_next_start() {
+    let configuration = "mode = \"act\"\ncontroller = \"random:trials=4,child_ms=2000\"\nchanges_per_minute = 60";
+    let mut scene = Scene::new(configuration);
+    let memory = Memory::below(scene.root.path());
+    scene.daemon = scene.daemon.remembering(memory.clone());
+    assert!(memory.experience().unwrap().cases.is_empty());
+    scene.adopt_kyber();
+    let known = memory.experience().unwrap();
+    let of = |name: &str| known.settings.iter().position(|setting| setting == name).unwrap();
+    let (kyber, original) = (of("kyber"), of("mq-deadline"));
+    let throughput = |case: &control::experience::Case, setting: usize| case.results[setting].map(|served| served.throughput);
+    let both = known.cases.iter().find_map(|case| throughput(case, kyber).zip(throughput(case, original)));
+    assert!(both.is_some_and(|(kyber, original)| kyber > 2.0 * original), "{known:?}");
+}

@@ -69,6 +69,12 @@ fn decided(
     among_machines(&[], false, others, seconds, service, refuses)
 }
 
+/// A controller with `mq-deadline` and these candidates.
+fn alone(others: &[&str]) -> TwinController {
+    let candidates = std::iter::once(&"mq-deadline").chain(others).map(|text| setting(text)).collect();
+    TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10)
+}
+
 /// Like [`decided`], with the gains over `mq-deadline` that five other machines measured. With `is_proven` this machine has measured the
 /// same before.
 fn among_machines(
@@ -97,12 +103,10 @@ fn among_machines(
     let machines = if is_proven { 0..=5 } else { 1..=5 };
     let outcomes: Vec<FleetOutcome> = machines.flat_map(|machine| said.iter().map(move |one| outcome(machine, one))).collect();
     let fleet = Arc::new(FleetKnowledge::new(&outcomes, [0; 16], &DeviceType::default(), &Preference::default()));
-    steered(
-        TwinController::new(&ControllerInput { candidates, fleet, ..ControllerInput::default() }, 10),
-        seconds,
-        service,
-        refuses,
-    )
+    let mut controller = TwinController::new(&ControllerInput { candidates, fleet, ..ControllerInput::default() }, 10);
+    // The twin forecasts no gain of any setting here.
+    controller.timeline.least_chance = 0.0;
+    steered(controller, seconds, service, refuses)
 }
 
 /// Like [`decided`], under this controller.
@@ -209,9 +213,14 @@ fn a_load_that_gets_faster_in_the_moment_of_a_trial_is_no_gain_of_the_setting() 
 }
 
 #[test]
-fn a_trial_without_a_gain_is_the_only_one_in_ten_minutes() {
-    let (changes, ..) = run(&["kyber", "none", "bfq"], 600, |_, number| about(4_000, number), never);
-    assert!(changes.len() <= 2, "{changes:?}");
+fn where_no_gain_is_forecast_nothing_is_tried_and_after_a_trial_without_a_gain_nothing_more() {
+    let service = |_: &str, number: u64| about(4_000, number);
+    let others = ["kyber", "none", "bfq"];
+    let (silent, decisions, _) = steered(alone(&others), 600, service, never);
+    assert!(silent.is_empty(), "{silent:?}");
+    assert!(decisions.iter().any(|one| one.why.starts_with("leave mq-deadline alone: no trial is worth its cost")), "it says why");
+    let (changes, ..) = run(&others, 600, service, never);
+    assert_eq!(changes.len(), 2, "{changes:?}");
 }
 
 #[test]
@@ -226,9 +235,7 @@ fn a_far_worse_setting_serves_for_half_a_second() {
 
 #[test]
 fn settings_that_are_tried_whatever_it_is_worth_are_tried_in_turn() {
-    let candidates = ["mq-deadline", "kyber", "none"].map(setting).to_vec();
-    let controller = TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10).trying_everything();
-    let (changes, ..) = steered(controller, 120, |_, number| about(4_000, number), never);
+    let (changes, ..) = steered(alone(&["kyber", "none"]).trying_everything(), 120, |_, number| about(4_000, number), never);
     let of = |name: &str| changes.iter().filter(|(_, setting)| setting == name).count();
     assert!(of("kyber") >= 5 && of("kyber").abs_diff(of("none")) <= 1, "{changes:?}");
 }
@@ -270,7 +277,6 @@ fn a_stream_that_waits_beyond_its_bound_ends_a_trial_for_good() {
 #[test]
 fn what_others_recommend_is_tried_first_and_early_and_stays_only_after_two_turns() {
     let service = |setting: &str, number: u64| about(if setting == "bfq" { 3_000 } else { 4_000 }, number);
-    let (alone, ..) = decided(&["kyber", "none", "bfq"], 60, service, never);
     let among = |is_proven| {
         let said = [("bfq", 0.25), ("kyber", 0.0)];
         let (changes, decisions, last) = among_machines(&said, is_proven, &["kyber", "none", "bfq"], 60, service, never);
@@ -280,11 +286,8 @@ fn what_others_recommend_is_tried_first_and_early_and_stays_only_after_two_turns
         (changes[0].0, decisions)
     };
     let ((first_s, decisions), (unproven_s, _)) = (among(true), among(false));
-    assert!(first_s <= alone[0].0 / 2.0, "{first_s} s and {alone:?}");
-    assert!(
-        unproven_s < alone[0].0 && first_s < unproven_s,
-        "unproven advice waits for the forecast: {unproven_s} s and {alone:?}"
-    );
+    assert!(first_s <= 10.0, "{first_s} s");
+    assert!(unproven_s < 20.0 && first_s < unproven_s, "unproven advice waits for the forecast: {unproven_s} s");
     let says = decisions.iter().find_map(|decision| {
         let sources = &decision.evidence.as_ref()?.sources;
         sources.iter().find(|(source, _)| source == "fleet").map(|(_, says)| says.clone())
