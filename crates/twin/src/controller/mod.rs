@@ -256,6 +256,11 @@ impl TwinController {
                 }
             }
         }
+        if self.may_be_recognised(now)
+            && let Some(decision) = self.recognise(now)
+        {
+            return decision;
+        }
         self.extend_warmup_until_streams_started(now);
         let asked = self.seen.tags.filter(|(arm, _)| *arm == self.active);
         let (_, tags) = *self.seen.tags.insert(asked.unwrap_or_else(|| (self.active, target.bounds().nr_requests)));

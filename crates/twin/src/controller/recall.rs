@@ -14,7 +14,7 @@ use observe::similarity::{ANOTHER, Point, load_distance};
 use super::confirmation::Unconfirmed;
 use super::known_loads::KnownLoad;
 use super::trying::Trying;
-use super::{TwinController, WINDOW};
+use super::{MIN_LOAD_S, TwinController, WINDOW};
 use super::{known_loads, sources};
 
 /// Maximum number of remembered loads of this run. Choice: each new load is compared with all of them; more than the distinct loads of most
@@ -136,6 +136,14 @@ impl TwinController {
     fn nearest_past(&self, point: &Point) -> Option<usize> {
         let apart = self.memory.past.iter().map(|past| load_distance(&past.point, point)).enumerate();
         apart.filter(|(_, apart)| *apart < ANOTHER).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+    }
+
+    /// Whether a load that was not recognised in its first window may be now: its processes often start one after another. Not once another
+    /// setting was tried.
+    pub(super) fn may_be_recognised(&self, now: Nanos) -> bool {
+        let is_young = now <= self.present.load.from + Nanos::from_secs_f64(MIN_LOAD_S);
+        let is_untried = self.trying.trial.is_none() && self.trying.unconfirmed.is_none() && self.trying.tried().next().is_none();
+        self.present.is_known && is_young && is_untried && self.active == self.original && !self.memory.known_loads.is_empty()
     }
 
     /// Changes to the best setting of a remembered load that is like the first one; `None` if there is none, or it is active.
