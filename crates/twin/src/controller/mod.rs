@@ -251,9 +251,6 @@ impl TwinController {
                 self.present.is_known = true;
                 self.present.load.from = from;
                 (self.timeline.measured_from, self.timeline.next_forecast) = (self.observed_from(), self.observed_from() + WINDOW);
-                if let Some(decision) = self.recognise(now) {
-                    return decision;
-                }
             }
         }
         if self.may_be_recognised(now)

@@ -14,7 +14,7 @@ use observe::similarity::{ANOTHER, Point, load_distance};
 use super::confirmation::Unconfirmed;
 use super::known_loads::KnownLoad;
 use super::trying::Trying;
-use super::{MIN_LOAD_S, TwinController, WINDOW};
+use super::{MIN_LOAD_S, STREAM_START_GAP, TwinController, WINDOW};
 use super::{known_loads, sources};
 
 /// Maximum number of remembered loads of this run. Choice: each new load is compared with all of them; more than the distinct loads of most
@@ -24,6 +24,10 @@ const MAX_PAST_LOADS: usize = 64;
 /// Time for which an arm is not tried that did worse under similar loads of earlier runs. Choice: a forecast is there long before; a wrong
 /// result costs this time; not varied.
 const RECALLED_BLOCK: Nanos = Nanos::from_millis(20_000);
+
+/// Time after which a load counts as complete, although processes still start. Choice: longer ones delay a known setting under loads whose
+/// processes start all the time; not varied.
+const COMPLETE_AFTER: Nanos = Nanos::from_millis(4_000);
 
 /// Loads that are known from this run and from earlier ones.
 pub(super) struct Memory {
@@ -138,10 +142,12 @@ impl TwinController {
         apart.filter(|(_, apart)| *apart < ANOTHER).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
     }
 
-    /// Whether a load that was not recognised in its first window may be now: its processes often start one after another. Not once another
-    /// setting was tried.
+    /// Whether the present load may be recognised. Its processes often start one after another, and one of several readers looks like
+    /// another load, and waits less than it will. Not once another setting was tried.
     pub(super) fn may_be_recognised(&self, now: Nanos) -> bool {
-        let is_young = now <= self.present.load.from + Nanos::from_secs_f64(MIN_LOAD_S);
+        let from = self.present.load.from;
+        let is_complete = now >= from + COMPLETE_AFTER || self.seen.recording.newcomers(now - STREAM_START_GAP) == 0;
+        let is_young = is_complete && now <= from + Nanos::from_secs_f64(MIN_LOAD_S);
         let is_untried = self.trying.trial.is_none() && self.trying.unconfirmed.is_none() && self.trying.tried().next().is_none();
         self.present.is_known && is_young && is_untried && self.active == self.original && !self.memory.known_loads.is_empty()
     }
