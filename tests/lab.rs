@@ -79,9 +79,9 @@ fn the_effect_of_a_knowledge_base_does_not_depend_on_the_number_of_threads() {
         (&report["memory"], report["questions"].as_array().unwrap().len() / report["standings"].as_array().unwrap().len());
     assert_eq!(memory["controller"], "seekwise");
     let of = |list: &str| memory[list].as_array().unwrap().clone();
-    assert_eq!((of("bars").len(), of("bases").len(), of("questions").len()), (2, 3, 3 * count));
+    assert_eq!((of("bars").len(), of("bases").len(), of("questions").len()), (2, 4, 4 * count));
     let text = std::fs::read_to_string(&page).unwrap();
-    for (base, name) in of("bases").iter().zip(["its first run", "every scheduler", "other loads"]) {
+    for (base, name) in of("bases").iter().zip(["its first run", "every scheduler", "every scheduler, inverted", "other loads"]) {
         let scores: Vec<Value> = of("questions").into_iter().filter(|scores| scores["base"] == name).collect();
         assert_eq!((&base["base"], &base["questions"], scores.len()), (&Value::from(name), &Value::from(count), count));
         let gains = scores.iter().map(|scores| scores["gain_percent"].as_f64().unwrap());
@@ -94,6 +94,7 @@ fn the_effect_of_a_knowledge_base_does_not_depend_on_the_number_of_threads() {
     for scores in of("questions") {
         match scores["base"].as_str().unwrap() {
             "every scheduler" => assert_eq!(known(&scores), (true, true), "{scores}"),
+            "every scheduler, inverted" => assert_eq!(known(&scores), (true, false), "{scores}"),
             "other loads" => assert_eq!((known(&scores).1, &scores["begins_with_best"]), (false, &Value::Null), "{scores}"),
             _ => assert!(known(&scores).1, "{scores}"),
         }

@@ -272,7 +272,7 @@ pub struct NoChangeArguments {
     candidates: Vec<String>,
     #[command(flatten)]
     world: WorldArguments,
-    /// Let `seekwise` try every setting in turn, whatever that is worth: more comparisons, and none that are chosen
+    /// Let `seekwise` try every setting in turn, regardless of the value: more comparisons, and none that are chosen
     #[arg(long)]
     everything: bool,
     /// Run drawn fio jobs on this device of the real kernel, or on an `emulated` one, instead of simulating; its contents are overwritten, its

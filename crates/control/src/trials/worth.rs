@@ -7,7 +7,7 @@ use statistics::normal;
 use crate::ab_test::Estimate;
 
 /// Gain, as a difference of scores, below which a setting is left as it is. Choice: nobody notices less, and the settings of a device in
-/// production are not changed for what nobody notices; not varied.
+/// production are not changed for less; not varied.
 pub const WORTHWHILE: f64 = 0.05;
 /// Minimum probability that an adopted arm is better: at most one change in ten may be for the worse. Choice: a higher one takes more
 /// trials, a lower one adopts losses; not varied.

@@ -14,47 +14,20 @@ use control::trials::{SURE_DEVIATIONS, WORTHWHILE, is_adopted};
 use control::{Decision, Ruling, Test, Verdict};
 
 use super::arm::NEVER;
-use super::trying::ArmTrial;
+use super::trying::{ArmTrial, CONFIRM_AFTER, Unconfirmed};
 use super::{TwinController, percent};
 
 /// Gain that each half second of a turn must have over each one before for the setting to be adopted after that turn, as a difference of
 /// scores. Derived: half more, between noise, of which a few percent are usual, and a doubled rate, which should not wait for a second turn.
 const MULTIPLE: f64 = 0.405;
-/// Error of what is expected of a setting that looks like a multiple, before it is confirmed. Derived: a factor of e either way, as
+/// Error of the expectation of a setting that looks like a multiple, before it is confirmed. Derived: a factor of e either way, as
 /// forecasts count no further.
 const MULTIPLE_ERROR: f64 = 1.0;
 /// Time before a turn that it is compared with. Choice: the length of a turn with its settling; a longer one holds more of a bursty load's
 /// best moments; not varied.
 const COMPARED: Nanos = Nanos::from_millis(3_000);
-/// Minimum time between an adoption and its confirmation. Choice: long enough to earn what the turn costs, and short against the loads of
-/// minutes that trials are made for; not varied.
-const CONFIRM_AFTER: Nanos = Nanos::from_millis(8_000);
 /// Number of confirmations that may be unsure. Choice: as many as turns that are needed to adopt a setting; not varied.
 const MAX_UNSURE: u32 = 2;
-
-/// A setting that serves and is not confirmed yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unconfirmed {
-    /// The arm that served before, or would have.
-    pub over: usize,
-    /// Time from which on that may be tried.
-    pub due: Nanos,
-    /// It was chosen by what earlier runs measured, which is evidence of its own.
-    pub is_recalled: bool,
-    unsure: u32,
-}
-
-impl Unconfirmed {
-    /// An arm adopted at `now` by its turns.
-    pub fn adopted(now: Nanos, over: usize) -> Unconfirmed {
-        Unconfirmed { over, due: now + CONFIRM_AFTER, is_recalled: false, unsure: 0 }
-    }
-
-    /// An arm recalled from earlier runs, to be confirmed before anything else is tried.
-    pub fn recalled(original: usize) -> Unconfirmed {
-        Unconfirmed { over: original, due: Nanos::ZERO, is_recalled: true, unsure: 0 }
-    }
-}
 
 impl TwinController {
     /// Whether the load was served better in each half second of this turn than in each one before the trial, by [`MULTIPLE`].
@@ -71,7 +44,7 @@ impl TwinController {
         is_known && worst >= best_before + MULTIPLE
     }
 
-    /// Forgets what was measured and expected before the active arm was adopted as a multiple: should the load have changed in that moment,
+    /// Forgets measurements and expectations from before the active arm was adopted as a multiple: should the load have changed in that moment,
     /// earlier windows would pass for the setting before.
     pub(super) fn expect_multiple(&mut self) {
         self.trying.trials.restart();

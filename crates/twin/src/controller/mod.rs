@@ -160,7 +160,7 @@ impl TwinController {
         }
     }
 
-    /// The controller with a trial of every setting in turn, whatever it is worth: for measurements of what a trial's result is worth.
+    /// The controller with a trial of every setting in turn, regardless of its value: for measurements of the value of a trial's result.
     #[must_use]
     pub fn trying_everything(mut self) -> TwinController {
         self.timeline.tries_everything = true;

@@ -11,9 +11,8 @@ use control::ab_test::Estimate;
 use control::experience::Experience;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
-use super::confirmation::Unconfirmed;
 use super::known_loads::KnownLoad;
-use super::trying::Trying;
+use super::trying::{Trying, Unconfirmed};
 use super::{MIN_LOAD_S, STREAM_START_GAP, TwinController, WINDOW};
 use super::{known_loads, sources};
 

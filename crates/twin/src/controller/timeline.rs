@@ -31,7 +31,7 @@ pub(super) struct Timeline {
     pub silent_until: Nanos,
     /// Minimum probability of a worthwhile gain for a trial, if none was without a gain lately.
     pub least_chance: f64,
-    /// Every setting is tried in turn, whatever that is worth.
+    /// Every setting is tried in turn, regardless of the value.
     pub tries_everything: bool,
 }
 

@@ -14,7 +14,6 @@ use observe::window::depth;
 
 use super::arm::{Arm, NEVER};
 use super::background::Got;
-use super::confirmation::Unconfirmed;
 use super::{MIN_LOAD_S, TwinController, WINDOW, percent};
 use crate::forecast::{Forecast, is_first_of_scheduler};
 use crate::trial::SWITCH_WARMUP;
@@ -33,7 +32,7 @@ const MIN_TURNS: u32 = 2;
 /// loads, and each one disturbs; not varied.
 const MAX_TURNS: u32 = 4;
 /// Minimum probability of a worthwhile gain for a trial. Derived: above that of a forecast gain of 14%, of which few come
-/// ([`expectation`]), and below that of a setting of which nothing is known. On 24 drawn loads of five minutes trials of what was forecast
+/// ([`expectation`]), and below that of a setting of which nothing is known. On 24 drawn loads of five minutes trials of settings forecast
 /// to gain less found nothing that was kept.
 pub(super) const POSSIBLE: f64 = 0.3;
 /// The same after a trial that has shown nothing. Choice: more likely than not; not varied.
@@ -77,6 +76,35 @@ const GAIN_OFFSET: f64 = 0.1;
 const GAIN_ERROR_SHARE: f64 = 0.6;
 /// Error of a forecast of 0. Source: as [`LOSS_SLOPE`].
 const MIN_FORECAST_ERROR: f64 = 0.03;
+
+/// Minimum time between an adoption and its confirmation. Choice: long enough to earn the cost of the turn, and short against the loads of
+/// minutes that trials are made for; not varied.
+pub(super) const CONFIRM_AFTER: Nanos = Nanos::from_millis(8_000);
+
+/// A setting that serves and is not confirmed yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unconfirmed {
+    /// The arm that served before, or would have.
+    pub over: usize,
+    /// Time from which on that may be tried.
+    pub due: Nanos,
+    /// It was chosen by measurements of earlier runs, which are evidence of their own.
+    pub is_recalled: bool,
+    /// Number of confirmations that were unsure.
+    pub unsure: u32,
+}
+
+impl Unconfirmed {
+    /// An arm adopted at `now` by its turns.
+    pub fn adopted(now: Nanos, over: usize) -> Unconfirmed {
+        Unconfirmed { over, due: now + CONFIRM_AFTER, is_recalled: false, unsure: 0 }
+    }
+
+    /// An arm recalled from earlier runs, to be confirmed before anything else is tried.
+    pub fn recalled(original: usize) -> Unconfirmed {
+        Unconfirmed { over: original, due: Nanos::ZERO, is_recalled: true, unsure: 0 }
+    }
+}
 
 /// A trial under way.
 #[derive(Clone, Copy, Debug)]

@@ -18,7 +18,7 @@ use crate::daemon::device_control::DeviceControl;
 /// drive of 750 requests per second agent and applier took 0.38 s in the first 40 s; with 300, 0.54 s, and with 1,000, 1.7 to 2.1 s. The
 /// controller is evaluated with 300 by default.
 const BANKED_CPU_MS: i64 = 250;
-/// Part of the budget that monitoring takes, whatever the device does, in thousandths of a core: events, counters, and the check for external
+/// Part of the budget that monitoring takes with any device, in thousandths of a core: events, counters, and the check for external
 /// changes each second. Source: perf of agent and applier on a drive of 750 requests per second between decisions, 2 each.
 const MONITORING_PERMILLE: i64 = 2;
 /// Maximum candidates from results learned on this device. Choice: each costs trials; as many as a stored gene pool has; not varied.

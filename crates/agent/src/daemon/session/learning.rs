@@ -24,7 +24,7 @@ use applier::{AtExit, Foreign};
 /// Maximum interval of checks for foreign I/O: a lesson must stop within a second of it. Choice: a tenth of that second; not varied.
 const WORK_CHECK_INTERVAL: Nanos = Nanos(100_000_000);
 
-/// Number of windows of the normal workload that are kept: a trial, its return and the confirmation, with what came before. Choice: a minute
+/// Number of windows of the normal workload that are kept: a trial, its return and the confirmation, with the windows before. Choice: a minute
 /// at two windows a second, some 100 KiB; not varied.
 const MAX_WINDOWS: usize = 120;
 
