@@ -234,11 +234,11 @@ fn seekwise_keeps_the_default_where_nothing_serves_better_and_trials_cost_next_t
 #[test]
 fn seekwise_begins_with_what_served_a_known_load_of_the_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, base) = (folder.path().join("deep.fio"), folder.path().join("known.db"));
-    let deep = "[deep]\ndirect=1\nsize=1g\nruntime=60\ntime_based\nioengine=libaio\niodepth=32\nrw=randread\nbs=4k\n";
-    std::fs::write(&path, deep).unwrap();
+    let (path, base) = (folder.path().join("readers.fio"), folder.path().join("known.db"));
+    let readers = "[global]\ndirect=1\nsize=1g\nruntime=60\ntime_based\nrw=read\nbs=128k\n[r0]\n[r1]\n[r2]\n";
+    std::fs::write(&path, readers).unwrap();
     let changes = || -> Vec<(f64, String)> {
-        let arguments = ["compare", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "mq-deadline"];
+        let arguments = ["compare", path.to_str().unwrap(), "--disk", "sata7200", "--scheduler", "mq-deadline"];
         let candidates = ["--candidates", "classic;mq-deadline"];
         let more = [&candidates[..], &["--controller", "seekwise", "--kb", base.to_str().unwrap(), "--json"]].concat();
         let output = json(&[&arguments[..], &more].concat());
