@@ -109,7 +109,7 @@ class Debian(Reporter):
         return "as before, and started again"
 
     def upgrade(self):
-        """The package's scripts restart both with the new programs; an end restores what was there before the upgrade."""
+        """The package's scripts restart both with the new programs; an end restores the settings from before the upgrade."""
         self.sets_something()
         earlier = [self.property(unit, "MainPID") for unit in (self.AGENT, self.APPLIER)]
         self.call("dpkg", "--no-triggers", "--force-unsafe-io", "--install", self.package)

@@ -273,7 +273,7 @@ pub struct NoChangeArguments {
     #[command(flatten)]
     world: WorldArguments,
     /// Let `seekwise` try every setting in turn, regardless of the value: more comparisons, and none that are chosen
-    #[arg(long)]
+    #[arg(long, conflicts_with = "controllers")]
     everything: bool,
     /// Run drawn fio jobs on this device of the real kernel, or on an `emulated` one, instead of simulating; its contents are overwritten, its
     /// settings are not touched

@@ -474,10 +474,13 @@ impl Daemon {
         }
     }
 
+    fn session_of(&self, device: &str) -> Option<&DeviceSession> {
+        self.sessions().find(|session| session.name() == device)
+    }
+
     /// Stores how the normal workload was served before and after measured changes, so that the next start knows it.
     fn remember(&self, now: Moment, device: &str, windows: &[Window]) {
-        let session = self.devices.values().find(|session| session.name() == device);
-        let (Some(memory), Some(session)) = (&self.memory, session) else { return };
+        let (Some(memory), Some(session)) = (&self.memory, self.session_of(device)) else { return };
         let stored = memory.keep(&LoadRecord {
             identity: session.target_identity(),
             source: NORMAL_WORKLOAD.to_owned(),
@@ -488,14 +491,13 @@ impl Daemon {
             pools: &[],
         });
         if let Err(error) = stored {
-            warn!("what was measured is not remembered: {error}");
+            warn!("measurements of the normal workload are not stored: {error}");
         }
     }
 
     /// Records the measured gain of a change for sharing, if sharing is on.
     fn record_outcome(&self, now: Moment, device: &str, change: MeasuredChange) {
-        let session = self.devices.values().find(|session| session.name() == device);
-        let (Some(memory), Some(_), Some(session)) = (&self.memory, &self.fleet.link, session) else { return };
+        let (Some(memory), Some(_), Some(session)) = (&self.memory, &self.fleet.link, self.session_of(device)) else { return };
         let MeasuredChange { load, from, to, gain, preference } = change;
         let day = control::fleet::day(now.unix_seconds);
         let new = NewOutcome { day, device: session.device_type().clone(), load, preference, from, to, gain };

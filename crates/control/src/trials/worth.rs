@@ -6,8 +6,8 @@ use statistics::normal;
 
 use crate::ab_test::Estimate;
 
-/// Gain, as a difference of scores, below which a setting is left as it is. Choice: nobody notices less, and the settings of a device in
-/// production are not changed for less; not varied.
+/// Gain, as a difference of scores, below which a setting is left as it is. Choice: users hardly notice less, and the settings of a device
+/// in production are not changed for less; not varied.
 pub const WORTHWHILE: f64 = 0.05;
 /// Minimum probability that an adopted arm is better: at most one change in ten may be for the worse. Choice: a higher one takes more
 /// trials, a lower one adopts losses; not varied.

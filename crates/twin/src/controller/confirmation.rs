@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use block::Nanos;
 use control::ab_test::Estimate;
-use control::trials::{SURE_DEVIATIONS, WORTHWHILE, is_adopted};
-use control::{Decision, Ruling, Test, Verdict};
+use control::trials::{WORTHWHILE, is_adopted};
+use control::{Decision, Ruling};
 
 use super::arm::NEVER;
 use super::trying::{ArmTrial, CONFIRM_AFTER, Unconfirmed};
@@ -38,7 +38,7 @@ impl TwinController {
         };
         let before = scores(trial.measured_from.max(Nanos(trial.began.0.saturating_sub(COMPARED.0))), trial.began);
         let turn = scores(self.timeline.measured_from, now);
-        let best_before = before.iter().copied().filter(|score| score.is_finite()).fold(f64::NEG_INFINITY, f64::max);
+        let best_before = before.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let worst = turn.iter().copied().fold(f64::INFINITY, f64::min);
         let is_known = best_before.is_finite() && turn.len() >= 3 && before.len() >= 3;
         is_known && worst >= best_before + MULTIPLE
@@ -65,7 +65,7 @@ impl TwinController {
         let gain = self.trying.trials.posterior().gain(trial.from, self.active);
         let unconfirmed = self.trying.unconfirmed.take();
         let (adopted, before) = (self.arms[trial.from].setting.to_string(), self.setting().to_string());
-        let verdict = |ruling| self.confirmation_verdict(&trial, gain, ruling);
+        let verdict = |ruling| self.verdict_of_turns([trial.from, self.active], gain, ruling);
         let result = format!("{adopted} is {} ± {:.0}% than {before}", percent(gain.mean), 100.0 * gain.error);
         let is_recalled = unconfirmed.is_some_and(|one| one.is_recalled);
         if is_measured && (is_adopted(&gain) || is_recalled && gain.mean > 0.0) {
@@ -90,21 +90,7 @@ impl TwinController {
         let gain = self.trying.trials.posterior().gain(trial.from, self.active);
         let (adopted, before) = (&self.arms[trial.from].setting, self.setting());
         let why = format!("{before} is far worse than {adopted} in its first moments, as before: back to {adopted}");
-        let verdict = is_adopted(&gain).then(|| Arc::new(self.confirmation_verdict(&trial, gain, Ruling::Kept)));
+        let verdict = is_adopted(&gain).then(|| Arc::new(self.verdict_of_turns([trial.from, self.active], gain, Ruling::Kept)));
         Decision { verdict, ..self.end_trial(trial, now, why) }
-    }
-
-    /// The verdict on the adopted arm over the active one, which is tried to confirm it.
-    fn confirmation_verdict(&self, trial: &ArmTrial, gain: Estimate, ruling: Ruling) -> Verdict {
-        let [adopted, before] = [trial.from, self.active];
-        Verdict {
-            setting: self.arms[adopted].setting.clone(),
-            over: self.arms[before].setting.clone(),
-            gain,
-            critical: SURE_DEVIATIONS,
-            samples: [adopted, before].map(|arm| self.trying.trials.windows(arm)),
-            by: Test::Trial,
-            ruling,
-        }
     }
 }

@@ -362,15 +362,14 @@ impl TwinController {
         Some(self.end_trial(trial, now, why))
     }
 
-    /// The verdict on the active arm by this gain over the arm before the trial.
-    fn trial_verdict(&self, trial: ArmTrial, gain: Estimate, ruling: Ruling) -> Verdict {
-        let trials = &self.trying.trials;
+    /// The verdict on an arm by this gain over another one, measured in turns.
+    pub(super) fn verdict_of_turns(&self, [arm, over]: [usize; 2], gain: Estimate, ruling: Ruling) -> Verdict {
         Verdict {
-            setting: self.setting().clone(),
-            over: self.arms[trial.from].setting.clone(),
+            setting: self.arms[arm].setting.clone(),
+            over: self.arms[over].setting.clone(),
             gain,
             critical: SURE_DEVIATIONS,
-            samples: [self.active, trial.from].map(|arm| trials.windows(arm)),
+            samples: [arm, over].map(|arm| self.trying.trials.windows(arm)),
             by: Test::Trial,
             ruling,
         }
@@ -413,7 +412,8 @@ impl TwinController {
         self.judge_fleet(self.active, trial.from, of_turn);
         let is_kept = turns >= MIN_TURNS && is_adopted(&gain);
         let is_multiple = gain.mean > 0.0 && self.is_multiple(&trial, now);
-        let verdict = self.trial_verdict(trial, gain, if is_kept { Ruling::Kept } else { Ruling::NotAdopted });
+        let verdict =
+            self.verdict_of_turns([self.active, trial.from], gain, if is_kept { Ruling::Kept } else { Ruling::NotAdopted });
         let (tried, from) = (self.setting().to_string(), self.arms[trial.from].setting.to_string());
         let result = format!("{} ± {:.0}% than {from} in {}", percent(gain.mean), 100.0 * gain.error, counted(turns));
         // Where calls are seen, it is seen whether anything waits for write-back.
@@ -487,7 +487,7 @@ impl TwinController {
         let is_known =
             self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S || self.fleet_recommends();
         let before = self.to_confirm(now);
-        if before.is_none() && self.trying.unconfirmed.is_some_and(|one| one.due > now) {
+        if self.trying.unconfirmed.is_some_and(|one| one.due > now) {
             return None;
         }
         if !is_measured
@@ -524,7 +524,7 @@ impl TwinController {
             (worth(posterior, arm, self.active, lasts_s, &cost), arm)
         });
         let is_silent = now < self.timeline.silent_until;
-        let arm = before.or_else(|| most_worth(worths).filter(|_| !is_silent))?;
+        let arm = before.or_else(|| if is_silent { None } else { most_worth(worths) })?;
         if self.must_wait_for_streams(&self.arms[arm].setting, now) {
             return None;
         }

@@ -134,10 +134,7 @@ impl NoChange {
     pub fn measure(&self, workers: Workers) -> anyhow::Result<Report> {
         let extent = Extent { seconds: self.seconds, ..Extent::new(false, Vec::new()) };
         let cases = case::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, workers)?;
-        let research: Vec<_> = crate::controller::all().collect();
-        let controllers: Vec<ControllerChoice> =
-            self.controllers.iter().map(|name| regime::controller(name, &research)).collect::<anyhow::Result<_>>()?;
-        let brief = ControllerInput { candidates: regime::candidates(&self.candidates)?, ..ControllerInput::default() };
+        let (controllers, brief) = self.chosen()?;
         let runs: Vec<_> = cases.iter().flat_map(|case| controllers.iter().map(move |chosen| (case, chosen))).collect();
         let stated = workers.map("loads without a change:", &runs, |((seed, case), chosen)| {
             let controller = self.build(chosen, &ControllerInput { seed: *seed, ..brief.clone() });
@@ -154,25 +151,32 @@ impl NoChange {
     pub fn measure_live(&self, device: &mut dyn LiveDevice, monitor: &dyn Monitor) -> anyhow::Result<Report> {
         let placebo = Placebo::of(device.plant());
         let mut device = Unchanged { device, placebo: placebo.clone() };
-        let research: Vec<_> = crate::controller::all().collect();
-        let brief = ControllerInput { candidates: regime::candidates(&self.candidates)?, ..ControllerInput::default() };
+        let (controllers, brief) = self.chosen()?;
         let mut comparisons = Vec::new();
-        monitor.begin(u64::from(self.seeds) * self.controllers.len() as u64, "loads without a change:");
+        let mut ran = 0;
+        monitor.begin(u64::from(self.seeds) * controllers.len() as u64, "loads without a change:");
         for number in 0..self.seeds {
             let seed = self.seed + u64::from(number);
             let jobs = drawn_jobs(seed, f64::from(self.seconds), device.size_bytes());
-            for name in &self.controllers {
-                let chosen = regime::controller(name, &research)?;
-                let controller = self.build(&chosen, &ControllerInput { seed, ..brief.clone() });
+            for chosen in &controllers {
+                let controller = self.build(chosen, &ControllerInput { seed, ..brief.clone() });
                 device.placebo = placebo.clone();
                 let run = jobs.on(&device.path());
                 let steered = live::steer(&mut device, controller, &[run], false, monitor)?;
-                comparisons.extend(stated(&format!("load {seed}"), &chosen, &steered.decisions));
-                monitor.progress(u64::from(number) + 1);
+                comparisons.extend(stated(&format!("load {seed}"), chosen, &steered.decisions));
+                ran += 1;
+                monitor.progress(ran);
             }
         }
         monitor.end();
         Ok(Report::of(self.seeds as usize, comparisons))
+    }
+
+    /// The controllers, and their input without a seed.
+    fn chosen(&self) -> anyhow::Result<(Vec<ControllerChoice>, ControllerInput)> {
+        let research: Vec<_> = crate::controller::all().collect();
+        let controllers = self.controllers.iter().map(|name| regime::controller(name, &research)).collect::<anyhow::Result<_>>()?;
+        Ok((controllers, ControllerInput { candidates: regime::candidates(&self.candidates)?, ..ControllerInput::default() }))
     }
 
     fn build(&self, chosen: &ControllerChoice, input: &ControllerInput) -> Box<dyn Controller> {

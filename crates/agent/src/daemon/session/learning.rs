@@ -2,7 +2,6 @@
 //!
 //! The limit of changes per minute does not apply, because a lesson disturbs no process; the applier's limit does.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{Nanos, StreamId};
@@ -42,7 +41,7 @@ pub(super) struct LearningState {
     has_failed: bool,
     has_ended: bool,
     /// The latest windows of the normal workload that are not in the knowledge base.
-    windows: VecDeque<Window>,
+    windows: Vec<Window>,
 }
 
 impl LearningState {
@@ -54,7 +53,7 @@ impl LearningState {
             lesson: None,
             has_failed: false,
             has_ended: false,
-            windows: VecDeque::new(),
+            windows: Vec::new(),
         }
     }
 
@@ -66,7 +65,7 @@ impl LearningState {
 
     /// The kept windows, which are forgotten.
     pub fn take_windows(&mut self) -> Vec<Window> {
-        std::mem::take(&mut self.windows).into()
+        std::mem::take(&mut self.windows)
     }
 
     /// Processes an event and records foreign I/O. `name` returns the program name of a stream.

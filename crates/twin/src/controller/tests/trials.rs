@@ -71,8 +71,12 @@ fn decided(
 
 /// A controller with `mq-deadline` and these candidates.
 fn alone(others: &[&str]) -> TwinController {
-    let candidates = std::iter::once(&"mq-deadline").chain(others).map(|text| setting(text)).collect();
-    TwinController::new(&ControllerInput { candidates, ..ControllerInput::default() }, 10)
+    TwinController::new(&ControllerInput { candidates: candidates(others), ..ControllerInput::default() }, 10)
+}
+
+/// `mq-deadline` and these.
+fn candidates(others: &[&str]) -> Vec<Setting> {
+    std::iter::once(&"mq-deadline").chain(others).map(|text| setting(text)).collect()
 }
 
 /// Like [`decided`], with the gains over `mq-deadline` that five other machines measured. With `is_proven` this machine has measured the
@@ -85,7 +89,6 @@ fn among_machines(
     service: fn(&str, u64) -> Nanos,
     refuses: fn(&Plant, &Setting) -> bool,
 ) -> (Vec<(f64, String)>, Vec<DecisionRecord>, String) {
-    let candidates = std::iter::once(&"mq-deadline").chain(others).map(|text| setting(text)).collect();
     let load = [("read_share", 1.0), ("sync_share", 1.0), ("sequential_share", 0.0), ("size_mean_bytes", 4096.0), ("streams", 1.0)];
     let outcome = |machine: u8, (setting, gain): &(&str, f64)| FleetOutcome {
         id: [machine; 16],
@@ -103,7 +106,8 @@ fn among_machines(
     let machines = if is_proven { 0..=5 } else { 1..=5 };
     let outcomes: Vec<FleetOutcome> = machines.flat_map(|machine| said.iter().map(move |one| outcome(machine, one))).collect();
     let fleet = Arc::new(FleetKnowledge::new(&outcomes, [0; 16], &DeviceType::default(), &Preference::default()));
-    let mut controller = TwinController::new(&ControllerInput { candidates, fleet, ..ControllerInput::default() }, 10);
+    let mut controller =
+        TwinController::new(&ControllerInput { candidates: candidates(others), fleet, ..ControllerInput::default() }, 10);
     // The twin forecasts no gain of any setting here.
     controller.timeline.least_chance = 0.0;
     steered(controller, seconds, service, refuses)
@@ -185,7 +189,7 @@ fn a_trial_is_recorded_with_what_was_expected_and_what_was_measured() {
     assert_eq!(rulings, [(Ruling::NotAdopted, false), (Ruling::Kept, true)], "a trial is no outcome");
     let again = confirmed.verdict.as_ref().unwrap();
     assert!(
-        again.ruling == Ruling::Kept && again.setting == setting("kyber") && again.samples[1] > again.samples[0] - 4,
+        again.ruling == Ruling::Kept && again.setting == setting("kyber") && again.samples.iter().all(|count| *count > 2),
         "{again:?}"
     );
     assert!((again.gain.mean - 0.24).abs() < 0.05 && again.gain.error <= gain(second).error, "{again:?}");
