@@ -131,8 +131,8 @@ impl Search {
         if !is_seeking && !verdict.is_far && !was_raised && now - self.changed < STEADY {
             return None;
         }
-        if verdict.is_far && !is_seeking {
-            // The load has changed.
+        if verdict.is_far && !is_seeking && (self.level.kept <= 0.0 || self.level.kept >= self.level.time) {
+            // The load has changed: limits that kept the guarantee do not any more. Above them, it is enough to return to them.
             self.began = now;
         }
         let from = if self.level.time.is_infinite() { used.max(1e-3) } else { self.level.time * used_part };
@@ -180,6 +180,25 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
+
+    #[test]
+    fn a_violation_above_a_level_that_was_kept_leads_back_to_it() {
+        let at = |seconds: u64| Nanos::from_millis(1_000 * seconds);
+        let far = Verdict { is_broken: true, is_far: true, cut: 0.2, ..Verdict::default() };
+        let room = Verdict { has_room: true, raise: 1.5, ..Verdict::default() };
+        let mut search = Search::default();
+        search.begin(at(1));
+        search.switch(at(1), Vec::new(), &[2]);
+        search.set(at(1), 0.2);
+        let raised = search.raise(at(20), &room, 1.0, |time| (time, 1.0)).unwrap();
+        search.set(at(20), raised);
+        let back = search.cut(at(22), &far, raised, 1.0).unwrap();
+        assert_eq!(back, 0.2);
+        search.set(at(22), back);
+        assert!(!search.is_seeking(at(22)), "one bad moment is no new load");
+        assert!(search.cut(at(24), &far, back, 1.0).unwrap() < 0.2);
+        assert!(search.is_seeking(at(24)), "the level that was kept is broken");
+    }
 
     #[test]
     fn a_level_is_cut_raised_and_found_again_when_the_neighbours_return() {
