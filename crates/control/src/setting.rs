@@ -81,6 +81,15 @@ impl Setting {
         })
     }
 
+    /// This setting, with the host tunables of `active` that it does not name.
+    pub fn keeping_host_of(&self, active: &Setting) -> Setting {
+        let is_named = |name: &str| self.host.iter().any(|(own, _)| own == name);
+        let kept = active.host.iter().filter(|(name, _)| !is_named(name)).cloned();
+        let mut host: Vec<(String, i64)> = self.host.iter().cloned().chain(kept).collect();
+        host.sort();
+        Setting { host, ..self.clone() }
+    }
+
     /// The scheduler's name, and its tunables that differ from the defaults.
     pub fn scheduler(&self) -> String {
         label(self.spec.name, self.spec.tunables, &self.values)

@@ -157,8 +157,9 @@ impl DeviceSession {
         }
     }
 
-    /// Applies and holds the setting of a rollout; `None` restores the setting before it. No effect while the agent may not set the device: an
-    /// administrator's change stays.
+    /// Applies and holds the setting of a rollout; `None` restores the setting before it. Host tunables that the rollout does not name keep
+    /// their active values, as on devices that it is compared with. No effect while the agent may not set the device: an administrator's
+    /// change stays.
     pub fn hold(&mut self, now: Nanos, wanted: Option<(&str, &Setting)>) -> Vec<Notice> {
         let mut notices = Vec::new();
         if self.learning.lesson.is_some() {
@@ -169,6 +170,7 @@ impl DeviceSession {
         match (held, wanted) {
             (None, None) => {}
             (held, Some((rollout, setting))) => {
+                let setting = &setting.keeping_host_of(&before);
                 let is_new = held.is_none();
                 if is_new && self.access.ownership != Ownership::Agent {
                     return notices;

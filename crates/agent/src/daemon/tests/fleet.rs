@@ -16,7 +16,10 @@ const SEARCH: &str = "mode = \"act\"\ncontroller = \"random:trials=4,child_ms=20
 
 /// A scene with sharing to an unreachable server, and its knowledge base.
 fn sharing(configuration: &str) -> (Scene, std::path::PathBuf) {
-    let mut scene = Scene::new(configuration);
+    sharing_of(Scene::new(configuration))
+}
+
+fn sharing_of(mut scene: Scene) -> (Scene, std::path::PathBuf) {
     let file = scene.root.path().join(crate::learning::FILE);
     let exchange = Exchange { file: file.clone(), settings: FleetSettings::default(), machine_id: "/nowhere".into() };
     let memory = Memory::below(scene.root.path());
@@ -193,6 +196,18 @@ fn a_rollout_sets_measures_and_gives_back() {
     rollout(&mut scene, None);
     assert_eq!(scene.device.scheduler(), "mq-deadline");
     assert!(scene.last(EntryKind::Set).why.contains("rollout autumn is over for this device: back to mq-deadline"));
+}
+
+#[test]
+fn a_rollout_leaves_the_tunables_that_it_does_not_name() {
+    let scene = Scene::new("mode = \"act\"\ncontroller = \"fixed\"");
+    scene.device.world().setting = Setting::parse("mq-deadline read_ahead_kb=1024").unwrap();
+    let (mut scene, _) = sharing_of(scene);
+    scene.pass(5, 5);
+    rollout(&mut scene, Some("kyber"));
+    assert_eq!(scene.device.setting().to_string(), "kyber read_ahead_kb=1024");
+    rollout(&mut scene, None);
+    assert_eq!(scene.device.setting().to_string(), "mq-deadline read_ahead_kb=1024");
 }
 
 #[test]
