@@ -14,7 +14,7 @@ use control::trials::{WORTHWHILE, is_adopted};
 use control::{Decision, Ruling};
 
 use super::arm::NEVER;
-use super::trying::{ArmTrial, CONFIRM_AFTER, Unconfirmed};
+use super::trying::{ArmTrial, CONFIRM_AFTER, Origin, Unconfirmed};
 use super::{TwinController, percent};
 
 /// Gain that each half second of a turn must have over each one before for the setting to be adopted after that turn, as a difference of
@@ -67,8 +67,8 @@ impl TwinController {
         let (adopted, before) = (self.arms[trial.from].setting.to_string(), self.setting().to_string());
         let verdict = |ruling| self.verdict_of_turns([trial.from, self.active], gain, ruling);
         let result = format!("{adopted} is {} ± {:.0}% than {before}", percent(gain.mean), 100.0 * gain.error);
-        let is_recalled = unconfirmed.is_some_and(|one| one.is_recalled);
-        if is_measured && (is_adopted(&gain) || is_recalled && gain.mean > 0.0) {
+        let is_from = |origin| unconfirmed.is_some_and(|one| one.origin == origin);
+        if is_measured && (is_adopted(&gain) || is_from(Origin::EarlierRuns) && gain.mean > 0.0) {
             let verdict = verdict(Ruling::Kept);
             return self.end_trial(trial, now, format!("{result}, as before: back to it")).with_verdict(verdict);
         }
@@ -78,6 +78,10 @@ impl TwinController {
             return self.end_trial(trial, now, format!("{result}, which is not sure: back to it for now"));
         }
         let verdict = is_measured.then(|| Arc::new(verdict(Ruling::TakenBack)));
+        if is_from(Origin::LoadBefore) {
+            self.stay_with_tried();
+            return Decision { verdict, ..Decision::keep(format!("{before} stays: {result}, which served the load before")) };
+        }
         self.arms[trial.from].blocked_until = NEVER;
         self.timeline.be_silent(now);
         self.stay_with_tried();

@@ -15,6 +15,7 @@ use super::known_loads::KnownLoad;
 use super::trying::{Trying, Unconfirmed};
 use super::{MIN_LOAD_S, STREAM_START_GAP, TwinController, WINDOW};
 use super::{known_loads, sources};
+use crate::forecast::differ_by_read_ahead;
 
 /// Maximum number of remembered loads of this run. Choice: each new load is compared with all of them; more than the distinct loads of most
 /// machines; not varied.
@@ -91,11 +92,17 @@ impl TwinController {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
                 self.change_to(now, arm, why)
             }
-            // The best setting for the previous load may be wrong for this one.
             None if self.original_for_new_load() != self.active => {
                 let back = self.original_for_new_load();
-                let why = format!("another load: back to {}", self.arms[back].setting);
-                self.change_to(now, back, why)
+                let (active, original) = (self.setting(), &self.arms[back].setting);
+                if differ_by_read_ahead(active, original) {
+                    let why = format!("another load: back to {original}");
+                    return self.change_to(now, back, why);
+                }
+                // The best setting for the previous load may be wrong for this one, and what looks like another load may be the same.
+                let why = format!("another load: {active} is to be compared with {original}");
+                self.trying.unconfirmed = Some(Unconfirmed::of_load_before(self.original));
+                Decision::keep(why)
             }
             _ => Decision::keep("another load"),
         }

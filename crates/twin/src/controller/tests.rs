@@ -108,7 +108,7 @@ fn a_failed_prediction_of_a_scheduler_corrects_those_of_its_tunings() {
 }
 
 #[test]
-fn another_load_begins_with_the_original_setting_unless_its_best_one_is_remembered() {
+fn under_another_load_the_active_setting_is_compared_with_the_original_one_unless_the_load_is_remembered() {
     let (second, cfq) = (Nanos::from_millis(1_000), Setting::parse("cfq").unwrap());
     let mut controller = knowing(&[]);
     controller.original = controller.active;
@@ -121,7 +121,9 @@ fn another_load_begins_with_the_original_setting_unless_its_best_one_is_remember
     windows(&mut controller, 10, 0.0);
     windows(&mut controller, 3, 9.0);
     let decision = controller.begin_load(second, second);
-    assert_eq!((decision.why.as_str(), controller.active), ("another load: back to deadline", controller.original));
+    assert_eq!(decision.why, "another load: cfq is to be compared with deadline");
+    assert_eq!(controller.to_confirm(second), Some(controller.original));
+    controller.active = controller.original;
     windows(&mut controller, 10, 9.0);
     windows(&mut controller, 3, 0.0);
     let decision = controller.begin_load(second, second);
@@ -360,13 +362,13 @@ fn a_speculative_read_ahead_is_active_before_files_are_opened() {
         "it costs something, and measurements do not show it yet"
     );
     assert!(controller.prepare_read_ahead(Nanos::ZERO, || bounds).is_none(), "once");
-    // An unknown load ends a setting chosen for another one, but not the speculative read-ahead.
+    // Under an unknown load a setting chosen for another one is compared, with the speculative read-ahead.
     controller.active = controller.arm_of(&setting("cfq read_ahead_kb=1024")).unwrap();
     for away in std::iter::repeat_n(0.0, 10).chain([9.0; 3]) {
         controller.present.load.add_window(Nanos::ZERO, here().map(|coordinate| coordinate + away));
     }
     let decision = controller.begin_load(Nanos::ZERO, Nanos::ZERO);
-    assert!(decision.why.ends_with("back to deadline read_ahead_kb=1024"), "{}", decision.why);
+    assert!(decision.why.ends_with("is to be compared with deadline read_ahead_kb=1024"), "{}", decision.why);
     // Measurements were against it, so it is not chosen again.
     controller.change_to(Nanos::ZERO, controller.original, String::new());
     controller.read_ahead.change = None;

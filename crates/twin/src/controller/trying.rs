@@ -81,6 +81,17 @@ const MIN_FORECAST_ERROR: f64 = 0.03;
 /// minutes that trials are made for; not varied.
 pub(super) const CONFIRM_AFTER: Nanos = Nanos::from_millis(8_000);
 
+/// Why a setting serves that is not confirmed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It won its trials.
+    Trials,
+    /// Measurements of earlier runs, which are evidence of their own.
+    EarlierRuns,
+    /// It served the load before.
+    LoadBefore,
+}
+
 /// A setting that serves and is not confirmed yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unconfirmed {
@@ -88,8 +99,8 @@ pub(super) struct Unconfirmed {
     pub over: usize,
     /// Time from which on that may be tried.
     pub due: Nanos,
-    /// It was chosen by measurements of earlier runs, which are evidence of their own.
-    pub is_recalled: bool,
+    /// Why it serves.
+    pub origin: Origin,
     /// Number of confirmations that were unsure.
     pub unsure: u32,
 }
@@ -97,12 +108,17 @@ pub(super) struct Unconfirmed {
 impl Unconfirmed {
     /// An arm adopted at `now` by its turns.
     pub fn adopted(now: Nanos, over: usize) -> Unconfirmed {
-        Unconfirmed { over, due: now + CONFIRM_AFTER, is_recalled: false, unsure: 0 }
+        Unconfirmed { over, due: now + CONFIRM_AFTER, origin: Origin::Trials, unsure: 0 }
     }
 
     /// An arm recalled from earlier runs, to be confirmed before anything else is tried.
     pub fn recalled(original: usize) -> Unconfirmed {
-        Unconfirmed { over: original, due: Nanos::ZERO, is_recalled: true, unsure: 0 }
+        Unconfirmed { over: original, due: Nanos::ZERO, origin: Origin::EarlierRuns, unsure: 0 }
+    }
+
+    /// The arm of the load before, to be compared with the original one before anything else is tried.
+    pub fn of_load_before(original: usize) -> Unconfirmed {
+        Unconfirmed { over: original, due: Nanos::ZERO, origin: Origin::LoadBefore, unsure: 0 }
     }
 }
 
