@@ -32,6 +32,8 @@ const NEARLY: f64 = 1.3;
 const BY_DISKS: usize = 3;
 /// Usual levels and numbers of disks. Choice: the smallest of each level, and larger ones whose time differs visibly; not varied.
 const SHAPES: &[(u32, usize)] = &[(0, 2), (0, 4), (0, 8), (1, 2), (10, 4), (5, 3), (5, 5)];
+/// The level without stripes.
+const MIRRORED: u32 = 1;
 /// Stripe units in sectors: 4 KiB, 64 KiB and 512 KiB. Source: mdadm(8), `--chunk`, for the default of md; the others are a page and a
 /// usual unit of controllers.
 const UNITS: &[u64] = &[8, 128, 1024];
@@ -52,8 +54,10 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access], search: &mut TurnSearch
     if (queued as f64) < QUEUED * accesses.len() as f64 {
         return None;
     }
-    let shapes = SHAPES.iter().flat_map(|&(number, disks)| {
-        let units = if number == 1 { &UNITS[..1] } else { UNITS };
+    // Sectors of a striped array are at other angles than their addresses show.
+    let shapes = SHAPES.iter().filter(|(number, _)| *number == MIRRORED || !disk.has_one_rotation());
+    let shapes = shapes.flat_map(|&(number, disks)| {
+        let units = if number == MIRRORED { &UNITS[..1] } else { UNITS };
         units.iter().map(move |&unit| (number, disks, unit))
     });
     let judged = shapes.filter_map(|(number, disks, unit)| {

@@ -44,6 +44,8 @@ const MOSTLY: f64 = 0.7;
 /// or each interval varies by less than [`EVEN`] of the mean. No device has either property. Choice: flash and disks without a limit showed
 /// none in 8 loads of 2 seeds (commit f7b8ebe8); not varied.
 const LESS_THAN_CHANCE: f64 = 0.4;
+/// One device without a limit in a thousand may seem this regular. Derived: the normal quantile of 0.999.
+const SURE_DEVIATIONS: f64 = 3.09;
 /// Maximum deviation of single intervals at a limit, as a fraction of their mean: see [`LESS_THAN_CHANCE`]. Choice: as
 /// [`LESS_THAN_CHANCE`].
 const EVEN: f64 = 0.02;
@@ -58,9 +60,12 @@ const SLOWEST_FLASH_A_SECOND: f64 = 4_000.0;
 const SLOWEST_FLASH_MB_S: f64 = 200.0;
 /// Number of others in flight: see [`SLOWEST_FLASH_A_SECOND`]. Choice: four in flight keep several dies busy; not varied.
 const MANY: u32 = 3;
-/// With one request in flight flash exceeds this rate of reads. Choice: 2 ms, several times the 0.4 ms of a slow card
-/// (`disks/sd-card.toml`); not varied.
-const SLOWEST_ALONE_A_SECOND: f64 = 500.0;
+/// Minimum fraction of random reads at the limit, as a full write buffer has a plateau, too. Choice: a little below the half of a mixed load; not
+/// varied.
+const MIN_READS: f64 = 0.45;
+/// With one request in flight flash exceeds this rate of reads. Choice: half of the rate of a card of application class A1, 1,500 a second
+/// (SD Association); not varied.
+pub(super) const SLOWEST_ALONE_A_SECOND: f64 = 750.0;
 /// Small requests are below this fraction of the mean size. Choice: their bytes then hardly count; not varied.
 const SMALL: f64 = 0.25;
 /// Small requests take less than this multiple of the time of their bytes. Choice: tolerates noise of the interval; not varied.
@@ -129,6 +134,8 @@ pub struct Limit {
     service_ns: f64,
     /// Maximum number of requests in flight, including those held back by the limit.
     most: u32,
+    /// The pace varies, so that service times of the device behind the limit do not show.
+    is_irregular: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -141,8 +148,7 @@ struct Burst {
 
 /// The limit in front of the device, from accesses in order of completion; `None` if they show none.
 pub fn found(accesses: &[Access]) -> Option<Limit> {
-    let kept = |at: &usize| accesses[*at].dispatched <= accesses[*at - 1].completed;
-    let kept: Vec<usize> = (1..accesses.len()).filter(kept).collect();
+    let kept = kept(accesses);
     WINDOWS.iter().find_map(|&number| {
         let plateaus = counted(accesses, &kept).iter().filter_map(|&counted| {
             let windows = windows(accesses, &kept, counted, number);
@@ -152,6 +158,44 @@ pub fn found(accesses: &[Access]) -> Option<Limit> {
         let (counted, windows, pace, _) = plateaus.min_by(|a, b| a.3.total_cmp(&b.3))?;
         Limit::of(accesses, counted, windows, pace)
     })
+}
+
+/// A limit whose pace varies, as where timers are late in a virtual machine; `None` with too few scattered reads. Only for a device that cannot be
+/// one without a limit, as this shows no plateau.
+pub fn irregular(accesses: &[Access]) -> Option<Limit> {
+    let kept = kept(accesses);
+    let number = *WINDOWS.iter().rev().find(|&&number| kept.len() >= LASTING * number)?;
+    if !are_scattered_reads(accesses, &kept, 0) {
+        return None;
+    }
+    let each = counted(accesses, &kept).iter().map(|&counted| {
+        let windows = windows(accesses, &kept, counted, number);
+        let (mean, deviation) = mean_and_spread(windows.iter().map(Window::pace));
+        (counted, windows, deviation / mean)
+    });
+    let (counted, windows, spread) = each.min_by(|a, b| a.2.total_cmp(&b.2))?;
+    let (ns, cost) = windows.iter().fold((0.0, 0.0), |(ns, cost), window| (ns + window.ns, cost + window.cost));
+    let pace = ns / cost;
+    Some(Limit {
+        counted,
+        pace,
+        uncertainty: 2.0 * spread / (windows.len() as f64).sqrt(),
+        accesses: windows.iter().map(|window| window.accesses.len()).sum(),
+        burst: None,
+        service_ns: USUAL_SERVICE_NS.min(MAX_OF_INTERVAL * pace * cost / (windows.len() * number) as f64),
+        most: most(accesses),
+        is_irregular: true,
+        windows,
+    })
+}
+
+/// Indices of accesses that were queued when the previous one completed.
+fn kept(accesses: &[Access]) -> Vec<usize> {
+    (1..accesses.len()).filter(|&at| accesses[at].dispatched <= accesses[at - 1].completed).collect()
+}
+
+fn most(accesses: &[Access]) -> u32 {
+    accesses.iter().map(|access| access.others + 1).max().unwrap_or(1)
 }
 
 /// Candidates for the limited quantity: several only if request sizes differ.
@@ -209,6 +253,13 @@ fn mean_and_spread(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     (mean, square.sqrt())
 }
 
+/// Fraction of the spread by chance of this number of windows that hardly any device has: [`LESS_THAN_CHANCE`], or less for few windows,
+/// whose spread may be small by chance. The square of a spread has a chi-squared distribution (quantile by Wilson and Hilferty, 1931).
+fn less_than_chance(windows: usize) -> f64 {
+    let ninth = 2.0 / (9.0 * (windows as f64 - 1.0).max(1.0));
+    (1.0 - ninth - SURE_DEVIATIONS * ninth.sqrt()).max(0.0).powf(1.5).min(LESS_THAN_CHANCE)
+}
+
 impl Limit {
     fn of(accesses: &[Access], counted: Counted, windows: Vec<Window>, pace: f64) -> Option<Limit> {
         let near: Vec<&Window> = windows.iter().filter(|window| (window.pace() / pace - 1.0).abs() < NEAR).collect();
@@ -220,12 +271,12 @@ impl Limit {
         let single = at_limit.iter().map(|&at| interval(accesses, counted, at)).map(|(ns, cost)| ns / cost);
         let deviation = mean_and_spread(single).1;
         let by_chance = deviation / (windows.first()?.accesses.len() as f64).sqrt();
-        let is_regular = deviation < EVEN * pace || spread < LESS_THAN_CHANCE * by_chance;
+        let is_regular = deviation < EVEN * pace || spread < less_than_chance(near.len()) * by_chance;
         if !is_regular || (near.len() as f64) < MOSTLY * slow as f64 {
             return None;
         }
-        let service_ns = unexplained(accesses, counted, pace, &at_limit)?;
         let burst = burst(accesses, counted, &windows, pace, &at_limit);
+        let service_ns = unexplained(accesses, counted, pace, &at_limit)?;
         Some(Limit {
             counted,
             pace,
@@ -234,7 +285,8 @@ impl Limit {
             burst,
             windows,
             service_ns,
-            most: accesses.iter().map(|access| access.others + 1).max().unwrap_or(1),
+            most: most(accesses),
+            is_irregular: false,
         })
     }
 }
@@ -264,18 +316,21 @@ fn unexplained(accesses: &[Access], counted: Counted, pace: f64, at_limit: &[usi
         }
     }
     // Random reads of a hard disk are not this regular.
-    let number = at_limit().count();
-    let mostly =
-        |others: u32| 2 * at_limit().filter(|access| !access.write && !access.may_hit && access.others >= others).count() >= number;
+    let number = limited_at.len();
+    let shows = |others: u32| are_scattered_reads(accesses, limited_at, others);
     let seconds = pace * at_limit().map(|access| counted.cost(access)).sum::<f64>() / 1e9;
     let a_second = number as f64 / seconds;
-    let is_slow = match counted {
-        Counted::Bytes => at_limit().map(|access| access.sectors).sum::<u64>() as f64 * 512e-6 < SLOWEST_FLASH_MB_S * seconds,
-        _ => a_second < SLOWEST_FLASH_A_SECOND,
-    };
-    (is_slow && (mostly(MANY) || counted == Counted::Bytes && is_by_bytes(accesses, pace, limited_at))
-        || a_second < SLOWEST_ALONE_A_SECOND && counted != Counted::Bytes && mostly(0))
+    let mb = at_limit().map(|access| access.sectors).sum::<u64>() as f64 * 512e-6;
+    let is_slow = mb < SLOWEST_FLASH_MB_S * seconds && (counted == Counted::Bytes || a_second < SLOWEST_FLASH_A_SECOND);
+    (is_slow && (shows(MANY) || counted == Counted::Bytes && is_by_bytes(accesses, pace, limited_at))
+        || a_second < SLOWEST_ALONE_A_SECOND && counted != Counted::Bytes && shows(0))
     .then_some(service_ns)
+}
+
+/// Whether enough of the accesses at these indices are reads anywhere with at least `others` more in flight.
+fn are_scattered_reads(accesses: &[Access], at: &[usize], others: u32) -> bool {
+    let reads = at.iter().filter(|&&at| !accesses[at].write && !accesses[at].may_hit && accesses[at].others >= others).count();
+    reads as f64 >= MIN_READS * at.len() as f64
 }
 
 /// Whether small requests take no longer than their bytes do at this pace. On a device this slow each would take additional time: an arm
@@ -340,7 +395,8 @@ impl Limit {
             let pace = window.pace();
             let soonest = places.iter().map(|(_, done, cost)| done - cost * pace).fold(f64::MAX, f64::min);
             for (at, done, cost) in places {
-                let service = done - cost * pace - soonest + self.service_ns;
+                let varies = if self.is_irregular { 0.0 } else { done - cost * pace - soonest };
+                let service = varies + self.service_ns;
                 let Access { dispatched, completed, .. } = accesses[at];
                 behind[at].dispatched = completed.saturating_sub(service as u64).clamp(dispatched, completed);
             }

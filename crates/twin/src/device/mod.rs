@@ -212,7 +212,8 @@ fn fitted(
     search: &mut TurnSearch,
 ) -> Result<Fitted, FitError> {
     let device = Served::by(accesses, capacity, is_known, search)?;
-    let Served { profile, text, findings, turn } = match limits::found(accesses) {
+    let limit = limits::found(accesses).or_else(|| if device.is_too_slow { limits::irregular(accesses) } else { None });
+    let Served { profile, text, findings, turn, .. } = match limit {
         Some(limit) => device.or_limited(&limit, accesses, capacity, is_known)?,
         None => device,
     };
@@ -226,6 +227,8 @@ struct Served {
     text: String,
     findings: Vec<Finding>,
     turn: Option<Nanos>,
+    /// The accesses show neither an arm nor a rotation, and are slower than those of flash.
+    is_too_slow: bool,
 }
 
 fn no_profile(error: impl fmt::Display) -> FitError {
@@ -251,7 +254,7 @@ impl Served {
                 let member = array.member().map_err(no_profile)?;
                 let profile = array.profile().ok_or_else(|| no_profile("no array can be made"))?;
                 let findings = [findings, array.findings()].concat();
-                Served { profile, text: member.text().to_owned(), findings, turn: None }
+                Served { profile, text: member.text().to_owned(), findings, turn: None, is_too_slow: false }
             }
             None => Served::by_disk(&single, findings)?,
         };
@@ -259,6 +262,7 @@ impl Served {
             return Ok(disks);
         }
         let (flash, of_flash) = flash::estimate_with_distance(accesses, capacity);
+        let is_possible = flash.is_possible();
         // A flash device that no profile can express is discarded.
         let Ok(flash) = Served::by_flash(flash, kind.instead(kind::MediumKind::Flash).findings(capacity, is_known)) else {
             return Ok(disks);
@@ -266,7 +270,10 @@ impl Served {
         // Flash must be closer both on the latest accesses, to which both were refined, and on all accesses.
         let is_flash =
             of_flash < CLEARLY_FLASH * of_disks && flash.off(accesses) < CLEARLY_FLASH * single.weighed(disks.off(accesses));
-        Ok(if is_flash { flash } else { disks })
+        Ok(match is_flash && is_possible {
+            true => flash,
+            false => Served { is_too_slow: is_flash || !single.is_usual() && single.seen_turn().is_none(), ..disks },
+        })
     }
 
     /// Replay error on all accesses, in ms.
@@ -277,13 +284,14 @@ impl Served {
     fn by_flash(estimate: flash::Estimate, findings: Vec<Finding>) -> Result<Served, FitError> {
         let profile = estimate.folded().map_err(no_profile)?;
         let text = estimate.profile().map_err(no_profile)?.text().to_owned();
-        Ok(Served { profile, text, findings: [findings, estimate.findings()].concat(), turn: None })
+        Ok(Served { profile, text, findings: [findings, estimate.findings()].concat(), turn: None, is_too_slow: false })
     }
 
     fn by_disk(disk: &hdd::Estimate, findings: Vec<Finding>) -> Result<Served, FitError> {
         let profile = disk.profile().map_err(no_profile)?;
         let findings = [findings, disk.findings()].concat();
-        Ok(Served { profile: profile.device(), text: profile.text().to_owned(), findings, turn: disk.seen_turn() })
+        let text = profile.text().to_owned();
+        Ok(Served { profile: profile.device(), text, findings, turn: disk.seen_turn(), is_too_slow: false })
     }
 
     /// The device behind a limit, if that is clearly closer to the accesses. Arrays are not tried: behind a limit, requests seldom overlap
@@ -302,6 +310,8 @@ impl Served {
         limited.profile = limit.before(limited.profile).map_err(no_profile)?;
         limited.text += &limit.text();
         limited.findings.extend(limit.findings());
-        Ok(if limited.off(accesses) < CLEARLY * self.off(accesses) { limited } else { self })
+        // Of two devices one of which cannot be, the other one need not be much better.
+        let clearly = if self.is_too_slow { 1.0 } else { CLEARLY };
+        Ok(if limited.off(accesses) < clearly * self.off(accesses) { limited } else { self })
     }
 }

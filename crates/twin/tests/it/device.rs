@@ -37,3 +37,33 @@ fn a_small_part_of_a_drive_has_a_fast_arm_and_is_no_flash() {
     let unaligned = twin::fit(&sorted(false), Some(1 << 21)).unwrap();
     assert!(unaligned.turn().is_none(), "{:?}", unaligned.findings);
 }
+
+/// Random reads of 4 KiB, eight at a time, behind a limit of 250 a second whose timer is up to 6 ms late, and in one of ten cases 30 ms.
+fn throttled() -> Vec<ObservedRequest> {
+    let mut number = 1_u64;
+    let mut draw = || {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (number >> 33) as f64 / 2_f64.powi(31)
+    };
+    let mut waiting = std::collections::VecDeque::from([0.0_f64; 8]);
+    let (mut due, mut now) = (0.0_f64, 0.0_f64);
+    let serve = |id| {
+        due += 4e6;
+        let late = if draw() < 0.1 { 30e6 } else { 6e6 };
+        now = f64::max(now + 100e3, due + late * draw());
+        let arrival = Nanos(waiting.pop_front().unwrap_or(0.0) as u64);
+        waiting.push_back(now);
+        let lba = (draw() * 12e6) as u64 * 8;
+        let request = Request { id, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival };
+        ObservedRequest { request, dispatched: arrival, completed: Nanos(now as u64) }
+    };
+    (0..1_500).map(serve).collect()
+}
+
+#[test]
+fn a_limit_with_late_timers_is_no_slow_flash() {
+    let fitted = twin::fit(&throttled(), Some(100_000_000)).unwrap();
+    let limit = fitted.findings.iter().find(|finding| finding.name == "limit of operations");
+    let rate = limit.and_then(|limit| limit.number);
+    assert!(rate.is_some_and(|rate| (240.0..260.0).contains(&rate)), "{:?}", fitted.findings);
+}

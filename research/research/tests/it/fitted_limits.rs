@@ -174,6 +174,11 @@ fn a_burst_that_ends_in_the_recording_tells_its_rate_and_its_credits() {
         let expected = [("limit of operations", 300.0), ("burst", 3_000.0), ("credits", 1_500.0)];
         is_recovered(limits, &[RANDOM], seed, &expected);
         is_recovered(limits, &[LONE, RANDOM], seed, &expected);
+        // One request in flight has no limit without the burst before, and half of the requests may be writes.
+        let limits = "operations_per_second = 500\nburst_operations_per_second = 2000\nburst_operations = 1000";
+        let expected = [("limit of operations", 500.0), ("burst", 2_000.0), ("credits", 1_000.0)];
+        is_recovered(limits, &[Stretch { at_once: 1, ..READS }], seed, &expected);
+        is_recovered(limits, &[Stretch { at_once: 4, writes: 0.52, sizes: SMALL, ..RANDOM }], seed, &expected);
         let limits = "mb_s = 40\nburst_mb_s = 250\nburst_mb = 200";
         let expected = [("limit of bytes", 40.0), ("burst", 250.0), ("credits", 200.0)];
         is_recovered(limits, &[Stretch { sizes: LARGE, ..RANDOM }], seed, &expected);
@@ -195,8 +200,10 @@ fn has_none(profile: &Profile, seed: u64) {
     let large = Stretch { writes: 0.0, sizes: &[256], ..RANDOM };
     let [mixed, reads, writes] = [RANDOM, READS, Stretch { writes: 1.0, sizes: SMALL, ..RANDOM }];
     let many = Stretch { at_once: 64, ..RANDOM };
+    let alone = Stretch { requests: 1_500, at_once: 1, ..reads };
     for stretch in [mixed, reads, writes, many, large, one_by_one, in_order, Stretch { at_once: 1, ..in_order }] {
-        for stretches in [&[Stretch { requests: 1_500, ..stretch }][..], &[LONE, Stretch { requests: 1_500, ..stretch }]] {
+        let short = Stretch { requests: 1_500, ..stretch };
+        for stretches in [&[short][..], &[LONE, short], &[short, alone]] {
             let seen = recorded(profile, stretches, seed);
             let fitted = fit_device(&seen, Some(profile.capacity_sectors())).unwrap();
             assert!(!fitted.profile_toml.contains("limit"), "{}, seed {seed}: {}", profile.name(), fitted.profile_toml);

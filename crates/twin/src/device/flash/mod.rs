@@ -14,6 +14,7 @@ use statistics::Rank;
 
 use super::access::{Access, MIN_COUNT};
 use super::findings::Finding;
+use super::limits::SLOWEST_ALONE_A_SECOND;
 use super::refine::{Move, refine, scaled};
 
 /// Requests of up to this number of sectors are one or two pages. Derived: [`USUAL_PAGE`] in sectors.
@@ -133,6 +134,13 @@ const MOVES: &[Move<Estimate>] = &[
     },
     |old, step| Some(Estimate { link_mb_s: scaled(old.link_mb_s, step), ..old.clone() }),
 ];
+
+impl Estimate {
+    /// Whether flash can be this slow.
+    pub fn is_possible(&self) -> bool {
+        self.reads == 0 || self.read_us * SLOWEST_ALONE_A_SECOND <= 1e6
+    }
+}
 
 fn us(access: &Access) -> f64 {
     access.response_ms() * 1e3

@@ -232,7 +232,12 @@ impl Estimate {
     /// Whether it is certainly a hard disk, or several: rotation shows in completion times, and the arm is no faster than real ones, or nearly
     /// all completions agree. On a small part of a drive the arm is as fast as none over the whole.
     pub fn shows_platters(&self) -> bool {
-        self.seen_turn().is_some() && (self.is_usual() || self.turn.agreement >= CERTAIN_TURN)
+        self.seen_turn().is_some() && self.is_usual() || self.has_one_rotation()
+    }
+
+    /// Whether nearly all completions agree with one rotation, so no stripes hide the angles of the sectors.
+    pub fn has_one_rotation(&self) -> bool {
+        self.seen_turn().is_some() && self.turn.agreement >= CERTAIN_TURN
     }
 
     /// A replay error for comparison with other kinds of device: an arm that was never sold is evidence against a disk, however well it
