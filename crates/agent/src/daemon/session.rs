@@ -345,6 +345,13 @@ impl DeviceSession {
         self.start(now);
     }
 
+    /// Replaces the controller, which begins at `now`.
+    #[cfg(test)]
+    pub fn control_by(&mut self, now: Nanos, controller: Box<dyn control::Controller>) {
+        self.control_loop = ControlLoop::new(controller);
+        self.start(now);
+    }
+
     /// Runs the control loop behind the policy gate. Returns the setting that the gate refused; `None` if it refused none.
     fn within_policy(&mut self, act: impl FnOnce(&mut ControlLoop, &mut PolicyGate)) -> Option<Setting> {
         let mut refused = None;
@@ -394,7 +401,9 @@ impl DeviceSession {
         if let Some(objection) = objection.filter(|_| self.active != self.original) {
             self.guard.settled();
             self.access.vetoes.add(now, &self.active);
-            let back = self.original.clone();
+            // A trial of a neighbour of a setting that was kept is no reason to give that up.
+            let stays = self.control_loop.final_setting().filter(|stays| *stays != self.active);
+            let back = stays.unwrap_or_else(|| self.original.clone());
             let why = format!("{objection} under {}: back to {back}", self.active);
             self.steer(now, errors, EntryKind::Guarded, &mut notices, |control_loop, target| {
                 control_loop.overrule(now, &back, &why, target);

@@ -471,6 +471,48 @@ fn the_guard_goes_back_where_reads_wait_far_longer() {
     assert!(scene.last(EntryKind::Refused).why.contains("the guard reverted it"), "{}", scene.last(EntryKind::Refused).why);
 }
 
+/// Keeps kyber, and tries bfq from the tenth window on.
+struct Trying(u32, Setting);
+
+impl control::Controller for Trying {
+    fn name(&self) -> &'static str {
+        "trying"
+    }
+
+    fn begin(&mut self, _: Nanos, _: &dyn Target) -> control::Decision {
+        control::Decision::set(self.1.clone(), "it stays")
+    }
+
+    fn window_length(&self) -> control::WindowLength {
+        control::WindowLength { time: Some(Nanos::from_millis(1_000)), requests: None }
+    }
+
+    fn decide(&mut self, _: &control::Window, _: &dyn Target) -> control::Decision {
+        self.0 += 1;
+        match self.0 {
+            10 => control::Decision::set(Setting::parse("bfq").unwrap(), "a trial"),
+            _ => control::Decision::keep("goes on"),
+        }
+    }
+
+    fn final_setting(&self) -> Option<&Setting> {
+        (self.0 >= 10).then_some(&self.1)
+    }
+}
+
+#[test]
+fn the_guard_ends_a_trial_and_leaves_the_setting_that_was_kept_before() {
+    let mut scene = Scene::new("mode = \"act\"\ncontroller = \"fixed\"");
+    let session = scene.daemon.devices.values_mut().next().unwrap();
+    session.control_by(Nanos::ZERO, Box::new(Trying(0, Setting::parse("kyber").unwrap())));
+    while scene.device.scheduler() != "bfq" {
+        scene.pass(1, 5);
+    }
+    scene.pass(5, 40);
+    assert!(scene.last(EntryKind::Guarded).why.ends_with("back to kyber"), "{}", scene.last(EntryKind::Guarded).why);
+    assert_eq!(scene.device.scheduler(), "kyber");
+}
+
 #[test]
 fn a_change_that_no_comparison_decided_has_no_measured_gain() {
     let mut scene = Scene::new("mode = \"act\"\ncontroller = \"rotate:window_ms=10000\"");
