@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 use crate::ab_test::Estimate;
 
 pub use filter::{Posterior, stated};
-pub use worth::{Cost, SURE_DEVIATIONS, WORTHWHILE, chance, is_adopted, worth};
+pub use worth::{Cost, SURE_DEVIATIONS, WORTHWHILE, chance, chance_of, is_adopted, worth};
 
 /// Maximum number of observations kept: eight minutes of windows of two seconds. Choice: more cost CPU time at each decision, fewer forget
 /// early trials; not varied.

@@ -64,8 +64,12 @@ pub fn worth(posterior: &Posterior, arm: usize, active: usize, lasts_s: f64, cos
 pub fn chance(posterior: &Posterior, arm: usize, active: usize) -> f64 {
     // The error of a trial has no part in it.
     let possibilities = posterior.possibilities(arm, active, f64::INFINITY);
-    let above = |gain: Estimate| normal::cdf((gain.mean - WORTHWHILE) / gain.error.max(f64::MIN_POSITIVE));
-    possibilities.map(|one| one.weight * above(one.gain)).sum()
+    possibilities.map(|one| one.weight * chance_of(&one.gain)).sum()
+}
+
+/// The probability that this gain is worthwhile.
+pub fn chance_of(gain: &Estimate) -> f64 {
+    normal::cdf((gain.mean - WORTHWHILE) / gain.error.max(f64::MIN_POSITIVE))
 }
 
 /// Whether a gain is certain and large enough for its arm to be adopted.

@@ -109,6 +109,11 @@ impl TwinController {
                 .any(|arm| arm != self.active && self.fleet.believed(arm).is_some_and(|gain| gain.mean > TOLERANCE))
     }
 
+    /// Whether results of other machines are believed for this arm.
+    pub(super) fn fleet_knows(&self, arm: usize) -> bool {
+        self.fleet.believed(arm).is_some()
+    }
+
     /// Whether the active arm is on trial on an unconfirmed recommendation of the fleet.
     pub(super) fn is_tried_for_fleet(&self) -> bool {
         let is_judged = self.fleet.judged.get(self.active).copied().unwrap_or(true);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::Nanos;
 use control::ab_test::Estimate;
 use control::controller::{Evidence, Prediction};
-use control::trials::{Cost, Observation, SURE_DEVIATIONS, Trials, chance, is_adopted, worth};
+use control::trials::{Cost, Observation, SURE_DEVIATIONS, Trials, chance, chance_of, is_adopted, worth};
 use control::{Decision, Ruling, Setting, Target, Test, Verdict, Window};
 use observe::WindowOutcome;
 use observe::merit::Scored;
@@ -151,6 +151,8 @@ pub(super) struct Trying {
     may_be_tried: Vec<bool>,
     /// Arms that are forecast to starve a stream.
     may_starve: Vec<bool>,
+    /// The forecast gain of each arm over the arm that was active then, and that arm.
+    forecast_over: (usize, Vec<Option<f64>>),
     /// How the active arm, which was adopted or recalled, is to be confirmed; `None` if it need not be.
     pub unconfirmed: Option<Unconfirmed>,
     /// A forecast of this load was made, or could not be.
@@ -183,6 +185,7 @@ impl Trying {
             turns: vec![0; arms],
             may_be_tried: vec![false; arms],
             may_starve: vec![false; arms],
+            forecast_over: (original, vec![None; arms]),
             unconfirmed: None,
             is_forecast: false,
             evidence: None,
@@ -257,8 +260,20 @@ impl TwinController {
         // Also one that is forecast to starve a stream may be tried: of 17 such arms 6 did. A trial ends where a stream waits too long.
         self.trying.may_be_tried = known.iter().map(Option::is_some).collect();
         self.trying.may_starve = known.iter().map(|known| known.is_some_and(Prediction::starves)).collect();
+        let of_active = known[self.active].map_or(0.0, |active| active.gain);
+        self.trying.forecast_over = (self.active, known.iter().map(|known| known.map(|one| one.gain - of_active)).collect());
         let gains = self.with_fleet(gains);
         self.trying.trials.expect(gains);
+    }
+
+    /// The probability that a tuning of the active scheduler is worthwhile, by the latest forecast of both: what the twin does not know about
+    /// a scheduler applies to all its tunings, and cancels out. 1 for another scheduler, without such a forecast, or where other machines
+    /// have measured it.
+    fn chance_as_tuning(&self, arm: usize) -> f64 {
+        let (over, gains) = &self.trying.forecast_over;
+        let is_tuning =
+            *over == self.active && !self.fleet_knows(arm) && self.arms[arm].setting.spec.name == self.setting().spec.name;
+        gains[arm].filter(|_| is_tuning).map_or(1.0, |gain| chance_of(&expectation(gain)))
     }
 
     /// What to expect of the setting of each of these predictions: its gain over the original one. `None` if that was not predicted. Where
@@ -527,7 +542,7 @@ impl TwinController {
                 (true, 0) => LIKELY,
                 (true, _) => POSSIBLE,
             };
-            self.timeline.tries_everything || chance(posterior, *arm, self.active) >= least
+            self.timeline.tries_everything || chance(posterior, *arm, self.active).min(self.chance_as_tuning(*arm)) >= least
         };
         let others = (0..self.arms.len()).filter(can_be).filter(may_gain);
         let lasts_s = lasted_s.max(MIN_LOAD_S);
