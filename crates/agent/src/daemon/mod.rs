@@ -65,10 +65,10 @@ const SAMPLE_INTERVAL: Nanos = Nanos(1_000_000_000);
 const UNITS_EVERY: Nanos = Nanos(10_000_000_000);
 /// Source of the windows in the knowledge base that come from the normal workload. Choice: not a load's name; not varied.
 const NORMAL_WORKLOAD: &str = "normal workload";
-/// Memory for observations of all devices together, in MiB. A third holds requests: about 40,000, of which a trial uses a few thousand. At
+/// Memory for observations of all devices together, in MiB. A third holds requests: about 30,000, of which a trial uses a few thousand. At
 /// 10,000 requests per second, analysing more for each forecast would take more CPU time than the trials. Choice: more cost memory and CPU
 /// time for forecasts that are no surer; not varied.
-const MEMORY_MIB: i64 = 8;
+const MEMORY_MIB: i64 = 6;
 /// Minimum memory for observations of one device, in MiB. Choice: a third holds some 10,000 requests, several trials; not varied.
 const LEAST_MIB: i64 = 2;
 
