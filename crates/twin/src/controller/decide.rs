@@ -119,12 +119,14 @@ impl TwinController {
         ));
         let expected = self.expected(&forecast.predictions);
         let is_expectation = expected.is_some();
-        let candidates = expected.unwrap_or_else(|| forecast.predictions.clone());
+        let mut candidates = expected.unwrap_or_else(|| forecast.predictions.clone());
+        // A read-ahead for files that are opened later is chosen by the forecast, and no gain is stated before it can be measured.
+        candidates.retain(|one| !differ_by_read_ahead(&one.setting, self.setting()));
         Evidence { seen, candidates, is_expectation, sources: Vec::new() }
     }
 
     /// The predictions with the expected gain of each over the active arm, the best first. A read-ahead for files opened later keeps its
-    /// prediction. `None` if there are no expectations for the original or the active arm.
+    /// own. `None` if there are no expectations for the original or the active arm.
     fn expected(&self, predictions: &[Prediction]) -> Option<Vec<Prediction>> {
         let active = self.setting();
         let over_original = self.expected_over_original(predictions)?;

@@ -515,7 +515,8 @@ impl TwinController {
     pub(super) fn begin_trial(&mut self, now: Nanos, target: &dyn Target) -> Option<Decision> {
         let lasted_s = self.lasted_s(now);
         // Without a score of the active arm under this load there is nothing to compare with.
-        let is_measured = (now - self.timeline.measured_from).as_secs_f64() >= TURN_S && self.trying.trials.windows(self.active) > 0;
+        let is_measured =
+            (now - self.timeline.measured_from).as_secs_f64() >= TURN_S && self.trying.trials.windows(self.active) > 0;
         let is_known =
             self.trying.evidence.is_some() || self.trying.is_forecast && lasted_s >= MIN_LOAD_S || self.fleet_recommends();
         let before = self.to_confirm(now);

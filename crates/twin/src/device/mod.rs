@@ -270,10 +270,9 @@ impl Served {
         // Flash must be closer both on the latest accesses, to which both were refined, and on all accesses.
         let is_flash =
             of_flash < CLEARLY_FLASH * of_disks && flash.off(accesses) < CLEARLY_FLASH * single.weighed(disks.off(accesses));
-        Ok(match is_flash && is_possible {
-            true => flash,
-            false => Served { is_too_slow: is_flash || !single.is_usual() && single.seen_turn().is_none(), ..disks },
-        })
+        let is_slow = if is_flash { !is_possible } else { !single.is_usual() && single.seen_turn().is_none() };
+        let is_too_slow = is_slow && limits::irregular(accesses).is_some();
+        Ok(if is_flash && !is_too_slow { flash } else { Served { is_too_slow, ..disks } })
     }
 
     /// Replay error on all accesses, in ms.
