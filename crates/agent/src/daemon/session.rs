@@ -341,12 +341,10 @@ impl DeviceSession {
         let known = (&self.configured.experience, &self.sharing);
         let controller =
             build_controller(&self.configured.settings, self.configured.budget, known, &*self.device_control, counters_only);
-        self.control_loop = ControlLoop::new(controller);
-        self.start(now);
+        self.control_by(now, controller);
     }
 
     /// Replaces the controller, which begins at `now`.
-    #[cfg(test)]
     pub fn control_by(&mut self, now: Nanos, controller: Box<dyn control::Controller>) {
         self.control_loop = ControlLoop::new(controller);
         self.start(now);
@@ -401,7 +399,7 @@ impl DeviceSession {
         if let Some(objection) = objection.filter(|_| self.active != self.original) {
             self.guard.settled();
             self.access.vetoes.add(now, &self.active);
-            // A trial of a neighbour of a setting that was kept is no reason to give that up.
+            // A harmful trial is no reason to give up the setting that was kept before it.
             let stays = self.control_loop.final_setting().filter(|stays| *stays != self.active);
             let back = stays.unwrap_or_else(|| self.original.clone());
             let why = format!("{objection} under {}: back to {back}", self.active);

@@ -125,14 +125,14 @@ impl TwinController {
         Evidence { seen, candidates, is_expectation, sources: Vec::new() }
     }
 
-    /// The predictions with the expected gain of each over the active arm, the best first. A read-ahead for files opened later keeps its
-    /// own. `None` if there are no expectations for the original or the active arm.
+    /// The predictions with the expected gain of each over the active arm, the best first. `None` if there are no expectations
+    /// for the original or the active arm.
     fn expected(&self, predictions: &[Prediction]) -> Option<Vec<Prediction>> {
         let active = self.setting();
         let over_original = self.expected_over_original(predictions)?;
         let of_active = over_original(predictions.iter().find(|one| one.setting == *active)?);
         let expected = predictions.iter().map(|one| {
-            if one.setting == *active || differ_by_read_ahead(&one.setting, active) {
+            if one.setting == *active {
                 return one.clone();
             }
             let own = over_original(one);

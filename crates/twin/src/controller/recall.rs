@@ -12,7 +12,7 @@ use control::experience::Experience;
 use observe::similarity::{ANOTHER, Point, load_distance};
 
 use super::known_loads::KnownLoad;
-use super::trying::{Trying, Unconfirmed};
+use super::trying::{Origin, Trying, Unconfirmed};
 use super::{MIN_LOAD_S, STREAM_START_GAP, TwinController, WINDOW};
 use super::{known_loads, sources};
 use crate::forecast::differ_by_read_ahead;
@@ -101,7 +101,7 @@ impl TwinController {
                 }
                 // The best setting for the previous load may be wrong for this one, and what looks like another load may be the same.
                 let why = format!("another load: {active} is to be compared with {original}");
-                self.trying.unconfirmed = Some(Unconfirmed::of_load_before(self.original));
+                self.trying.unconfirmed = Some(Unconfirmed::at_once(self.original, Origin::LoadBefore));
                 Decision::keep(why)
             }
             _ => Decision::keep("another load"),
@@ -194,7 +194,7 @@ impl TwinController {
             let gain = sources::gain(&Estimate { mean: most, error: unsure });
             self.memory.says += &format!(": {} {gain}", self.arms[best].setting);
         }
-        self.trying.unconfirmed = (best != self.original).then(|| Unconfirmed::recalled(self.original));
+        self.trying.unconfirmed = (best != self.original).then(|| Unconfirmed::at_once(self.original, Origin::EarlierRuns));
         let others = self.arms.iter_mut().zip(&gains).enumerate().filter(|(arm, _)| *arm != self.original);
         for (_, (arm, known)) in others {
             if known.is_some_and(|(gain, error)| known_loads::is_significant(&(most - gain, error.hypot(unsure)))) {

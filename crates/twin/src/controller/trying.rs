@@ -111,14 +111,9 @@ impl Unconfirmed {
         Unconfirmed { over, due: now + CONFIRM_AFTER, origin: Origin::Trials, unsure: 0 }
     }
 
-    /// An arm recalled from earlier runs, to be confirmed before anything else is tried.
-    pub fn recalled(original: usize) -> Unconfirmed {
-        Unconfirmed { over: original, due: Nanos::ZERO, origin: Origin::EarlierRuns, unsure: 0 }
-    }
-
-    /// The arm of the load before, to be compared with the original one before anything else is tried.
-    pub fn of_load_before(original: usize) -> Unconfirmed {
-        Unconfirmed { over: original, due: Nanos::ZERO, origin: Origin::LoadBefore, unsure: 0 }
+    /// An arm that did not win trials under this load, to be compared with the original one before anything else is tried.
+    pub fn at_once(original: usize, origin: Origin) -> Unconfirmed {
+        Unconfirmed { over: original, due: Nanos::ZERO, origin, unsure: 0 }
     }
 }
 

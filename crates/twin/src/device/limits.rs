@@ -275,8 +275,8 @@ impl Limit {
         if !is_regular || (near.len() as f64) < MOSTLY * slow as f64 {
             return None;
         }
-        let burst = burst(accesses, counted, &windows, pace, &at_limit);
         let service_ns = unexplained(accesses, counted, pace, &at_limit)?;
+        let burst = burst(accesses, counted, &windows, pace, &at_limit);
         Some(Limit {
             counted,
             pace,

@@ -211,10 +211,11 @@ fn fitted(
     residual: Option<&Residual>,
     search: &mut TurnSearch,
 ) -> Result<Fitted, FitError> {
-    let device = Served::by(accesses, capacity, is_known, search)?;
-    let limit = limits::found(accesses).or_else(|| if device.is_too_slow { limits::irregular(accesses) } else { None });
-    let Served { profile, text, findings, turn, .. } = match limit {
-        Some(limit) => device.or_limited(&limit, accesses, capacity, is_known)?,
+    let (device, irregular) = Served::by(accesses, capacity, is_known, search)?;
+    // Of two devices one of which cannot be, the other one need not be much better.
+    let clearly = if irregular.is_some() { 1.0 } else { CLEARLY };
+    let Served { profile, text, findings, turn } = match limits::found(accesses).or(irregular) {
+        Some(limit) => device.or_limited((&limit, clearly), accesses, capacity, is_known)?,
         None => device,
     };
     let profile_toml = findings::head(&findings, residual) + &text;
@@ -227,8 +228,6 @@ struct Served {
     text: String,
     findings: Vec<Finding>,
     turn: Option<Nanos>,
-    /// The accesses show neither an arm nor a rotation, and are slower than those of flash.
-    is_too_slow: bool,
 }
 
 fn no_profile(error: impl fmt::Display) -> FitError {
@@ -236,12 +235,18 @@ fn no_profile(error: impl fmt::Display) -> FitError {
 }
 
 impl Served {
-    /// A device without a limit.
-    fn by(accesses: &[Access], capacity: u64, is_known: bool, search: &mut TurnSearch) -> Result<Served, FitError> {
+    /// A device without a limit; and an irregular limit, if the accesses show neither an arm nor a rotation and are slower than those of
+    /// flash, so that the device cannot be one.
+    fn by(
+        accesses: &[Access],
+        capacity: u64,
+        is_known: bool,
+        search: &mut TurnSearch,
+    ) -> Result<(Served, Option<Limit>), FitError> {
         let kind = kind::of(accesses);
         let findings = kind.findings(capacity, is_known);
         if kind.kind == kind::MediumKind::Flash {
-            return Served::by_flash(flash::estimate(accesses, capacity), findings);
+            return Ok((Served::by_flash(flash::estimate(accesses, capacity), findings)?, None));
         }
         let disk = hdd::estimate(accesses, capacity, search);
         let (single, distance) = disk.clone().refined(accesses);
@@ -254,25 +259,25 @@ impl Served {
                 let member = array.member().map_err(no_profile)?;
                 let profile = array.profile().ok_or_else(|| no_profile("no array can be made"))?;
                 let findings = [findings, array.findings()].concat();
-                Served { profile, text: member.text().to_owned(), findings, turn: None, is_too_slow: false }
+                Served { profile, text: member.text().to_owned(), findings, turn: None }
             }
             None => Served::by_disk(&single, findings)?,
         };
         if is_told || single.shows_platters() {
-            return Ok(disks);
+            return Ok((disks, None));
         }
         let (flash, of_flash) = flash::estimate_with_distance(accesses, capacity);
         let is_possible = flash.is_possible();
         // A flash device that no profile can express is discarded.
         let Ok(flash) = Served::by_flash(flash, kind.instead(kind::MediumKind::Flash).findings(capacity, is_known)) else {
-            return Ok(disks);
+            return Ok((disks, None));
         };
         // Flash must be closer both on the latest accesses, to which both were refined, and on all accesses.
         let is_flash =
             of_flash < CLEARLY_FLASH * of_disks && flash.off(accesses) < CLEARLY_FLASH * single.weighed(disks.off(accesses));
         let is_slow = if is_flash { !is_possible } else { !single.is_usual() && single.seen_turn().is_none() };
-        let is_too_slow = is_slow && limits::irregular(accesses).is_some();
-        Ok(if is_flash && !is_too_slow { flash } else { Served { is_too_slow, ..disks } })
+        let irregular = if is_slow { limits::irregular(accesses) } else { None };
+        Ok((if is_flash && irregular.is_none() { flash } else { disks }, irregular))
     }
 
     /// Replay error on all accesses, in ms.
@@ -283,19 +288,24 @@ impl Served {
     fn by_flash(estimate: flash::Estimate, findings: Vec<Finding>) -> Result<Served, FitError> {
         let profile = estimate.folded().map_err(no_profile)?;
         let text = estimate.profile().map_err(no_profile)?.text().to_owned();
-        Ok(Served { profile, text, findings: [findings, estimate.findings()].concat(), turn: None, is_too_slow: false })
+        Ok(Served { profile, text, findings: [findings, estimate.findings()].concat(), turn: None })
     }
 
     fn by_disk(disk: &hdd::Estimate, findings: Vec<Finding>) -> Result<Served, FitError> {
         let profile = disk.profile().map_err(no_profile)?;
         let findings = [findings, disk.findings()].concat();
-        let text = profile.text().to_owned();
-        Ok(Served { profile: profile.device(), text, findings, turn: disk.seen_turn(), is_too_slow: false })
+        Ok(Served { profile: profile.device(), text: profile.text().to_owned(), findings, turn: disk.seen_turn() })
     }
 
-    /// The device behind a limit, if that is clearly closer to the accesses. Arrays are not tried: behind a limit, requests seldom overlap
+    /// The device behind a limit, if its error is below `clearly` times that of this one. Arrays are not tried: behind a limit, requests seldom overlap
     /// in the device, so an array would not show.
-    fn or_limited(self, limit: &Limit, accesses: &[Access], capacity: u64, is_known: bool) -> Result<Served, FitError> {
+    fn or_limited(
+        self,
+        (limit, clearly): (&Limit, f64),
+        accesses: &[Access],
+        capacity: u64,
+        is_known: bool,
+    ) -> Result<Served, FitError> {
         let behind = limit.taken_off(accesses);
         let kind = kind::of(&behind);
         let findings = kind.findings(capacity, is_known);
@@ -309,8 +319,6 @@ impl Served {
         limited.profile = limit.before(limited.profile).map_err(no_profile)?;
         limited.text += &limit.text();
         limited.findings.extend(limit.findings());
-        // Of two devices one of which cannot be, the other one need not be much better.
-        let clearly = if self.is_too_slow { 1.0 } else { CLEARLY };
         Ok(if limited.off(accesses) < clearly * self.off(accesses) { limited } else { self })
     }
 }

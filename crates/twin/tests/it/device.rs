@@ -3,14 +3,20 @@
 use block::{Nanos, Op, Priority, Request};
 use twin::ObservedRequest;
 
+/// Numbers from 0 to 1, the same in each run.
+fn numbers() -> impl FnMut() -> f64 {
+    let mut number = 1_u64;
+    move || {
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (number >> 33) as f64 / 2_f64.powi(31)
+    }
+}
+
 /// Reads of 4 KiB anywhere on 1 GiB of a drive of 10,500 rpm with 1,344 sectors per revolution, eight at a time, served in the order in
 /// which they come under the head; or at any angle.
 fn sorted(turns: bool) -> Vec<ObservedRequest> {
-    let (turn_ns, mut number, mut now) = (60e9 / 10_500.0, 1_u64, 0.0_f64);
-    let mut draw = || {
-        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (number >> 33) as f64 / 2_f64.powi(31)
-    };
+    let (turn_ns, mut now) = (60e9 / 10_500.0, 0.0_f64);
+    let mut draw = numbers();
     let mut waiting: Vec<(u64, f64, f64)> = (0..8).map(|_| ((draw() * 262_000.0) as u64 * 8, draw(), 0.0)).collect();
     let serve = |_| {
         let ready = now + 1.2e6;
@@ -40,11 +46,7 @@ fn a_small_part_of_a_drive_has_a_fast_arm_and_is_no_flash() {
 
 /// Random reads of 4 KiB, eight at a time, behind a limit of 250 a second whose timer is up to 6 ms late, and in one of ten cases 30 ms.
 fn throttled() -> Vec<ObservedRequest> {
-    let mut number = 1_u64;
-    let mut draw = || {
-        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (number >> 33) as f64 / 2_f64.powi(31)
-    };
+    let mut draw = numbers();
     let mut waiting = std::collections::VecDeque::from([0.0_f64; 8]);
     let (mut due, mut now) = (0.0_f64, 0.0_f64);
     let serve = |id| {

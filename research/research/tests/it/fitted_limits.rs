@@ -174,7 +174,7 @@ fn a_burst_that_ends_in_the_recording_tells_its_rate_and_its_credits() {
         let expected = [("limit of operations", 300.0), ("burst", 3_000.0), ("credits", 1_500.0)];
         is_recovered(limits, &[RANDOM], seed, &expected);
         is_recovered(limits, &[LONE, RANDOM], seed, &expected);
-        // One request in flight has no limit without the burst before, and half of the requests may be writes.
+        // With one request in flight, and where half of the requests are writes.
         let limits = "operations_per_second = 500\nburst_operations_per_second = 2000\nburst_operations = 1000";
         let expected = [("limit of operations", 500.0), ("burst", 2_000.0), ("credits", 1_000.0)];
         is_recovered(limits, &[Stretch { at_once: 1, ..READS }], seed, &expected);
