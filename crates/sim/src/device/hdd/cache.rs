@@ -168,12 +168,6 @@ impl Cache {
             && self.segments.iter().any(|s| matches!(s.state, State::Dirty | State::Writing) && s.start < end && lba < s.end)
     }
 
-    /// Whether a write whose arrival order is `upto` or earlier is not on the media.
-    pub fn holds_write(&self, upto: u64) -> bool {
-        let mut writes = self.segments.iter().zip(&self.waiting);
-        self.dirty > 0 && writes.any(|(s, waiting)| matches!(s.state, State::Dirty | State::Writing) && waiting.age.order <= upto)
-    }
-
     /// A segment with unwritten data that ends at `lba` and has room up to `end`.
     pub fn appendable(&self, lba: u64, end: u64) -> Option<usize> {
         let fits = |s: &Segment| s.end == lba && matches!(s.state, State::Dirty | State::Writing) && end - s.start <= self.size;

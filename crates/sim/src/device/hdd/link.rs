@@ -36,6 +36,11 @@ impl Link {
         self.outbox.last().map(|(completion, _)| completion.at)
     }
 
+    /// Time of the last of the queued completions; 0 if there is none.
+    pub(super) fn last(&self) -> u64 {
+        self.outbox.first().map_or(0, |(completion, _)| completion.at.0)
+    }
+
     /// Reports the next completion.
     pub(super) fn take(&mut self) -> Option<Completion> {
         let (completion, read) = self.outbox.pop()?;

@@ -14,8 +14,16 @@
 //!
 //! Behaviour and parameters follow DiskSim 4 (Bucy, Schindler, Schlosser, Ganger: CMU-PDL-08-101), but sectors are not simulated as
 //! events: a request costs one table look-up per track that it touches, and the progress of read-ahead is computed only when it is
-//! needed. A flush writes out the cache before the arm does anything else, except for overdue requests: FLUSH CACHE is not a queued
-//! command, so a SATA drive receives no other command until it completes. Here reads that hit are still served meanwhile.
+//! needed.
+//!
+//! A read goes before the write of cached data to the media (destaging), unless the cache is full. Then the two
+//! alternate: destaging for as long as the longest access of the arm, and the reads that wait by then. If they competed by the queue's
+//! policy, a writer in order, whose next segment is always the nearest, would keep reads waiting for as long as it fills the cache.
+//! Under FIFO both go in order of arrival.
+//!
+//! FLUSH CACHE is not a queued command: a SATA drive receives it when its queue is empty, and no other command until it completes
+//! (`ata_std_qc_defer` in `drivers/ata/libata-core.c`). So requests that are in the drive go before a flush, and those that arrive
+//! later are held until it is done.
 //!
 //! It differs from DiskSim where the drives of DiskSim's validation traces do:
 //!
@@ -85,14 +93,28 @@ struct Active {
     writing: Option<usize>,
 }
 
-/// A flush that waits for cached writes.
+/// A flush that waits for the requests before it and for cached writes.
 #[derive(Clone, Copy, Debug)]
 struct PendingFlush {
     id: RequestId,
-    /// Arrival order of the last write that it covers.
-    upto: u64,
-    /// Time at which the drive has processed the command.
-    ready: u64,
+    /// Time at which the drive has processed the command; `None` once its completion is queued.
+    ready: Option<u64>,
+}
+
+/// A command that arrived during a flush.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    Request(Request),
+    Flush(RequestId),
+}
+
+/// How reads and a full write cache share the arm.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sharing {
+    /// Start of the current turn of destaging; `None` if it has none.
+    since: Option<u64>,
+    /// Arrival order of the last read that goes before any destaging.
+    reads_first: u64,
 }
 
 /// The arm and its current job.
@@ -148,8 +170,10 @@ pub struct Hdd {
     stream: Option<Stream>,
     pending: Vec<Pending>,
     orders: u64,
-    /// Oldest first.
-    flushes: VecDeque<PendingFlush>,
+    sharing: Sharing,
+    flush: Option<PendingFlush>,
+    /// Commands that wait for the end of the flush, oldest first.
+    held: VecDeque<Held>,
     link: Link,
     /// The LBA located last, and its location: read-ahead locates the next track twice, to plan and to move.
     located: Cell<(u64, SectorLocation)>,
@@ -173,7 +197,9 @@ impl Hdd {
             stream: None,
             pending: Vec::with_capacity(depth),
             orders: 0,
-            flushes: VecDeque::new(),
+            sharing: Sharing::default(),
+            flush: None,
+            held: VecDeque::new(),
             link: Link::new(depth),
             located: Cell::new((0, model.layout.locate(0))),
             last_write: (u64::MAX, 0),
@@ -203,6 +229,7 @@ impl Hdd {
     /// Starts the arm's next job at `at`, if the arm is idle and there is one.
     fn start_arm(&mut self, at: u64) {
         while self.arm.job.is_none() {
+            self.share_arm(at);
             match self.choose(at) {
                 Some(ArmTask::Pending(index)) => {
                     // The order of the vector does not matter: each request has its arrival order.
@@ -225,26 +252,24 @@ impl Hdd {
             (0, 1) => return self.cache.segments.iter().position(|segment| segment.state == State::Dirty).map(ArmTask::Destage),
             _ => {}
         }
-        // Each flush covers the writes of all earlier ones.
-        if let Some(flush) = self.flushes.back()
-            && !self.is_overdue(at)
-            && let Some((_, segment)) = self.best_segment(at, flush.upto)
-        {
-            return Some(ArmTask::Destage(segment));
-        }
         let full = waiting && self.cache.is_full_of_writes();
-        let request = self.best_request(at, full, false).and_then(|best| {
+        let is_fifo = self.policy == QueuePolicy::Fifo;
+        let reads_first = full && !is_fifo && self.sharing.since.is_none();
+        if full && !is_fifo && !reads_first {
+            return self.best_segment(at).map(|(_, index)| ArmTask::Destage(index));
+        }
+        let best = |without_collisions| self.best_request(at, full, reads_first, without_collisions);
+        let request = best(false).and_then(|chosen| {
             // Collisions are rare, so they are checked only for the chosen request.
-            let chosen = &self.pending[best.1];
-            if self.cache.collides(chosen.lba, chosen.end) { self.best_request(at, full, true) } else { Some(best) }
+            let request = &self.pending[chosen.1];
+            if self.cache.collides(request.lba, request.end) { best(true) } else { Some(chosen) }
         });
         let request = request.map(|(rank, index)| (rank, ArmTask::Pending(index)));
         if !waiting {
             return request.map(|(_, work)| work);
         }
-        // Cached writes are written when there is nothing else to do or no more room; under FIFO in order of arrival.
-        let turn = full || request.is_none() || self.policy == QueuePolicy::Fifo;
-        let segment = if turn { self.best_segment(at, u64::MAX) } else { None };
+        // Otherwise cached writes are written when there is nothing else to do; under FIFO in order of arrival.
+        let segment = if request.is_none() || is_fifo { self.best_segment(at) } else { None };
         let segment = segment.map(|(rank, index)| (rank, ArmTask::Destage(index)));
         match (request, segment) {
             (Some(request), Some(segment)) => Some(if segment.0 < request.0 { segment.1 } else { request.1 }),
@@ -252,20 +277,30 @@ impl Hdd {
         }
     }
 
-    /// Whether a request older than the first flush has waited so long that no later one could be preferred to it. Without this
-    /// check a series of flushes could starve it.
-    fn is_overdue(&self, at: u64) -> bool {
-        let (Some(flush), Some(longest)) = (self.flushes.front(), self.model.overdue_after) else { return false };
-        let waits = |request: &Pending| request.age.order <= flush.upto && at.saturating_sub(request.arrived) >= longest;
-        self.policy == QueuePolicy::Sptf && self.pending.iter().any(waits)
+    /// Begins a turn of destaging at `at`, or ends it if it has lasted for the longest access of the arm.
+    fn share_arm(&mut self, at: u64) {
+        let has_turn = self.cache.is_full_of_writes() && !self.pending.iter().any(|request| self.goes_first(request));
+        let since = *self.sharing.since.get_or_insert(at);
+        if !has_turn {
+            self.sharing.since = None;
+        } else if at.saturating_sub(since) >= self.model.longest_access {
+            self.sharing = Sharing { since: None, reads_first: self.orders };
+        }
     }
 
-    /// The pending request that the policy prefers, with its rank. `full`: writes cannot start; `without_collisions`: nor can
-    /// requests that overlap unwritten data.
-    fn best_request(&self, at: u64, full: bool, without_collisions: bool) -> Option<Ranked> {
+    /// Whether this is a read that goes before any destaging.
+    fn goes_first(&self, request: &Pending) -> bool {
+        !request.write && request.age.order <= self.sharing.reads_first
+    }
+
+    /// The pending request that the policy prefers, with its rank. `full`: writes cannot start; `reads_first`: only reads that go before
+    /// destaging can; `without_collisions`: requests that overlap unwritten data cannot.
+    fn best_request(&self, at: u64, full: bool, reads_first: bool, without_collisions: bool) -> Option<Ranked> {
         let no_room = self.cache.has_no_room_for_reads();
         let goes = |request: &Pending| {
-            !(if request.write { full } else { no_room } || without_collisions && self.cache.collides(request.lba, request.end))
+            !(if request.write { full } else { no_room }
+                || reads_first && !self.goes_first(request)
+                || without_collisions && self.cache.collides(request.lba, request.end))
         };
         let mut best = None;
         for (index, request) in self.pending.iter().enumerate().filter(|(_, request)| goes(request)) {
@@ -286,13 +321,12 @@ impl Hdd {
         self.rank(at, request.age.order, request.age.handicap, &request.place, request.write, best)
     }
 
-    /// The dirty segment that the policy prefers, with its rank, among those whose write arrived no later than `upto`.
-    fn best_segment(&self, at: u64, upto: u64) -> Option<Ranked> {
+    /// The dirty segment that the policy prefers, with its rank.
+    fn best_segment(&self, at: u64) -> Option<Ranked> {
         let mut best = None;
         let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
-        let goes =
-            |(_, (segment, waiting)): &(usize, (&Segment, &Waiting))| segment.state == State::Dirty && waiting.age.order <= upto;
-        for (index, (segment, waiting)) in segments.filter(goes) {
+        let is_dirty = |(_, (segment, _)): &(usize, (&Segment, &Waiting))| segment.state == State::Dirty;
+        for (index, (segment, waiting)) in segments.filter(is_dirty) {
             // The head is at this sector now; writing it later would cost a revolution.
             let follows_on = self.policy == QueuePolicy::Sptf && self.last_write == (segment.start, at);
             let rank = if follows_on {
@@ -335,10 +369,10 @@ impl Hdd {
     fn end_active(&mut self, at: u64) {
         if let Some(segment) = self.arm.job.take().and_then(|active| active.writing) {
             self.cache.end_write(segment);
-            self.end_flushes(at);
             self.admit_writes(at);
         }
         self.start_arm(at);
+        self.end_flush(at);
         self.account(at);
     }
 }
@@ -381,13 +415,78 @@ impl Device for Hdd {
     }
 
     fn submit(&mut self, now: Nanos, request: &Request) {
+        self.load.outstanding += 1;
+        self.account(now.0);
+        if self.flush.is_some() {
+            return self.held.push_back(Held::Request(*request));
+        }
+        self.accept(now, request);
+    }
+    fn time_to_reach(&mut self, now: Nanos, request: &Request) -> Option<Nanos> {
+        let capacity = self.capacity_sectors();
+        let lba = request.lba.min(capacity - 1);
+        let end = request.lba.saturating_add(u64::from(request.sectors)).clamp(lba + 1, capacity);
+        self.advance_stream(now.0);
+        Some(Nanos(self.time_to_reach_sectors(now.0, request.op, lba, end)))
+    }
+
+    fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
+        if !self.has_write_cache() {
+            return false;
+        }
+        self.load.outstanding += 1;
+        self.account(now.0);
+        match self.flush {
+            Some(_) => self.held.push_back(Held::Flush(id)),
+            None => self.begin_flush(now.0, id),
+        }
+        true
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        let sent = self.link.next();
+        let arm = self.arm.job.map(|active| Nanos(active.until));
+        match (sent, arm) {
+            (Some(sent), Some(arm)) => Some(sent.min(arm)),
+            (sent, arm) => sent.or(arm),
+        }
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        loop {
+            let sent = self.link.next().map(|at| at.0);
+            let arm = self.arm.job.map(|active| active.until).filter(|&until| until <= now.0);
+            // Completions first: the overheads of the next request depend on the completed one.
+            if let Some(until) = arm.filter(|&until| sent.is_none_or(|sent| until < sent)) {
+                self.end_active(until);
+            } else if sent.is_some_and(|sent| sent <= now.0)
+                && let Some(completion) = self.link.take()
+            {
+                self.load.outstanding -= 1;
+                self.account(completion.at.0);
+                done.push(completion);
+                if self.flush.take_if(|flush| flush.ready.is_none() && flush.id == completion.id).is_some() {
+                    self.take_held(completion.at.0);
+                }
+            } else {
+                return self.load.catch_up(now.0);
+            }
+        }
+    }
+
+    fn busy(&self) -> Nanos {
+        Nanos(self.load.busy)
+    }
+}
+
+impl Hdd {
+    /// Processes a request that arrives at `now`.
+    fn accept(&mut self, now: Nanos, request: &Request) {
         let arrived = now.0.saturating_add(self.model.delays.request);
         let capacity = self.capacity_sectors();
         let lba = request.lba.min(capacity - 1);
         let end = request.lba.saturating_add(u64::from(request.sectors)).clamp(lba + 1, capacity);
         self.orders += 1;
-        self.load.outstanding += 1;
-        self.account(now.0);
         // Without shingled recording there is no map that a discard could change: it costs only the command.
         if request.op == Op::Discard {
             let delays = &self.model.delays;
@@ -430,61 +529,6 @@ impl Device for Hdd {
         self.start_arm(now.0);
     }
 
-    fn time_to_reach(&mut self, now: Nanos, request: &Request) -> Option<Nanos> {
-        let capacity = self.capacity_sectors();
-        let lba = request.lba.min(capacity - 1);
-        let end = request.lba.saturating_add(u64::from(request.sectors)).clamp(lba + 1, capacity);
-        self.advance_stream(now.0);
-        Some(Nanos(self.time_to_reach_sectors(now.0, request.op, lba, end)))
-    }
-
-    fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
-        if !self.has_write_cache() {
-            return false;
-        }
-        self.load.outstanding += 1;
-        self.account(now.0);
-        let delays = &self.model.delays;
-        let ready = now.0.saturating_add(delays.request + delays.write.after(self.link.last_was_read));
-        self.flushes.push_back(PendingFlush { id, upto: self.orders, ready });
-        self.end_flushes(now.0);
-        true
-    }
-
-    fn wake_at(&self) -> Option<Nanos> {
-        let sent = self.link.next();
-        let arm = self.arm.job.map(|active| Nanos(active.until));
-        match (sent, arm) {
-            (Some(sent), Some(arm)) => Some(sent.min(arm)),
-            (sent, arm) => sent.or(arm),
-        }
-    }
-
-    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        loop {
-            let sent = self.link.next().map(|at| at.0);
-            let arm = self.arm.job.map(|active| active.until).filter(|&until| until <= now.0);
-            // Completions first: the overheads of the next request depend on the completed one.
-            if let Some(until) = arm.filter(|&until| sent.is_none_or(|sent| until < sent)) {
-                self.end_active(until);
-            } else if sent.is_some_and(|sent| sent <= now.0)
-                && let Some(completion) = self.link.take()
-            {
-                self.load.outstanding -= 1;
-                self.account(completion.at.0);
-                done.push(completion);
-            } else {
-                return self.load.catch_up(now.0);
-            }
-        }
-    }
-
-    fn busy(&self) -> Nanos {
-        Nanos(self.load.busy)
-    }
-}
-
-impl Hdd {
     /// See [`Device::time_to_reach`]. Other requests in the drive's queue are not taken into account.
     fn time_to_reach_sectors(&self, now: u64, op: Op, lba: u64, end: u64) -> u64 {
         let from_memory = match op {

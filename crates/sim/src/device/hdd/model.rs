@@ -17,8 +17,9 @@ pub struct HddModel {
     pub queue: HddQueue,
     /// Overheads of processor and bus.
     pub delays: Delays,
-    /// Age above which a request is preferred to any later one; `None` for a drive without ageing.
-    pub overdue_after: Option<u64>,
+    /// Longest time to position the arm, and the turn of a full write cache before waiting reads. Firmware's thresholds are not published;
+    /// our choice makes a turn long enough that positioning takes less than half of it.
+    pub longest_access: u64,
     /// [`HddQueue::aging_ms_per_s`] as a ratio, in units of 2⁻³².
     pub aging: u64,
     /// Deviations from DiskSim that match measured drives better.
@@ -120,14 +121,13 @@ impl HddModel {
         }
         let mechanics = Mechanics::new(&spec.mechanics, &spec.seek, spec.write_seek.as_ref(), geometry)?;
         let gain = spec.queue.aging_ms_per_s / 1e3;
-        let overdue_after = (gain > 0.0).then(|| (mechanics.longest_access() as f64 / gain) as u64);
         Ok(HddModel {
             layout: HddLayout::new(geometry, &spec.zones)?,
+            longest_access: mechanics.longest_access(),
             mechanics,
             cache: effective_cache(spec),
             queue: spec.queue.clone(),
             delays: Delays::new(spec)?,
-            overdue_after,
             aging: (gain * 2f64.powi(32)).round() as u64,
             deviations: Deviations::default(),
         })

@@ -753,6 +753,69 @@ fn a_flush_goes_before_the_reads_that_would_keep_writes_in_memory() {
     assert!(with <= 4 && without == 200, "{with} reads with a flush, {without} without");
 }
 
+#[test]
+fn a_flush_comes_after_the_requests_in_the_drive_and_before_those_that_arrive_later() {
+    let mut spec = tiny();
+    (spec.cache.write_cache, spec.cache.segments, spec.cache.write_segments) = (WriteCache::On, 8, 4);
+    (spec.cache.works_during_media_access, spec.queue.policy) = (true, QueuePolicy::Sptf);
+    let mut disk = disk(&spec);
+    for (id, op, lba) in [(0, Op::Read, 0), (1, Op::Write, 2000), (2, Op::Read, 300)] {
+        disk.submit(Nanos::ZERO, &request(id, op, lba, 1));
+    }
+    assert!(disk.flush(Nanos::ZERO, 97));
+    // A hit, a write that would fit into the cache, another flush, and a read.
+    for (id, op, lba) in [(3, Op::Read, 2000), (4, Op::Write, 2500)] {
+        disk.submit(Nanos::ZERO, &request(id, op, lba, 1));
+    }
+    assert!(disk.flush(Nanos::ZERO, 98));
+    disk.submit(Nanos::ZERO, &request(5, Op::Read, 0, 1));
+    let order: Vec<u32> = finish(&mut disk).iter().map(|completion| completion.id).collect();
+    assert_eq!(order[3], 97, "{order:?}");
+    assert_eq!(order[4..], [3, 4, 98, 5]);
+}
+
+/// Longest response of one reader while writes in order keep the cache full, and the number of writes in the meantime.
+fn reader_beside_a_full_cache() -> (Nanos, usize) {
+    let mut spec = tiny();
+    (spec.cache.write_cache, spec.cache.segments, spec.cache.write_segments) = (WriteCache::On, 8, 4);
+    (spec.cache.works_during_media_access, spec.queue.policy) = (true, QueuePolicy::Sptf);
+    let mut disk = disk(&spec);
+    let (mut next, mut written) = (0, 0);
+    let mut write = |disk: &mut Hdd, now, id| {
+        disk.submit(now, &request(id, Op::Write, next % 1800, 8));
+        next += 8;
+    };
+    (10..18).for_each(|id| write(&mut disk, Nanos::ZERO, id));
+    let (mut done, mut began, mut longest) = (Vec::new(), Nanos::ZERO, Nanos::ZERO);
+    disk.submit(Nanos::ZERO, &request(0, Op::Read, 2000, 1));
+    for read in 0..50u64 {
+        let mut waits = true;
+        while waits {
+            let now = disk.wake_at().unwrap();
+            disk.advance(now, &mut done);
+            for completion in done.drain(..) {
+                if completion.id == 0 {
+                    longest = longest.max(completion.at - began);
+                    disk.submit(now, &request(0, Op::Read, 2001 + read * 37 % 400, 1));
+                    (began, waits) = (now, false);
+                } else {
+                    written += 1;
+                    write(&mut disk, now, completion.id);
+                }
+            }
+        }
+    }
+    (longest, written)
+}
+
+#[test]
+fn a_full_write_cache_leaves_a_reader_its_turn_and_is_not_starved_by_it() {
+    let model = HddModel::new(&tiny()).unwrap();
+    let (longest, written) = reader_beside_a_full_cache();
+    assert!(longest.0 <= 4 * model.longest_access, "{longest:?}, longest access {} ns", model.longest_access);
+    assert!(written >= 100, "{written} writes while 50 reads were served");
+}
+
 proptest! {
     #![proptest_config(cases(200))]
 

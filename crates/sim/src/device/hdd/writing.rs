@@ -7,7 +7,7 @@ use super::layout::SectorLocation;
 use super::mechanics::{Arm, Motion};
 use super::media::Extent;
 use super::spec::WriteCache;
-use super::{Active, Completion, Hdd, Pending, PendingFlush};
+use super::{Active, Completion, Hdd, Held, Pending, PendingFlush};
 use crate::device::deferred::update_mean;
 
 /// A write to be reported when it is on the media.
@@ -78,14 +78,35 @@ impl Hdd {
         }
     }
 
-    /// Reports the flushes whose writes are all on the media at `at`.
-    pub(super) fn end_flushes(&mut self, at: u64) {
-        while let Some(&PendingFlush { id, upto, ready }) = self.flushes.front()
-            && !self.cache.holds_write(upto)
+    /// Begins a flush at `at`.
+    pub(super) fn begin_flush(&mut self, at: u64, id: RequestId) {
+        let delays = &self.model.delays;
+        let ready = at.saturating_add(delays.request + delays.write.after(self.link.last_was_read));
+        self.flush = Some(PendingFlush { id, ready: Some(ready) });
+        self.end_flush(at);
+    }
+
+    /// Completes the flush at `at` if no request is before it and no data are unwritten.
+    pub(super) fn end_flush(&mut self, at: u64) {
+        let is_done = self.pending.is_empty() && self.arm.job.is_none() && self.cache.dirty == 0;
+        if let Some(flush) = self.flush.as_mut().filter(|_| is_done)
+            && let Some(ready) = flush.ready.take()
         {
-            self.flushes.pop_front();
-            let done = at.max(ready).saturating_add(self.model.delays.write_completion);
+            let id = flush.id;
+            let done = at.max(ready).max(self.link.last()).saturating_add(self.model.delays.write_completion);
             self.send_hit(id, done, None, self.link.last_was_read);
+        }
+    }
+
+    /// Processes the commands that arrived during a flush that was reported at `at`.
+    pub(super) fn take_held(&mut self, at: u64) {
+        while self.flush.is_none()
+            && let Some(held) = self.held.pop_front()
+        {
+            match held {
+                Held::Request(request) => self.accept(Nanos(at), &request),
+                Held::Flush(id) => self.begin_flush(at, id),
+            }
         }
     }
 
