@@ -79,6 +79,7 @@ impl Queue {
             self.throttle.completed(completion.at, completion.id, head.request.op, completion.at - dispatched);
         }
         self.port.completed(completion, completion.at - head.request.arrival);
+        self.flushes.request_completed();
         self.release_tag(completion.id);
         self.release_throttled(completion.at, completion.id);
         self.complete_parts(completion, dispatched, finished);

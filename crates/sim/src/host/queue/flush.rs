@@ -1,7 +1,9 @@
 //! Flushes of the device's write cache.
 //!
 //! They bypass admission and scheduler (`block/blk-flush.c`): one flush is at the device at a time, and those that arrive meanwhile share
-//! the next one. Their issuers have already waited for the writes that they cover.
+//! the next one. It goes before all requests that wait to be dispatched, but needs a driver tag as they do: while the device has as many
+//! requests as it takes, the next that completes makes room for it. Its issuer waits for a tag of the queue after the streams that are in
+//! line: under `none` these are the driver's tags. Issuers have already waited for the writes that they cover.
 
 use block::{Nanos, RequestId, StreamId};
 
@@ -33,6 +35,8 @@ pub(super) struct Flushes {
     active: Vec<Flush>,
     /// Those that wait for the next one.
     pending: Vec<Flush>,
+    /// Number of completions until the first of these has a tag of the queue.
+    completions_to_tag: usize,
 }
 
 impl Flushes {
@@ -46,6 +50,21 @@ impl Flushes {
         !self.pending.is_empty()
     }
 
+    /// Counts a completed request, whose tag the next in line takes.
+    #[inline]
+    pub(super) fn request_completed(&mut self) {
+        self.completions_to_tag = self.completions_to_tag.saturating_sub(1);
+    }
+
+    /// Adds one that waits, after as many streams in line for a tag.
+    fn wait(&mut self, flush: Flush, in_line: usize) {
+        if self.pending.is_empty() {
+            // One more than there are in line: the tag after theirs.
+            self.completions_to_tag = if in_line > 0 { in_line + 1 } else { 0 };
+        }
+        self.pending.push(flush);
+    }
+
     /// Lets the waiting ones share the one that has begun.
     fn activate(&mut self) {
         std::mem::swap(&mut self.active, &mut self.pending);
@@ -57,9 +76,11 @@ impl Queue {
     /// media when [`Finished::Flush`] returns `token`. Returns `false` if the device has no such cache; nothing is reported then.
     pub fn flush(&mut self, now: Nanos, stream: StreamId, token: u64) -> bool {
         let flush = Flush { arrival: now, stream, token };
-        if self.flushes.is_active() || self.is_frozen(now) {
-            self.flushes.pending.push(flush);
-        } else if self.port.device.flush(now, FLUSH) {
+        let in_line = self.waiters.streams_in_line();
+        let must_wait = in_line > 0 || !self.port.has_room();
+        if self.flushes.is_active() || self.is_frozen(now) || must_wait && self.port.device.has_write_cache() {
+            self.flushes.wait(flush, in_line);
+        } else if self.port.flush(now, FLUSH) {
             self.flushes.active.push(flush);
         } else {
             return false;
@@ -69,16 +90,20 @@ impl Queue {
 
     /// Handles the device's completion of a flush, which completes all that share it.
     pub(super) fn complete_flush(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
+        self.port.flush_completed();
         report(&mut self.flushes.active, at, &mut self.notes, finished);
         self.dispatch_flush(at, finished);
     }
 
-    /// Dispatches one flush for all that are pending, unless one is at the device or the queue is frozen.
+    /// Dispatches one flush for all that are pending, unless one is at the device, the first has no tag or the queue is frozen.
     pub(super) fn dispatch_flush(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
-        if !self.flushes.is_pending() || self.flushes.is_active() || self.is_frozen(at) {
+        if !self.flushes.is_pending() || self.flushes.is_active() || !self.port.has_room() || self.is_frozen(at) {
             return;
         }
-        if self.port.device.flush(at, FLUSH) {
+        if self.flushes.completions_to_tag > 0 && (self.port.at_device() > 0 || !self.waiters.is_empty()) {
+            return;
+        }
+        if self.port.flush(at, FLUSH) {
             self.flushes.activate();
         }
         report(&mut self.flushes.pending, at, &mut self.notes, finished);

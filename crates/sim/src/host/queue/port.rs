@@ -1,6 +1,6 @@
 //! The device behind the queue: requests at it, and its totals.
 
-use block::{Nanos, Request};
+use block::{Nanos, Request, RequestId};
 
 use crate::device::{Completion, Device};
 
@@ -42,6 +42,8 @@ pub(super) struct Port {
     /// Requests at the device at once: [`Device::queue_depth`], unless it was set lower.
     depth: usize,
     at_device: usize,
+    /// Whether a flush is at the device.
+    flushes: bool,
     /// A request picked from the scheduler that waits for room at the device.
     pub(super) picked: Option<Request>,
     completions: Vec<Completion>,
@@ -55,6 +57,7 @@ impl Port {
             depth: device.queue_depth(),
             device,
             at_device: 0,
+            flushes: false,
             picked: None,
             completions: Vec::new(),
             busy_at_completion: Nanos::ZERO,
@@ -70,16 +73,27 @@ impl Port {
         self.depth = depth.clamp(1, self.device.queue_depth());
     }
 
-    /// Number of requests at the device.
+    /// Number of requests at the device, without a flush.
     #[inline]
     pub(super) fn at_device(&self) -> usize {
         self.at_device
     }
 
-    /// Whether the device takes another request.
+    /// Whether the device takes another request or flush.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
-        self.at_device < self.depth
+        self.at_device + usize::from(self.flushes) < self.depth
+    }
+
+    /// Starts a flush; false if the device has nothing to flush. Call it only when there is room, and while no other is at the device.
+    pub(super) fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
+        self.flushes = self.device.flush(now, id);
+        self.flushes
+    }
+
+    /// Counts a completed flush.
+    pub(super) fn flush_completed(&mut self) {
+        self.flushes = false;
     }
 
     #[inline]

@@ -61,6 +61,11 @@ impl TagWaiters {
         self.len() == 0
     }
 
+    /// Number of streams that sleep until there is room.
+    pub fn streams_in_line(&self) -> usize {
+        self.line.len()
+    }
+
     /// Whether a synchronous, or an asynchronous, issue waits.
     pub fn has(&self, sync: bool) -> bool {
         self.counts[usize::from(sync)] > 0

@@ -144,8 +144,8 @@ impl Machine {
         machine
     }
 
-    pub fn on_device(device: Box<dyn Device>, files: Files, settings: &str) -> Machine {
-        Machine::on(queue("noop", device), Log::default(), files, settings)
+    pub fn on_device(device: Box<dyn Device>, scheduler: &str, files: Files, settings: &str) -> Machine {
+        Machine::on(queue(scheduler, device), Log::default(), files, settings)
     }
 
     fn on(queue: Queue, log: Log, files: Files, settings: &str) -> Machine {
