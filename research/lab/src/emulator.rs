@@ -12,6 +12,7 @@ use seekwise::arguments::QueuePolicyArgument;
 use seekwise::number;
 
 use crate::programs;
+use terminal::eprint_line;
 
 /// Options for emulated disks.
 #[derive(clap::Args)]
@@ -67,6 +68,15 @@ impl Emulator {
         let says = BufReader::new(child.stdout.take().context("the emulated disk")?);
         let mut emulator = Emulator { child, says, _folder: folder };
         let path = emulator.path_said()?;
+        if let Some(stderr) = emulator.child.stderr.take() {
+            // Warnings that the machine is too busy. The thread ends with the emulator.
+            std::thread::spawn(move || {
+                BufReader::new(stderr)
+                    .lines()
+                    .map_while(Result::ok)
+                    .for_each(|line| eprint_line(line.trim_start_matches("seekwise-emulate: ")))
+            });
+        }
         Ok((emulator, path))
     }
 

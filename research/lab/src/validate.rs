@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::iter;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use control::Setting;
 use experiment::comparison::regime;
-use research::report::validation::{Agreement, SCHEMA, Validation};
+use research::report::validation::{Agreement, Disk, SCHEMA, Validation};
+use research::validation::drawn::{self, LOADS_PER_DISK};
 use research::validation::fit;
 use research::validation::workloads;
 use research::validation::workloads::WORKLOADS;
@@ -50,6 +53,13 @@ pub struct ValidateArguments {
     /// Run only workloads that do not write
     #[arg(long)]
     read_only: bool,
+    /// Run N drawn workloads instead: cached writes with reads and syncs, each under a drawn scheduler, six on each drawn hard disk
+    #[arg(long, value_name = "N", conflicts_with_all = ["schedulers", "workloads", "scale", "device", "read_only", "disk"],
+        value_parser = number::within::<u32>(1..=10_000, "workloads"))]
+    drawn: Option<u32>,
+    /// Seed of the drawn workloads and disks
+    #[arg(long, value_name = "SEED", default_value_t = 1, requires = "drawn")]
+    seed: u64,
     /// List the workloads and exit
     #[arg(long, exclusive = true)]
     list: bool,
@@ -71,8 +81,10 @@ pub fn run(args: &ValidateArguments) -> anyhow::Result<()> {
         return Ok(terminal::print(&lines.collect::<String>())?);
     }
     args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
+    let drawn = drawn_disks(args)?;
     let question = question(args)?;
-    question.check()?;
+    let questions = || iter::once(&question).chain(drawn.iter().map(|disk| &disk.question));
+    questions().try_for_each(ValidationRequest::check)?;
     let models = args.emulated.models();
     let missing = missing(args.device.is_none());
     ensure!(missing.is_empty(), "missing prerequisites: {}", missing.join("; "));
@@ -82,6 +94,11 @@ pub fn run(args: &ValidateArguments) -> anyhow::Result<()> {
     let settings = Settings::open(&args.journal)?;
     let mut disks = Vec::new();
     match &args.device {
+        _ if !drawn.is_empty() => {
+            for disk in &drawn {
+                disks.push(on_emulated(&disk.model, &disk.question, &settings, workers)?);
+            }
+        }
         Some(path) => {
             let mut device = BlockDevice::open(path, &settings)?;
             // The fitted profile exists as long as its file.
@@ -93,10 +110,7 @@ pub fn run(args: &ValidateArguments) -> anyhow::Result<()> {
         }
         None => {
             for model in &models {
-                let (emulator, path) = Emulator::start(model, BYTES, args.scale)?;
-                let mut device = BlockDevice::open(&path, &settings)?;
-                device.emulator = Some(emulator);
-                disks.push(question.ask(model, &mut device, workers)?);
+                disks.push(on_emulated(model, &question, &settings, workers)?);
             }
         }
     }
@@ -108,7 +122,7 @@ pub fn run(args: &ValidateArguments) -> anyhow::Result<()> {
         fio,
         seconds: question.seconds,
         runs: args.runs,
-        agreement: Agreement::over(&rows),
+        agreement: Agreement::over(&rows, drawn.first().map_or(question.pairs(), |disk| disk.question.pairs())),
         disks,
     };
     if let Some(html) = &args.html {
@@ -116,6 +130,37 @@ pub fn run(args: &ValidateArguments) -> anyhow::Result<()> {
     }
     let text = if args.json { validation.to_json()? } else { validation.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
+}
+
+/// A drawn disk, and the drawn workloads that run on it.
+struct DrawnDisk {
+    model: Model,
+    question: ValidationRequest,
+    /// The profile's file, which exists as long as this.
+    _file: tempfile::NamedTempFile,
+}
+
+/// The drawn disks; none without `--drawn`.
+fn drawn_disks(args: &ValidateArguments) -> anyhow::Result<Vec<DrawnDisk>> {
+    let count = args.drawn.unwrap_or(0);
+    let disk = |number: u32| {
+        let (model, file) = drawn::disk(args.seed, number)?;
+        let first = number * LOADS_PER_DISK;
+        let loads = first..count.min(first + LOADS_PER_DISK);
+        let workloads = loads.map(|load| drawn::load(args.seed, load)).collect::<anyhow::Result<Vec<_>>>()?;
+        let (seconds, runs) = (f64::from(args.seconds), args.runs);
+        let question = ValidationRequest { workloads, settings: Vec::new(), seconds, runs, scale: 1.0 };
+        Ok(DrawnDisk { model, question, _file: file })
+    };
+    (0..count.div_ceil(LOADS_PER_DISK)).map(disk).collect()
+}
+
+/// Runs all workloads on a new emulated disk.
+fn on_emulated(model: &Model, question: &ValidationRequest, settings: &Arc<Settings>, workers: Workers) -> anyhow::Result<Disk> {
+    let (emulator, path) = Emulator::start(model, BYTES, question.scale)?;
+    let mut device = BlockDevice::open(&path, settings)?;
+    device.emulator = Some(emulator);
+    question.ask(model, &mut device, workers)
 }
 
 fn question(args: &ValidateArguments) -> anyhow::Result<ValidationRequest> {

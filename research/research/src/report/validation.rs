@@ -110,8 +110,37 @@ const COMPARED: [(&str, &str, usize, bool); 5] = [
     ("fsync_p99_ms", "p99 of fsync", 2, true),
 ];
 
+/// Largest median error of drawn loads, in percent, by key of the figure.
+const BAR_PERCENT: [(&str, f64); 3] = [("throughput_mb_s", 15.0), ("mean_ms", 25.0), ("fsync_mean_ms", 25.0)];
+
+/// Least share of the pairs of drawn loads that have to be in the same order, over the figures of [`BAR_PERCENT`].
+const BAR_ALIKE: f64 = 0.9;
+
 /// Column headings of the figures in a row.
 const TITLES: [&str; 3] = ["MB/s", "mean ms", "p99 ms"];
+
+/// Pairs of rows on the same disk and in the same direction whose order is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pairs {
+    /// Settings under the same workload.
+    Settings,
+    /// Workloads, each under a setting of its own.
+    Workloads,
+}
+
+impl Pairs {
+    fn compares(self, one: &Row, other: &Row) -> bool {
+        one.direction == other.direction && (self == Pairs::Workloads || one.workload == other.workload)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Pairs::Settings => "settings",
+            Pairs::Workloads => "workloads",
+        }
+    }
+}
 
 /// Agreement of one figure between kernel and simulator.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -122,11 +151,13 @@ pub struct Agreement {
     pub off_median_percent: f64,
     /// The largest difference of a row, in percent.
     pub off_worst_percent: f64,
-    /// Pairs of settings under the same workload that differ by more than 20% on the real kernel.
+    /// The items that are paired.
+    pub pairs_of: Pairs,
+    /// Pairs that differ by more than 20% on the real kernel.
     pub pairs: u32,
     /// Those among them that the simulator ranks in the same order.
     pub alike: u32,
-    /// Pairs of settings under the same workload that real runs distinguish: their confidence intervals do not overlap.
+    /// Pairs that real runs distinguish: their confidence intervals do not overlap.
     pub told_apart: u32,
     /// Kendall's tau over these pairs.
     pub tau: Option<f64>,
@@ -160,7 +191,30 @@ impl Validation {
             let choices = self.disks.iter().flat_map(|disk| &disk.choices);
             Choice::sentence(choices).iter().for_each(|sentence| paragraph(&mut out, sentence, width));
         }
+        self.bar().iter().for_each(|sentence| paragraph(&mut out, sentence, width));
         out
+    }
+
+    /// Whether the errors of drawn loads are within the bar; `None` if workloads were not drawn.
+    fn bar(&self) -> Option<String> {
+        let judged = self.agreement.iter().filter(|agreement| agreement.pairs_of == Pairs::Workloads);
+        let judged = judged.filter_map(|agreement| {
+            let (_, most) = BAR_PERCENT.iter().find(|(key, _)| *key == agreement.figure)?;
+            Some((agreement, *most))
+        });
+        let judged: Vec<(&Agreement, f64)> = judged.collect();
+        let (pairs, alike) = judged.iter().fold((0, 0), |(pairs, alike), (one, _)| (pairs + one.pairs, alike + one.alike));
+        let is_near = judged.iter().all(|(agreement, most)| agreement.off_median_percent <= *most);
+        let is_met = is_near && f64::from(alike) >= BAR_ALIKE * f64::from(pairs);
+        let limits: Vec<String> = judged.iter().map(|(agreement, most)| format!("{} {most:.0}%", agreement.name())).collect();
+        (!judged.is_empty()).then(|| {
+            format!(
+                "The bar for drawn workloads (median error of {}; {:.0}% of pairs in the same order) is {}: {alike} of {pairs} pairs are.",
+                limits.join(", "),
+                100.0 * BAR_ALIKE,
+                if is_met { "met" } else { "missed" }
+            )
+        })
     }
 
     /// As a self-contained page.
@@ -251,18 +305,18 @@ impl Disk {
 
 impl Agreement {
     /// Agreement of all figures over some rows.
-    pub fn all(rows: &[Row]) -> Vec<Agreement> {
-        Agreement::over(&[rows])
+    pub fn all(rows: &[Row], pairs: Pairs) -> Vec<Agreement> {
+        Agreement::over(&[rows], pairs)
     }
 
-    /// Agreement of all figures over the rows of several disks; only settings on the same disk are compared.
-    pub fn over(disks: &[&[Row]]) -> Vec<Agreement> {
+    /// Agreement of all figures over the rows of several disks; only pairs on the same disk are compared.
+    pub fn over(disks: &[&[Row]], pairs: Pairs) -> Vec<Agreement> {
         let has_fsyncs = disks.iter().copied().flatten().any(|row| row.direction == FSYNC);
         let compared = COMPARED.into_iter().filter(|(.., of_fsync)| has_fsyncs || !of_fsync);
-        compared.map(|(key, _, figure, of_fsync)| Agreement::of(disks, key, figure, of_fsync)).collect()
+        compared.map(|(key, _, figure, of_fsync)| Agreement::of(disks, key, figure, of_fsync, pairs)).collect()
     }
 
-    fn of(disks: &[&[Row]], key: &str, figure: usize, of_fsync: bool) -> Agreement {
+    fn of(disks: &[&[Row]], key: &str, figure: usize, of_fsync: bool, pairs_of: Pairs) -> Agreement {
         let (mut off, mut pairs, mut alike, mut told_apart, mut balance) = (Vec::new(), 0, 0, 0_u32, 0_i64);
         for rows in disks {
             let least = if figure == 0 { 0.0 } else { LEAST_MS };
@@ -272,8 +326,7 @@ impl Agreement {
             let rows: Vec<&Row> = rows.iter().filter(is_there).collect();
             off.extend(rows.iter().map(|row| 100.0 * (row.simulated[figure].median / row.real[figure].median - 1.0).abs()));
             for (i, one) in rows.iter().enumerate() {
-                let same = |other: &&&Row| (&other.workload, &other.direction) == (&one.workload, &one.direction);
-                for other in rows[i + 1..].iter().filter(same) {
+                for other in rows[i + 1..].iter().filter(|other| pairs_of.compares(one, other)) {
                     let real = other.real[figure].median / one.real[figure].median;
                     let is_alike = (real > 1.0) == (other.simulated[figure].median > one.simulated[figure].median);
                     if !one.real[figure].overlaps(&other.real[figure]) {
@@ -290,7 +343,7 @@ impl Agreement {
         let Spread { median, high, .. } = Spread::of(off);
         let tau = (told_apart > 0).then(|| balance as f64 / f64::from(told_apart));
         let figure = key.to_owned();
-        Agreement { figure, off_median_percent: median, off_worst_percent: high, pairs, alike, told_apart, tau }
+        Agreement { figure, off_median_percent: median, off_worst_percent: high, pairs_of, pairs, alike, told_apart, tau }
     }
 
     fn name(&self) -> &'static str {
@@ -304,12 +357,13 @@ impl Agreement {
     fn sentence(&self) -> String {
         let tau = self.tau.map_or_else(|| MISSING.to_owned(), |tau| format!("{tau:.2}"));
         format!(
-            "{}: median error {:.1}%, maximum {:.1}%; of {} pairs of settings that differ by more than 20%, {} are in the same order; \
+            "{}: median error {:.1}%, maximum {:.1}%; of {} pairs of {} that differ by more than 20%, {} are in the same order; \
              Kendall's tau over the {} pairs that differ significantly in the real runs: {tau}.",
             self.name(),
             self.off_median_percent,
             self.off_worst_percent,
             self.pairs,
+            self.pairs_of.name(),
             self.alike,
             self.told_apart
         )
@@ -356,7 +410,7 @@ mod tests {
             row("b", "none", 1.0, 1.0),
             row("b", "bfq", 3.0, 2.0),
         ];
-        let agreement = &Agreement::all(&rows)[0];
+        let agreement = &Agreement::all(&rows, Pairs::Settings)[0];
         // In a: none and bfq differ and are ranked in opposite order, so are bfq and kyber; none and kyber are within 20% in both. b agrees.
         assert_eq!((agreement.pairs, agreement.alike), (3, 1));
         assert_eq!(agreement.tau, Some(0.0));
@@ -380,7 +434,7 @@ mod tests {
             ..row("a", scheduler, 0.0, simulated)
         };
         let rows = [several("none", [9.9, 10.1], 10.0), several("kyber", [9.8, 10.4], 9.0), several("bfq", [29.0, 31.0], 20.0)];
-        let agreement = &Agreement::all(&rows)[0];
+        let agreement = &Agreement::all(&rows, Pairs::Settings)[0];
         // Relative to bfq, with an interval of 12.7, both others are outside; kyber is within that of none.
         assert_eq!((agreement.told_apart, agreement.tau, agreement.pairs, agreement.alike), (2, Some(1.0), 2, 2));
     }
@@ -388,7 +442,7 @@ mod tests {
     #[test]
     fn settings_on_different_disks_are_not_compared_and_all_rows_count() {
         let (one, other) = ([row("a", "none", 1.0, 1.1)], [row("a", "bfq", 3.0, 3.6)]);
-        let agreement = &Agreement::over(&[&one, &other])[0];
+        let agreement = &Agreement::over(&[&one, &other], Pairs::Settings)[0];
         assert_eq!((agreement.pairs, agreement.tau), (0, None));
         assert!((agreement.off_median_percent - 15.0).abs() < 1e-9);
     }
@@ -396,7 +450,7 @@ mod tests {
     #[test]
     fn the_page_is_well_formed_and_has_every_figure_for_any_names() {
         let rows = vec![row("<a&b>", "none", 100.0, 110.0), row("<a&b>", "bfq", 0.0, 105.0)];
-        let agreement = Agreement::all(&rows);
+        let agreement = Agreement::all(&rows, Pairs::Settings);
         let choice = Choice {
             workload: "<a&b>".to_owned(),
             chosen: "none".to_owned(),
@@ -428,13 +482,23 @@ mod tests {
     }
 
     #[test]
+    fn workloads_with_a_setting_of_their_own_are_ranked_among_each_other() {
+        let rows = [row("a", "none", 1.0, 1.0), row("b", "bfq", 2.0, 0.5), row("c", "bfq", 3.0, 2.0)];
+        let pairs = |pairs| Agreement::all(&rows, pairs).first().map(|one| (one.pairs, one.alike));
+        assert_eq!((pairs(Pairs::Settings), pairs(Pairs::Workloads)), (Some((0, 0)), Some((3, 2))));
+        let sentence = Agreement::all(&rows, Pairs::Workloads)[0].sentence();
+        assert!(sentence.contains("of 3 pairs of workloads"), "{sentence}");
+    }
+
+    #[test]
     fn fsyncs_are_ranked_by_themselves() {
         let fsync = |scheduler: &str, real: f64, simulated: f64| Row {
             direction: FSYNC.to_owned(),
             ..row("a", scheduler, real, simulated)
         };
         let rows = [row("a", "none", 1.0, 1.0), row("a", "bfq", 2.0, 2.0), fsync("none", 300.0, 20.0), fsync("bfq", 16.0, 30.0)];
-        let pairs: Vec<_> = Agreement::all(&rows).into_iter().map(|one| (one.figure, one.pairs, one.alike)).collect();
+        let pairs: Vec<_> =
+            Agreement::all(&rows, Pairs::Settings).into_iter().map(|one| (one.figure, one.pairs, one.alike)).collect();
         let expected =
             [("throughput_mb_s", 1, 1), ("mean_ms", 1, 1), ("p99_ms", 1, 1), ("fsync_mean_ms", 1, 0), ("fsync_p99_ms", 1, 0)];
         assert_eq!(pairs, expected.map(|(figure, pairs, alike)| (figure.to_owned(), pairs, alike)));
@@ -442,7 +506,7 @@ mod tests {
 
     #[test]
     fn what_did_not_happen_is_not_compared() {
-        let agreement = &Agreement::all(&[row("a", "none", 0.0, 1.0), row("a", "bfq", 1.0, 1.0)])[0];
+        let agreement = &Agreement::all(&[row("a", "none", 0.0, 1.0), row("a", "bfq", 1.0, 1.0)], Pairs::Settings)[0];
         assert_eq!((agreement.pairs, agreement.tau), (0, None));
     }
 }

@@ -7,13 +7,14 @@
 //! ```
 
 mod choice;
+pub mod drawn;
 pub mod fit;
 pub mod workloads;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::report::validation::{Agreement, Disk, FSYNC, Row, Spread};
+use crate::report::validation::{Agreement, Disk, FSYNC, Pairs, Row, Spread};
 use anyhow::{Context as _, ensure};
 use block::{Tunable, Unit};
 use control::Setting;
@@ -199,9 +200,18 @@ impl ValidationRequest {
         self.scale == 1.0
     }
 
+    /// The items that are ranked: the settings of each workload, or the workloads if each has a setting of its own.
+    pub fn pairs(&self) -> Pairs {
+        let is_single = |workload: &Workload| workload.only_under.is_some();
+        if self.settings.is_empty() && self.workloads.iter().all(is_single) { Pairs::Workloads } else { Pairs::Settings }
+    }
+
     fn settings(&self, workload: &Workload) -> Vec<Setting> {
         if !self.settings.is_empty() {
             return self.settings.clone();
+        }
+        if let Some(only) = &workload.only_under {
+            return vec![only.clone()];
         }
         let usual = block::KERNEL.iter().copied().map(Setting::of).chain(workload.tuned());
         usual.filter(|setting| self.is_unscaled() || can_be_scaled(setting)).collect()
@@ -241,7 +251,7 @@ impl ValidationRequest {
         workers.monitor.end();
         let cells: Vec<Cell> = cells.into_iter().flatten().collect();
         let rows = workers.map("simulated runs", &cells, |cell| self.compare(cell, model, &device))?.concat();
-        let agreement = Agreement::all(&rows);
+        let agreement = Agreement::all(&rows, self.pairs());
         let choices = workers.map("forecasts", &self.workloads, |workload| {
             let of_it = cells.iter().filter(|cell| cell.workload == workload && !cell.recorded.is_empty());
             let recorded = of_it.map(|cell| Recorded { setting: cell.setting.clone(), runs: cell.recorded.clone() });
@@ -268,9 +278,9 @@ impl ValidationRequest {
     ) -> anyhow::Result<()> {
         cell.host = real.set(&faster(&cell.setting, self.scale), &host_under(&cell.setting, &cell.workload.host))?;
         let jobs = jobs(&real.path(), cell.workload, self.seconds, round, self.scale)?;
-        // The twin chooses among schedulers with default tunables, on the unscaled disk.
+        // The twin chooses among schedulers with default tunables, on the unscaled disk; of one there is nothing to choose.
         let file = tempfile::Builder::new().tempfile_in(folder).context("cannot store the trace")?;
-        let is_asked = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec);
+        let is_asked = self.is_unscaled() && cell.workload.only_under.is_none() && cell.setting == Setting::of(cell.setting.spec);
         let recording = (is_asked && real.record(file.path())?).then_some(file);
         let output = run(&jobs, (self.seconds + RAMP_S) / self.scale, workers.monitor)?;
         let output = fio::parse(&output)?;

@@ -14,6 +14,8 @@ pub struct Workload {
     pub host: Vec<(String, i64)>,
     /// Additional settings, in the format of [`Setting::parse`]: they show the effect of one tunable on these jobs.
     pub tuned: &'static [&'static str],
+    /// The only setting under which it runs if the request names none; `None`: Linux's schedulers and `tuned`.
+    pub only_under: Option<Setting>,
 }
 
 /// A built-in workload.
@@ -33,7 +35,7 @@ impl Shipped {
 
     fn workload(&self) -> Workload {
         let host = self.host.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        Workload { name: self.name.to_owned(), jobs: self.jobs.to_owned(), host, tuned: self.tuned }
+        Workload { name: self.name.to_owned(), jobs: self.jobs.to_owned(), host, tuned: self.tuned, only_under: None }
     }
 }
 
@@ -97,7 +99,7 @@ pub fn find(name: &str) -> anyhow::Result<Workload> {
             number + 1
         );
     }
-    Ok(Workload { name: name.to_owned(), jobs, host: Vec::new(), tuned: &[] })
+    Ok(Workload { name: name.to_owned(), jobs, host: Vec::new(), tuned: &[], only_under: None })
 }
 
 /// Options of jobs that the comparison sets: location, duration, and the format of fio's report.
@@ -210,7 +212,8 @@ mod tests {
 
     #[test]
     fn times_and_rates_follow_the_scale_and_nothing_else_does() {
-        let workload = |jobs: &str| Workload { name: "w".to_owned(), jobs: jobs.to_owned(), host: Vec::new(), tuned: &[] };
+        let workload =
+            |jobs: &str| Workload { name: "w".to_owned(), jobs: jobs.to_owned(), host: Vec::new(), tuned: &[], only_under: None };
         let scaled = workload("[a]\nthinktime=10ms\nstartdelay = 2\nrate_iops=15\nbs=4k\nthinktime_spin=30").scaled(10.0).unwrap();
         assert_eq!(scaled, "[a]\nthinktime=1000us\nstartdelay=200000us\nrate_iops=150\nbs=4k\nthinktime_spin=3us\n");
         let error = format!("{:#}", workload("[a]\nrate=1m").scaled(10.0).unwrap_err());
