@@ -3,12 +3,13 @@
 use crate::quantile::Rank;
 
 /// The percentile interval of a statistic (Efron: Bootstrap methods, The Annals of Statistics 7, 1979): of `samples` resamplings, the values
-/// that 2.5% are below and above. `statistic` gets the places, 0 to `count` - 1, of values drawn with replacement; samples for which it is
-/// `None` are left out. `None` without values or samples. `draw` returns a random place below its argument, so that the same source gives the
-/// same interval.
-pub fn interval_95(
+/// between which the part `level` of them lies, with as many below as above. `statistic` gets the places, 0 to `count` - 1, of values drawn
+/// with replacement; samples for which it is `None` are left out. `None` without values or samples. `draw` returns a random place below its
+/// argument, so that the same source gives the same interval.
+pub fn interval(
     count: usize,
     samples: usize,
+    level: f64,
     mut draw: impl FnMut(usize) -> usize,
     mut statistic: impl FnMut(&mut dyn Iterator<Item = usize>) -> Option<f64>,
 ) -> Option<(f64, f64)> {
@@ -17,8 +18,18 @@ pub fn interval_95(
     }
     let mut found: Vec<f64> = (0..samples).filter_map(|_| statistic(&mut (0..count).map(|_| draw(count)))).collect();
     found.sort_by(f64::total_cmp);
-    let low = Rank::Above.index(found.len(), 0.025)?;
+    let low = Rank::Above.index(found.len(), (1.0 - level) / 2.0)?;
     Some((found[low], found[found.len() - 1 - low]))
+}
+
+/// [`interval`] at the level 0.95.
+pub fn interval_95(
+    count: usize,
+    samples: usize,
+    draw: impl FnMut(usize) -> usize,
+    statistic: impl FnMut(&mut dyn Iterator<Item = usize>) -> Option<f64>,
+) -> Option<(f64, f64)> {
+    interval(count, samples, 0.95, draw, statistic)
 }
 
 #[cfg(test)]
@@ -49,6 +60,10 @@ mod tests {
             "{interval:?} {expected:?}"
         );
         assert_eq!(interval, interval_95(values.len(), 2000, source(1), mean), "the same draws");
+        // Of a normal distribution 90% are within 1.645 standard deviations, 95% within 1.96.
+        let width = |interval: Option<(f64, f64)>| interval.map_or(0.0, |(low, high)| high - low);
+        let narrower = width(super::interval(values.len(), 2000, 0.9, source(1), mean)) / width(interval);
+        assert!((narrower - 1.645 / 1.96).abs() < 0.04, "{narrower}");
     }
 
     #[test]

@@ -26,6 +26,19 @@ pub fn fewest_significant(cases: u64, part: f64, level: f64) -> u64 {
         .unwrap_or(cases + 1)
 }
 
+/// The interval of the probability of a hit, after `hits` in `cases`, at this level (Wilson: Probable Inference, the Law of Succession, and
+/// Statistical Inference, Journal of the American Statistical Association 22, 1927). 0 to 1 without cases.
+pub fn wilson(hits: u64, cases: u64, level: f64) -> (f64, f64) {
+    if cases == 0 {
+        return (0.0, 1.0);
+    }
+    let (count, part) = (cases as f64, hits as f64 / cases as f64);
+    let squared = normal::quantile((1.0 + level) / 2.0).powi(2);
+    let middle = (part + squared / (2.0 * count)) / (1.0 + squared / count);
+    let margin = (squared * (part * (1.0 - part) / count + squared / (4.0 * count * count))).sqrt() / (1.0 + squared / count);
+    ((middle - margin).max(0.0), (middle + margin).min(1.0))
+}
+
 /// Fisher's exact test, one-sided: the probability of at least as many hits among the first cases if hits are distributed over both groups
 /// by chance. Each group is (hits, cases).
 pub fn fisher((hits, cases): (u64, u64), (other_hits, other_cases): (u64, u64)) -> f64 {
@@ -79,6 +92,19 @@ pub fn bearable_mean(allowed: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Newcombe, Two-sided confidence intervals for the single proportion (Statistics in Medicine 17, 1998), table I, method 3.
+    #[test]
+    fn wilsons_intervals_are_the_published_ones() {
+        for (hits, cases, low, high) in
+            [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)]
+        {
+            let found = wilson(hits, cases, 0.95);
+            assert!((found.0 - low).abs() < 5e-5 && (found.1 - high).abs() < 5e-5, "{hits} of {cases}: {found:?}");
+        }
+        assert_eq!(wilson(0, 0, 0.9), (0.0, 1.0));
+        assert!(wilson(3, 10, 0.9).0 > wilson(3, 10, 0.95).0);
+    }
 
     /// Fisher, The Design of Experiments (1935): all of 4 cups of 8 by chance, 1 in 70; at least 3 of them, 17 in 70.
     #[test]

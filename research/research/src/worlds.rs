@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use anyhow::Context;
 use serde::Deserialize;
 use sim::host::HostSettings;
-use sim::profile::DeviceOptions;
+use sim::profile::{DeviceOptions, Profile};
 use testbed::world::{Device, World};
 
 use crate::devices;
@@ -26,6 +26,9 @@ pub struct Purpose {
     /// More families of drawn devices, for studies of tenants; empty except in the training world.
     #[serde(default)]
     pub training_devices: Vec<String>,
+    /// More families of drawn devices, for hosts of tenants; empty in the training world.
+    #[serde(default)]
+    pub shared_devices: Vec<String>,
     /// Names as defined at the head of the file.
     pub loads: Vec<String>,
 }
@@ -114,14 +117,24 @@ pub fn drawn(device: &str, seed: u64, number: u32) -> anyhow::Result<World> {
     let mut world = match device.strip_prefix(DRAWN) {
         Some(name) => {
             let family = devices::find(name).with_context(|| format!("{device}: unknown family of devices"))?;
-            let profile = devices::draw(family, seed, number)?;
-            World { profile, device: DeviceOptions::default(), host: HostSettings::default(), roster: None }
+            return Ok(with_memory(devices::draw(family, seed, number)?));
         }
         None => Device::parse(device)?.world()?,
     };
+    set_memory(&mut world);
+    Ok(world)
+}
+
+/// A host with memory in proportion to this device.
+pub fn with_memory(profile: Profile) -> World {
+    let mut world = World { profile, device: DeviceOptions::default(), host: HostSettings::default(), roster: None };
+    set_memory(&mut world);
+    world
+}
+
+fn set_memory(world: &mut World) {
     let capacity_mib = world.profile.capacity_sectors() / 2048;
     world.host.memory_mib = (capacity_mib / MEMORY_SHARE).clamp(MEMORY_MIB.0, MEMORY_MIB.1).cast_signed();
-    Ok(world)
 }
 
 #[cfg(test)]
@@ -166,8 +179,9 @@ mod tests {
 
     #[test]
     fn no_device_is_in_two_worlds_and_every_one_but_for_those_that_came_later_is_in_some() {
-        let all_of =
-            |purpose: &Purpose| -> Vec<String> { purpose.devices.iter().chain(&purpose.training_devices).cloned().collect() };
+        let all_of = |purpose: &Purpose| -> Vec<String> {
+            [&purpose.devices, &purpose.training_devices, &purpose.shared_devices].into_iter().flatten().cloned().collect()
+        };
         let found = in_one_world(|purpose| all_of(purpose).iter().flat_map(|device| made_of(device)).collect());
         let profiles = sim::profile::BUILT_IN.iter().map(|(name, _)| *name).filter(|name| !LATER.contains(name)).map(str::to_owned);
         let drawn = devices::ALL.iter().map(|family| format!("{DRAWN}{}", family.name));

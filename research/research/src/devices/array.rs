@@ -33,8 +33,24 @@ fn draw(random: &mut Xoshiro256PlusPlus) -> DrawnDevice {
 
 /// An array of drives of one of these families.
 pub(super) fn of(random: &mut Xoshiro256PlusPlus, members: &[&Family]) -> DrawnDevice {
+    at_level(random, members, LEVELS)
+}
+
+/// An array of such drives whose first member has failed; in half of them, a spare of the same kind is being rebuilt.
+pub(super) fn failed(random: &mut Xoshiro256PlusPlus, members: &[&Family]) -> DrawnDevice {
+    // RAID 0 does not survive a failure.
+    let mut array = at_level(random, members, &LEVELS[1..]);
+    array.text += "failed = 0\n";
+    if happens(random, 0.5) {
+        let busy_kib_s = one_of(random, &[1000, 1000, 5000, 20_000]);
+        array.text += &format!("spare = \"{}\"\nrebuild_busy_kib_s = {busy_kib_s}\n", array.members[0].0);
+    }
+    array
+}
+
+fn at_level(random: &mut Xoshiro256PlusPlus, members: &[&Family], levels: &[(u32, &[usize])]) -> DrawnDevice {
     let family = one_of(random, members);
-    let (level, numbers) = one_of(random, LEVELS);
+    let (level, numbers) = one_of(random, levels);
     let number = one_of(random, numbers);
     let all_differ = happens(random, 0.2);
     let drawn: Vec<DrawnDevice> = (0..if all_differ { number } else { 1 }).map(|_| (family.draw)(random)).collect();

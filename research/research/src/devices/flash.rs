@@ -106,3 +106,14 @@ fn map(random: &mut Xoshiro256PlusPlus, pages: u64) -> String {
     let cached = (pages as f64 / scaled(random, 8.0, 128.0)) as u64;
     format!("[mapping]\ncached_entries = {cached}\nentries_per_fetch = {}\n\n", one_of(random, &[1, 8, 64]))
 }
+
+/// The device with another content at the start (`initial_state`).
+pub(super) fn in_state(drawn: DrawnDevice, state: &str) -> DrawnDevice {
+    let text = drawn.text.replace("initial_state = \"sequential\"", &format!("initial_state = \"{state}\""));
+    DrawnDevice { text, ..drawn }
+}
+
+/// The device behind a provider's limits: the lines of a profile's table `[limits]`.
+pub(super) fn limited(drawn: DrawnDevice, limits: &str) -> DrawnDevice {
+    DrawnDevice { text: format!("{}\n[limits]\n{limits}", drawn.text), ..drawn }
+}

@@ -4,15 +4,23 @@ mod array;
 mod broad_array;
 mod broad_disk;
 mod broad_flash;
+mod burst_volume;
+mod capped_volume;
 mod desktop;
 mod drive;
+mod emmc;
+mod failed_array;
 mod flash;
+mod full_nvme;
 mod laptop;
 mod nearline;
 mod nvme_flash;
 mod sata_flash;
 mod scsi_1990s;
 mod scsi_2000s;
+mod sd_cards;
+mod small_array;
+mod used_sata;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -56,6 +64,14 @@ pub static ALL: &[&Family] = &[
     &broad_disk::FAMILY,
     &broad_flash::FAMILY,
     &broad_array::FAMILY,
+    &failed_array::FAMILY,
+    &full_nvme::FAMILY,
+    &capped_volume::FAMILY,
+    &sd_cards::FAMILY,
+    &small_array::FAMILY,
+    &used_sata::FAMILY,
+    &burst_volume::FAMILY,
+    &emmc::FAMILY,
 ];
 
 /// The family of this name.
@@ -69,7 +85,12 @@ pub fn find(name: &str) -> Option<&'static Family> {
 /// The result is not a valid profile, which is a defect of the family; or an array's members cannot be written to the temporary
 /// folder.
 pub fn draw(family: &Family, seed: u64, number: u32) -> anyhow::Result<Profile> {
-    profile((family.draw)(&mut chance::source(family.name, seed, number)))
+    profile(text(family, seed, number))
+}
+
+/// The text of [`draw`]'s profile, and of its members.
+pub fn text(family: &Family, seed: u64, number: u32) -> DrawnDevice {
+    (family.draw)(&mut chance::source(family.name, seed, number))
 }
 
 /// Generates an array of drives of a family. Deterministic like [`draw`].
@@ -82,7 +103,11 @@ pub fn draw_array(family: &Family, seed: u64, number: u32) -> anyhow::Result<Pro
     profile(if family.name.ends_with("array") { (family.draw)(random) } else { array::of(random, &[family]) })
 }
 
-fn profile(drawn: DrawnDevice) -> anyhow::Result<Profile> {
+/// The profile with this text.
+///
+/// # Errors
+/// As [`draw`].
+pub fn profile(drawn: DrawnDevice) -> anyhow::Result<Profile> {
     if drawn.members.is_empty() {
         return Ok(Profile::parse(&drawn.text, &drawn.name)?);
     }

@@ -77,12 +77,18 @@ fn drives_take_the_time_that_drives_take() {
             let mut alone = Alone::new(&profile);
             (0..100).for_each(|number| alone.read(number * 256, 256));
             let mb_s = 100.0 * 131_072.0 / alone.now.as_secs_f64() / 1e6;
+            let has = |text: &str| profile.text().contains(text);
+            let is_failed = has("\nfailed = ");
             if is_flash(&profile) {
-                // A provider allows at least a hundred requests per second.
-                let most_ms = if profile.text().contains("[limits]") { 10.5 } else { 2.0 };
+                // A provider allows at least a hundred requests per second. On full flash whose map is cached, a read may wait until
+                // entries have been written back and a block has been collected for them; in a failed array, for the rebuild.
+                let is_slow = has("[limits]") || is_failed || has("initial_state = \"random\"") && has("cached_entries");
+                let most_ms = if is_slow { 10.5 } else { 2.0 };
                 assert!(mean_ms < most_ms, "{}: {mean_ms} ms a read\n{}", profile.name(), profile.text());
             } else {
-                assert!((2.0..40.0).contains(&mean_ms), "{}: {mean_ms} ms a read\n{}", profile.name(), profile.text());
+                // A read of a failed member waits for all others, which the rebuild keeps busy.
+                let most_ms = if is_failed { 100.0 } else { 40.0 };
+                assert!((2.0..most_ms).contains(&mean_ms), "{}: {mean_ms} ms a read\n{}", profile.name(), profile.text());
                 let most = 400.0 * profile.disks() as f64;
                 assert!((1.0..most).contains(&mb_s), "{}: {mb_s} MB/s\n{}", profile.name(), profile.text());
             }

@@ -5,7 +5,7 @@
 //!                     │                                                                         ├─▶ right or wrong
 //!                     └─▶ several drawn sets of loads under youchoose ─▶ kept, or broken in one ─┘
 //! ```
-//! The loads are those of [`draw::KINDS`], which differ from the neighbours that admission control assumes. It may refuse because of loads that
+//! The loads are those of [`KINDS`], which differ from the neighbours that admission control assumes. It may refuse because of loads that
 //! a random set does not include: so a refusal counts as right, too, if its scenario breaks a guarantee again with other random numbers and
 //! for longer.
 
@@ -28,8 +28,9 @@ use testbed::pool::{Unseen, Workers};
 use testbed::synthetic::{Draw, Pattern, Places};
 use testbed::world::World;
 
-use super::bars::run_load;
-use super::draw::{self, KINDS, LoadKind};
+use super::draw;
+use super::loads::{KINDS, LoadKind, Promise};
+use super::runs::run_load;
 use crate::worlds::Which;
 
 /// Sets of loads per contract; the worst counts.
@@ -166,7 +167,7 @@ impl Drawn {
         let kinds: Vec<&LoadKind> = self.contract.promises.iter().map(|promise| kind(&mut random, promise, &mut floods)).collect();
         let mut text = draw::global(&self.world, self.size_mib);
         for (promise, kind) in self.contract.promises.iter().zip(&kinds) {
-            text += &format!("[{}]\n{}", promise.name, kind.draw(&mut random));
+            text += &format!("[{}]\n{}", promise.name, kind.draw(&mut random).text(self.size_mib));
         }
         // A different seed than that of admission control.
         let load = JobsLoad::new(&text, "drawn", seed.wrapping_add(1 + u64::from(set)), &self.world)?;
@@ -193,7 +194,7 @@ fn kind(random: &mut Xoshiro256PlusPlus, promise: &TenantGuarantee, floods: &mut
     let is_flood = promise.best_effort && happens(random, FLOODS);
     let is_flood = is_flood && *floods < draw::MOST_FLOODS;
     *floods += u32::from(is_flood);
-    let is_allowed = |kind: &&LoadKind| if promise.best_effort { kind.is_flood == is_flood } else { kind.may_have_guarantee() };
+    let is_allowed = |kind: &&LoadKind| if promise.best_effort { kind.is_flood == is_flood } else { kind.promise == Promise::May };
     one_of(random, &KINDS.iter().filter(is_allowed).collect::<Vec<_>>())
 }
 

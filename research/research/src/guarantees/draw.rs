@@ -1,24 +1,23 @@
-//! Random contracts: a host, tenants with their loads, and guarantees.
+//! Random contracts: a host, tenants with their loads, and guarantees that can be kept ([`feasible`](super::feasible)).
 //!
-//! Guarantees are generated such that the host has the capacity for all of them, which is measured: a slowed-down host has to meet them.
-//! While it does not, the tenant with the worst violation gets a slower reference disk, and finally no guarantee.
+//! The guarantees of a contract share a drawn part of the host. While their demand is too large, or no schedule keeps them, the tenant with
+//! the worst violation gets a slower reference disk, and finally no guarantee.
 
 use anyhow::{Context as _, bail};
-use block::StreamId;
-use experiment::comparison::regime;
-use guarantee::placement::YOUCHOOSE;
-use guarantee::tenants::{Alone, Contract, Reference, TenantGuarantee, alone, judge};
+use guarantee::tenants::{Alone, Contract, Reference, TenantGuarantee};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use report::record::TenantFigures;
-use sim::device::slowed::Speed;
-use sim::host::RunSummary;
 use sim::run::Watch;
 use testbed::chance::{happens, one_of, scaled, source};
 use testbed::jobs::JobsLoad;
-use testbed::load::Load;
 use testbed::world::World;
 
+use super::edf::Policy;
+use super::feasible::{Guaranteed, MOST_DEMAND, Schedules, Tried, guaranteed, host_rate};
+use super::hosts::{self, Host};
+use super::loads::{KINDS, LoadKind, Promise, Section};
+pub use super::runs::{is_flash, of_promises};
+use crate::devices::{self, DrawnDevice};
 use crate::worlds::{self, Which};
 
 /// How often a reference disk that is too fast is slowed down, and by which factor.
@@ -28,128 +27,89 @@ const SLOWER: f64 = 2.0;
 const DRAWS: u32 = 16;
 /// Upper bound of contract numbers.
 const MOST_NUMBER: u32 = 10_000_000;
-/// Reads per second, of the largest size of tenants without a guarantee, while the capacity for guarantees is measured.
-const PROBES: u32 = 5;
-/// Number of reference disks tried before a tenant gets no guarantee.
-const ATTEMPTS: u32 = 6;
+/// Number of devices tried as a reference disk before a tenant gets a constant one.
+const ATTEMPTS: u32 = 3;
+/// Probability that a tenant that may hold a guarantee does, and that a reference disk is a device.
+const IS_GUARANTEED: f64 = 0.75;
+const IS_DEVICE: f64 = 0.5;
+/// The part of the host that all guarantees of a contract are drawn to need, minimum and maximum, and the maximum ratio of two tenants' parts.
+const LEAST_DEMAND: f64 = 0.15;
+const MOST_WEIGHT: f64 = 6.0;
+/// A device is a tenant's reference disk if the tenant's part is within these multiples of the drawn one.
+const NEAR: (f64, f64) = (0.3, 1.5);
+/// The same for its rate at random places, which for streams is far below that in order.
+const FAR: (f64, f64) = (0.05, 2.0);
+/// Minimum capacity of a reference disk relative to the tenant's files.
+const MORE: f64 = 1.2;
+/// Minimum requests per second of a reference disk: with fewer, a window of a second would be too short.
+const LEAST_RATE: f64 = 4.0;
 /// Maximum share of the host's capacity for all files.
 const MOST_OF_CAPACITY: f64 = 0.6;
 /// Maximum file size of a tenant in MiB: a run touches far less.
 const MOST_MIB: u64 = 20_000;
+/// Maximum number of tenants that write through the page cache without syncing: they fill the host's memory.
+const MOST_CACHE_WRITERS: u32 = 2;
 /// Maximum number of concurrent floods, each with 128 requests outstanding: 512 in total is realistic for a host of many tenants.
 pub const MOST_FLOODS: u32 = 4;
 
-/// A kind of load, as the section of a job file.
-pub struct LoadKind {
-    /// The name.
-    pub name: &'static str,
-    draw: fn(&mut Xoshiro256PlusPlus) -> String,
-    /// Whether it requests as much as possible; such tenants have no guarantee.
-    pub is_flood: bool,
-    /// Whether it writes through the page cache.
-    pub is_buffered: bool,
-}
-
-impl LoadKind {
-    /// Whether a tenant with such a load may have a guarantee. A load that writes through the page cache may not: the guarantee covers the
-    /// disk and not the memory, which such a tenant has to itself on its reference disk and shares here. Next to another writer it got 70%
-    /// of the throughput with nearly no requests at the disk.
-    pub(super) fn may_have_guarantee(&self) -> bool {
-        !self.is_flood && !self.is_buffered
-    }
-
-    /// Generates the options of such a job.
-    pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> String {
-        (self.draw)(random)
-    }
-}
-
-pub(super) const DIRECT: &str = "ioengine=libaio\ndirect=1\n";
-
-pub(super) fn depth(random: &mut Xoshiro256PlusPlus, most: f64) -> u32 {
-    scaled(random, 1.0, most).round() as u32
-}
-
-/// Kinds of tenants' loads.
-pub static KINDS: &[LoadKind] = &[
-    LoadKind {
-        name: "random-reader",
-        draw: |random| format!("{DIRECT}rw=randread\nbs={}k\niodepth={}\n", one_of(random, &[4, 8, 16, 64]), depth(random, 32.0)),
-        is_flood: false,
-        is_buffered: false,
-    },
-    LoadKind {
-        name: "mixed",
-        draw: |random| {
-            let (read, kib) = (random.random_range(30..=90), one_of(random, &[4, 8, 16]));
-            format!("{DIRECT}rw=randrw\nrwmixread={read}\nbs={kib}k\niodepth={}\n", depth(random, 32.0))
-        },
-        is_flood: false,
-        is_buffered: false,
-    },
-    LoadKind {
-        name: "random-writer",
-        draw: |random| format!("{DIRECT}rw=randwrite\nbs={}k\niodepth={}\n", one_of(random, &[4, 16, 64]), depth(random, 16.0)),
-        is_flood: false,
-        is_buffered: false,
-    },
-    LoadKind {
-        name: "stream",
-        draw: |random| format!("{DIRECT}rw=read\nbs={}k\niodepth={}\n", one_of(random, &[4, 64, 256, 1024]), depth(random, 16.0)),
-        is_flood: false,
-        is_buffered: false,
-    },
-    LoadKind {
-        name: "cache-writer",
-        draw: |random| {
-            let (pattern, kib) = (one_of(random, &["write", "randwrite"]), one_of(random, &[4, 64, 1024]));
-            format!("ioengine=psync\nrw={pattern}\nbs={kib}k\n")
-        },
-        is_flood: false,
-        is_buffered: true,
-    },
-    LoadKind {
-        name: "pauses",
-        draw: |random| {
-            let (blocks, ms) = (one_of(random, &[1, 20, 200]), one_of(random, &[20, 500, 2000]));
-            let kib = one_of(random, &[4, 8, 64]);
-            format!("ioengine=psync\ndirect=1\nrw=randread\nbs={kib}k\nthinktime={ms}ms\nthinktime_blocks={blocks}\n")
-        },
-        is_flood: false,
-        is_buffered: false,
-    },
-    LoadKind {
-        name: "steady",
-        draw: |random| {
-            let (rate, kib) = (depth(random, 100.0), one_of(random, &[4, 16, 128]));
-            format!("{DIRECT}rw=randread\nbs={kib}k\niodepth=16\nrate_iops={rate}\nrate_process=poisson\n")
-        },
-        is_flood: false,
-        is_buffered: false,
-    },
-    LoadKind {
-        name: "flood",
-        draw: |random| {
-            let pattern = one_of(random, &["randread", "randread", "randwrite", "randrw"]);
-            format!("{DIRECT}rw={pattern}\nbs={}k\niodepth=128\n", one_of(random, &[4, 64, 1024]))
-        },
-        is_flood: true,
-        is_buffered: false,
-    },
-];
-
 /// A random contract on its host.
 pub struct Drawn {
-    /// The host, with the roster.
-    pub world: World,
-    /// The job file.
-    pub text: String,
+    /// The host, whose world has the roster.
+    pub host: Host,
+    /// The tenants' loads.
+    pub sections: Vec<DrawnSection>,
+    /// Size of each tenant's files in MiB.
+    pub size_mib: u64,
+    /// Seconds of a run.
+    pub seconds: u32,
     /// The loads.
     pub load: JobsLoad,
     /// The guarantees.
     pub contract: Contract,
-    /// Results of tenants alone on their reference disk; `None` for those without.
-    pub alone: Vec<Option<Alone>>,
+    /// The files of the reference disks that are devices.
+    pub reference_files: Vec<Option<DrawnDevice>>,
+    /// Tenants alone on their reference disks; `None` for best effort.
+    pub guaranteed: Vec<Option<Guaranteed>>,
+    /// A schedule that keeps the contract.
+    pub policy: Policy,
+}
+
+/// The load of a tenant.
+pub struct DrawnSection {
+    /// The name of the job and of the tenant.
+    pub name: String,
+    /// The kind of load.
+    pub kind: &'static LoadKind,
+    /// Its options.
+    pub section: Section,
+}
+
+impl Drawn {
+    /// Service of the tenants alone, for the judge.
+    pub fn alone(&self) -> Vec<Option<&Alone>> {
+        self.guaranteed.iter().map(|tenant| tenant.as_ref().map(|tenant| &tenant.alone)).collect()
+    }
+
+    /// The part of the host that the guarantees need.
+    pub fn demand(&self) -> f64 {
+        self.guaranteed.iter().flatten().map(|tenant| tenant.demand).sum()
+    }
+
+    /// The job file. `reference` returns the notation of a tenant's reference disk.
+    pub fn job_file(&self, reference: impl Fn(usize, &Reference) -> String) -> String {
+        let comment = |tenant: usize| match &self.contract.promises[tenant].reference {
+            Some(disk) => format!("; seekwise: tenant={} reference={}\n", self.sections[tenant].name, reference(tenant, disk)),
+            None => format!("; seekwise: tenant={} best_effort=true\n", self.sections[tenant].name),
+        };
+        job_file(self.seconds, self.size_mib, &self.sections, comment)
+    }
+}
+
+fn job_file(seconds: u32, size_mib: u64, sections: &[DrawnSection], comment: impl Fn(usize) -> String) -> String {
+    let jobs = sections.iter().enumerate();
+    let jobs = jobs
+        .map(|(tenant, DrawnSection { name, section, .. })| format!("\n[{name}]\n{}{}", comment(tenant), section.text(size_mib)));
+    format!("[global]\ntime_based\nruntime={seconds}\n{}", jobs.collect::<String>())
 }
 
 /// A device of a world, generated from a seed.
@@ -166,11 +126,6 @@ pub fn device(which: Which, random: &mut Xoshiro256PlusPlus, seed: u64, number: 
     worlds::drawn(one_of(random, &choices), seed, number)
 }
 
-/// Whether the device is flash. It serves orders of magnitude more requests than disks, so runs are shorter.
-pub fn is_flash(world: &World) -> bool {
-    world.profile.build(world.device).flash().is_some()
-}
-
 /// Size of each tenant's file in MiB.
 pub fn size_mib(world: &World, tenants: usize) -> u64 {
     let capacity_mib = (world.profile.capacity_sectors() / 2048) as f64;
@@ -182,146 +137,161 @@ pub fn global(world: &World, size_mib: u64) -> String {
     format!("[global]\ntime_based\nruntime={}\nsize={size_mib}m\n", if is_flash(world) { 5 } else { 20 })
 }
 
-/// A contract with these guarantees.
-pub fn of_promises(promises: Vec<TenantGuarantee>) -> Contract {
-    Contract { source: "drawn".to_owned(), sha256: String::new(), promises }
-}
-
-/// Generates contract `number`, with at least one guarantee, that a host with `most` times the speed can meet without the other tenants.
+/// Generates contract `number`, with at least one guarantee, that can be kept.
 ///
 /// # Errors
 /// It cannot be run, or no attempt yields a guarantee.
-pub fn contract(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyhow::Result<Drawn> {
+pub fn contract(which: Which, seed: u64, number: u32, watch: &Watch) -> anyhow::Result<Drawn> {
     for again in 0..DRAWS {
-        let drawn = draw(which, seed, number + again * MOST_NUMBER, most, watch)?;
-        if drawn.alone.iter().any(Option::is_some) {
+        if let Some(drawn) = draw(which, seed, number + again * MOST_NUMBER, watch)? {
             return Ok(drawn);
         }
     }
-    bail!("contract {number}: none of {DRAWS} draws has a guarantee that fits")
+    bail!("contract {number}: none of {DRAWS} draws has a guarantee that can be kept")
 }
 
-fn draw(which: Which, seed: u64, number: u32, most: f64, watch: &Watch) -> anyhow::Result<Drawn> {
-    let mut random = source("contract", seed, number);
-    let mut world = device(which, &mut random, seed, number)?;
-    let tenants = scaled(&mut random, 2.0, 40.0).round() as usize;
-    let (size_mib, is_flash) = (size_mib(&world, tenants), is_flash(&world));
-    let global = global(&world, size_mib);
-    let (mut floods, mut sections, mut may_have) = (0, Vec::new(), Vec::new());
-    for tenant in 0..tenants {
+/// The tenants' loads.
+fn sections(random: &mut Xoshiro256PlusPlus, tenants: usize) -> Vec<DrawnSection> {
+    let (mut floods, mut cache_writers) = (0, 0);
+    let one = |tenant: usize| {
         let kind = &KINDS[random.random_range(0..KINDS.len())];
-        let is_flood = kind.is_flood && floods < MOST_FLOODS;
-        let kind = if kind.is_flood && !is_flood { &KINDS[0] } else { kind };
-        floods += u32::from(is_flood);
-        may_have.push(kind.may_have_guarantee());
-        sections.push(format!("[t{tenant}-{}]\n{}", kind.name, (kind.draw)(&mut random)));
+        floods += u32::from(kind.is_flood);
+        cache_writers += u32::from(kind.promise == Promise::Never);
+        let is_too_many =
+            kind.is_flood && floods > MOST_FLOODS || kind.promise == Promise::Never && cache_writers > MOST_CACHE_WRITERS;
+        let kind = if is_too_many { &KINDS[0] } else { kind };
+        DrawnSection { name: format!("t{tenant}-{}", kind.name), kind, section: kind.draw(random) }
+    };
+    (0..tenants).map(one).collect()
+}
+
+/// Seconds of a run: flash serves orders of magnitude more requests than disks, but not cards and volumes with limits.
+fn seconds(host: &Host) -> u32 {
+    use super::hosts::HostKind::{Card, Flash, FullFlash, Volume};
+    match host.kind {
+        Flash | FullFlash => 3,
+        Card | Volume => 10,
+        _ if is_flash(&host.world) => 3,
+        _ => 20,
     }
-    let text = format!("{global}{}", sections.concat());
-    let load = JobsLoad::new(&text, "drawn", seed, &world)?;
-    let promise = |name: &String| TenantGuarantee { best_effort: true, ..TenantGuarantee::new(name, &[name]) };
-    let mut contract = of_promises(load.names().iter().map(promise).collect());
-    let unguaranteed = contract.roster(&load, &world, &Reference::model)?;
-    let mut all = Vec::new();
-    for (tenant, may_have) in may_have.into_iter().enumerate() {
+}
+
+/// The rate of each tenant on the host, and its part of it, by weight. Tenants with the fewest requests per second get no part, until all
+/// others have enough of them.
+fn parts(rates: &[Option<(f64, f64)>], total: f64) -> Vec<Option<(f64, f64)>> {
+    let mut rates = rates.to_vec();
+    loop {
+        let sum: f64 = rates.iter().flatten().map(|(_, weight)| weight).sum();
+        let parts: Vec<_> = rates.iter().map(|rate| rate.map(|(rate, weight)| (rate, total * weight / sum))).collect();
+        let promised = parts.iter().enumerate().filter_map(|(tenant, part)| part.map(|(rate, part)| (tenant, rate * part)));
+        match promised.min_by(|one, other| one.1.total_cmp(&other.1)) {
+            Some((tenant, promised)) if promised < LEAST_RATE => rates[tenant] = None,
+            _ => return parts,
+        }
+    }
+}
+
+fn draw(which: Which, seed: u64, number: u32, watch: &Watch) -> anyhow::Result<Option<Drawn>> {
+    let mut random = source("contract", seed, number);
+    let mut host = hosts::draw(which, &mut random, seed, number)?;
+    let tenants = scaled(&mut random, 2.0, 40.0).round() as usize;
+    let (size_mib, seconds) = (size_mib(&host.world, tenants), seconds(&host));
+    let sections = sections(&mut random, tenants);
+    let text = job_file(seconds, size_mib, &sections, |_| String::new());
+    let load = JobsLoad::new(&text, "drawn", seed, &host.world)?.drawn_by_seed();
+    let promise =
+        |section: &DrawnSection| TenantGuarantee { best_effort: true, ..TenantGuarantee::new(&section.name, &[&section.name]) };
+    let mut contract = of_promises(sections.iter().map(promise).collect());
+    let fills_memory = sections.iter().any(|section| section.kind.promise == Promise::Never);
+    let mut rates = Vec::new();
+    for DrawnSection { kind, section, .. } in &sections {
+        let may = kind.promise == Promise::May || kind.promise == Promise::MayAlone && !fills_memory;
+        let is_guaranteed = may && happens(&mut random, IS_GUARANTEED);
+        let rate = is_guaranteed.then(|| host_rate(section, size_mib * tenants as u64, &host.world, seed, watch));
+        let weight = scaled(&mut random, 1.0, MOST_WEIGHT);
+        rates.push(rate.transpose()?.filter(|rate| *rate > 0.0).map(|rate| (rate, weight)));
+    }
+    let total = scaled(&mut random, LEAST_DEMAND, MOST_DEMAND);
+    let parts = parts(&rates, total);
+    let mut all: Vec<Option<Guaranteed>> = Vec::new();
+    let mut reference_files = vec![None; tenants];
+    for (tenant, part) in parts.iter().enumerate() {
+        let &Some((rate, part)) = part else {
+            all.push(None);
+            continue;
+        };
+        let on = |reference: &Reference| {
+            guaranteed((&load, &host.world), (&contract, tenant), reference, (&sections[tenant].section, rate), watch)
+        };
         let mut found = None;
-        for attempt in 0..if may_have { ATTEMPTS } else { 0 } {
-            let reference = reference(which, &mut random, is_flash, seed, number.wrapping_mul(64) + attempt)?;
-            if reference.capacity_sectors().is_some_and(|sectors| sectors < size_mib * 2048) {
+        for attempt in 0..if happens(&mut random, IS_DEVICE) { ATTEMPTS } else { 0 } {
+            let further = number.wrapping_mul(256).wrapping_add(1_000_000 + tenant as u32 * ATTEMPTS + attempt);
+            let device = hosts::reference(which, &mut random, seed, further)?;
+            let profile = devices::profile(device.clone())?;
+            let reference = Reference::of(&profile);
+            if reference.capacity_sectors().is_some_and(|sectors| (sectors as f64) < MORE * (size_mib * 2048) as f64) {
                 continue;
             }
-            let got = alone(&load, &unguaranteed, tenant, &reference, &world, watch)?;
-            if got.reference.served.requests > 0 && got.need.part() <= most {
-                found = Some((reference, got));
+            // A short run tells most of those that are too fast or too slow.
+            let other = host_rate(&sections[tenant].section, size_mib, &worlds::with_memory(profile), seed, watch)?;
+            if other < FAR.0 * rate * part || other > FAR.1 * rate * part {
+                continue;
+            }
+            let got = on(&reference)?;
+            if got.demand >= NEAR.0 * part && got.demand <= NEAR.1 * part {
+                found = Some((reference, got, Some(device)));
                 break;
             }
         }
-        all.push(found.map(|(reference, got)| {
-            let promise = &mut contract.promises[tenant];
-            (promise.reference, promise.best_effort) = (Some(reference), false);
-            got
-        }));
+        let constant = || -> anyhow::Result<(Reference, Guaranteed, Option<DrawnDevice>)> {
+            let reference = Reference::parse(&format!("constant:request_ms={:.3}", 1e3 / (rate * part)))?;
+            let got = on(&reference)?;
+            Ok((reference, got, None))
+        };
+        let (reference, got, file) = found.map_or_else(constant, Ok)?;
+        let promise = &mut contract.promises[tenant];
+        (promise.reference, promise.best_effort) = (Some(reference), false);
+        all.push(Some(got));
+        reference_files[tenant] = file;
     }
-    let fits = Fits { world: &world, text: &text, sections: &sections, seed, most, watch };
+    let mut schedules = Schedules::new(&host.world, &load, watch);
     let mut slowed = vec![0; tenants];
-    while let Some(broken) = fits.broken(&contract, &all)? {
-        let promise = &mut contract.promises[broken];
-        slowed[broken] += 1;
-        let iops = all[broken].as_ref().map(|alone| alone.reference.iops()).filter(|_| slowed[broken] <= SLOWED);
-        promise.reference =
-            iops.map(|iops| Reference::parse(&format!("constant:request_ms={:.3}", SLOWER * 1e3 / iops))).transpose()?;
-        promise.best_effort = promise.reference.is_none();
-        let again = |reference| alone(&load, &unguaranteed, broken, reference, &world, watch);
-        all[broken] = promise.reference.as_ref().map(again).transpose()?;
-    }
-    world.roster = Some(contract.roster(&load, &world, &Reference::model).context("the drawn roster")?);
-    Ok(Drawn { world, text, load, contract, alone: all })
-}
-
-/// Checks whether guarantees fit on a fraction of a host.
-struct Fits<'a> {
-    world: &'a World,
-    text: &'a str,
-    sections: &'a [String],
-    seed: u64,
-    most: f64,
-    watch: &'a Watch<'a>,
-}
-
-impl Fits<'_> {
-    /// The tenant with the worst violation on a host of that speed; `None` if all guarantees are met. The other tenants are reduced to
-    /// one of their largest reads [`PROBES`] times per second: no scheduler can avoid waiting for a request in service.
-    fn broken(&self, contract: &Contract, all: &[Option<Alone>]) -> anyhow::Result<Option<usize>> {
-        let guaranteed = || all.iter().enumerate().filter(|(_, alone)| alone.is_some()).map(|(tenant, _)| tenant);
-        if guaranteed().next().is_none() {
+    let policy = loop {
+        let demand: f64 = all.iter().flatten().map(|tenant| tenant.demand).sum();
+        let demanding = |tenant: &usize| all[*tenant].as_ref().map_or(0.0, |tenant| tenant.demand);
+        if all.iter().all(Option::is_none) {
             return Ok(None);
         }
-        let kib = self.sections.iter().zip(all).filter(|(_, alone)| alone.is_none()).filter_map(|(section, _)| block_kib(section));
-        let kib = kib.max().unwrap_or(4);
-        let probe =
-            format!("[probe]\n{DIRECT}size=64m\nrw=randread\nbs={kib}k\niodepth=4\nrate_iops={PROBES}\nrate_process=poisson\n");
-        let slow = World { profile: self.world.profile.at_speed(Speed::of(self.most)), ..self.world.clone() };
-        let load = JobsLoad::new(&format!("{}{probe}", self.text), "drawn", self.seed, &slow)?;
-        let mut contract = contract.clone();
-        contract.promises.push(TenantGuarantee { best_effort: true, ..TenantGuarantee::new("probe", &["probe"]) });
-        let slow = World { roster: Some(contract.roster(&load, &slow, &Reference::model)?), ..slow };
-        let names = guaranteed().map(|tenant| contract.promises[tenant].name.as_str()).chain(["probe"]);
-        let streams: Vec<_> = names.flat_map(|name| load.streams_of(name)).collect();
-        let alone: Vec<Option<&Alone>> = all.iter().map(Option::as_ref).chain([None]).collect();
-        worst_of_either(&load, &streams, &slow, self.watch, |summary| {
-            let tenancy = judge(&contract, summary, &alone).context("the run had no tenants")?;
-            let broken = tenancy.tenants.iter().enumerate().filter(|(_, tenant)| !tenant.broken.is_empty());
-            let by_how_much = |tenant: &TenantFigures| {
-                tenant.reference.as_ref().map_or(0.0, |figures| figures.p99_ratio.max(1.0 / figures.throughput_ratio))
+        let worst: Vec<usize> = if demand > MOST_DEMAND {
+            (0..tenants).max_by(|one, other| demanding(one).total_cmp(&demanding(other))).into_iter().collect()
+        } else {
+            match schedules.try_all(&contract, &all)? {
+                Tried::Kept(policy) => break policy,
+                Tried::Broken(broken) => {
+                    let half = broken.len().div_ceil(2);
+                    broken.into_iter().take(half).collect()
+                }
+            }
+        };
+        for tenant in worst {
+            slowed[tenant] += 1;
+            let iops = all[tenant].as_ref().map(|tenant| tenant.alone.reference.iops());
+            let iops = iops.filter(|iops| slowed[tenant] <= SLOWED && iops / SLOWER >= LEAST_RATE / 2.0);
+            let reference =
+                iops.map(|iops| Reference::parse(&format!("constant:request_ms={:.3}", SLOWER * 1e3 / iops))).transpose()?;
+            let rate = rates[tenant].map_or(0.0, |(rate, _)| rate);
+            let again = |reference: &Reference| {
+                guaranteed((&load, &host.world), (&contract, tenant), reference, (&sections[tenant].section, rate), watch)
             };
-            Ok(broken.max_by(|(_, one), (_, other)| by_how_much(one).total_cmp(&by_how_much(other))).map(|(tenant, _)| tenant))
-        })
-    }
-}
-
-/// Runs only these streams under `youchoose` and without a scheduler: the tenant with the worst violation under the former. `None`
-/// if either run has no violation, as violations by the scheduler alone do not indicate a lack of capacity.
-pub(super) fn worst_of_either(
-    load: &JobsLoad,
-    streams: &[StreamId],
-    world: &World,
-    watch: &Watch,
-    worst: impl Fn(&RunSummary) -> anyhow::Result<Option<usize>>,
-) -> anyhow::Result<Option<usize>> {
-    let mut first = None;
-    for scheduler in [YOUCHOOSE, "none"] {
-        let queue = world.queue(world.scheduler(&regime::scheduler(scheduler)?));
-        let found = worst(&load.run_streams(streams, queue, world.host, watch, None)?)?;
-        if found.is_none() {
-            return Ok(None);
+            let got = reference.as_ref().map(again).transpose()?;
+            let promise = &mut contract.promises[tenant];
+            promise.best_effort = reference.is_none();
+            promise.reference = reference;
+            (all[tenant], reference_files[tenant]) = (got, None);
         }
-        first = first.or(found);
-    }
-    Ok(first)
-}
-
-/// The request size of a job in KiB; `None` if it is not stated.
-fn block_kib(section: &str) -> Option<u32> {
-    section.lines().find_map(|line| line.strip_prefix("bs=")?.strip_suffix('k')?.parse().ok())
+    };
+    host.world.roster = Some(contract.roster(&load, &host.world, &Reference::model).context("the drawn roster")?);
+    Ok(Some(Drawn { host, sections, size_mib, seconds, load, contract, reference_files, guaranteed: all, policy }))
 }
 
 /// A reference disk: another random device, or a constant one.

@@ -5,9 +5,10 @@
 //! rates.
 
 use anyhow::Context as _;
-use block::Nanos;
+use block::{Nanos, StreamId};
 use control::Setting;
 use experiment::comparison::regime;
+use guarantee::placement::YOUCHOOSE;
 use guarantee::tenants::judge::{RateFigures, rate_figures};
 use guarantee::tenants::{Contract, Reference, TenantGuarantee};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,8 +20,9 @@ use testbed::jobs::JobsLoad;
 use testbed::pool::Workers;
 use testbed::world::World;
 
-use super::bars::run_load;
-use super::draw::{self, DIRECT};
+use super::draw;
+use super::loads::{DIRECT, depth};
+use super::runs::run_load;
 use crate::worlds::Which;
 
 /// Minimum ratio of a limit to a reservation of the same tenant.
@@ -114,7 +116,7 @@ struct Jobs {
 impl Jobs {
     fn draw(random: &mut Xoshiro256PlusPlus, may_flood: bool) -> Jobs {
         let is_flood = may_flood && happens(random, 0.3);
-        let (kib, depth) = (one_of(random, &[4, 16, 64, 256, 1024]), if is_flood { 128 } else { draw::depth(random, 32.0) });
+        let (kib, depth) = (one_of(random, &[4, 16, 64, 256, 1024]), if is_flood { 128 } else { depth(random, 32.0) });
         let patterns =
             [&["randread"][..], &["randread"], &["read"], &["randwrite"], &["write"], &["randrw"], &["randread", "randwrite"]];
         let patterns = one_of(random, &patterns);
@@ -178,7 +180,7 @@ impl Drawn {
         if streams.is_empty() {
             return Ok(None);
         }
-        draw::worst_of_either(&slow.load, &streams, &slow.world, watch, |summary| {
+        worst_of_either(&slow.load, &streams, &slow.world, watch, |summary| {
             let rates = tenant_rates(&slow.contract, summary)?;
             let missed = |rates: &TenantRates| {
                 rates.rates.iter().filter(|figures| !figures.is_limit).map(|figures| figures.missed).max().unwrap_or(0)
@@ -186,6 +188,27 @@ impl Drawn {
             Ok((0..rates.len()).max_by_key(|&tenant| missed(&rates[tenant])).filter(|&tenant| missed(&rates[tenant]) > 0))
         })
     }
+}
+
+/// Runs only these streams under `youchoose` and without a scheduler: the tenant with the worst violation under the former. `None`
+/// if either run has no violation, as violations by the scheduler alone do not indicate a lack of capacity.
+fn worst_of_either(
+    load: &JobsLoad,
+    streams: &[StreamId],
+    world: &World,
+    watch: &Watch,
+    worst: impl Fn(&RunSummary) -> anyhow::Result<Option<usize>>,
+) -> anyhow::Result<Option<usize>> {
+    let mut first = None;
+    for scheduler in [YOUCHOOSE, "none"] {
+        let queue = world.queue(world.scheduler(&regime::scheduler(scheduler)?));
+        let found = worst(&load.run_streams(streams, queue, world.host, watch, None)?)?;
+        if found.is_none() {
+            return Ok(None);
+        }
+        first = first.or(found);
+    }
+    Ok(first)
 }
 
 /// Throughput per second of a job alone on the host, without a scheduler.
