@@ -43,9 +43,14 @@ impl Cost {
 
     /// Expected disk time of a request in nanoseconds; parameters that are unknown here are taken from `others`.
     pub(crate) fn estimate(&self, sectors: u32, others: &Cost) -> u64 {
+        self.estimate_or(sectors, others, 0.0)
+    }
+
+    /// The same; `slope` is the cost of a sector if all requests had the same size.
+    pub(crate) fn estimate_or(&self, sectors: u32, others: &Cost, slope: f64) -> u64 {
         let of = if self.count > 0.0 { self } else { others };
-        let Some(mean) = of.mean() else { return FIRST_GUESS as u64 };
-        let slope = of.slope().or(others.slope()).unwrap_or(0.0);
+        let Some(mean) = of.mean() else { return (FIRST_GUESS + slope * f64::from(sectors)) as u64 };
+        let slope = of.slope().or(others.slope()).unwrap_or(slope);
         let estimate = mean + slope * (f64::from(sectors) - of.sectors);
         // A line through few points may extrapolate to any value, even below zero.
         estimate.max(mean / 16.0) as u64

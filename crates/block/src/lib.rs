@@ -23,6 +23,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "conformance"))]
 extern crate std;
 
+mod by_request;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod cost;
@@ -39,6 +40,8 @@ mod lanes;
 pub mod list;
 mod nearest;
 mod parse;
+mod promise;
+mod quantile;
 pub mod queue;
 pub mod rates;
 mod request;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::queue::{Insertion, Limits};
 use crate::tags::{Room, Tags};
-use crate::{Nanos, Request, Roster, Tunable};
+use crate::{Nanos, Request, Roster, StreamId, Tunable};
 
 /// A scheduler's answer to the question which request to dispatch next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,16 @@ pub trait Scheduler: Send {
     /// only this request, summed over the members of an array. Never called by hosts whose device does not measure it.
     fn record_disk_time(&mut self, request: &Request, disk_time: Nanos) {
         let _ = (request, disk_time);
+    }
+
+    /// Reports that a flush of the device's write cache on behalf of `stream` begins. Flushes bypass the scheduler.
+    fn flush_began(&mut self, now: Nanos, stream: StreamId) {
+        let _ = (now, stream);
+    }
+
+    /// Reports the end of a flush on behalf of `stream` that was requested at `since`.
+    fn flush_ended(&mut self, now: Nanos, stream: StreamId, since: Nanos) {
+        let _ = (now, stream, since);
     }
 
     /// Sets its tunables, in the order of [`SchedulerSpec::tunables`] and within their ranges.

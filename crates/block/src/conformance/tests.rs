@@ -59,7 +59,7 @@ macro_rules! with_tenants {
 
 #[test]
 fn sharing_schedulers_conform_with_a_roster() {
-    for spec in [with_tenants!("virtual-clock"), with_tenants!("youchoose"), with_tenants!("mclock")] {
+    for spec in [with_tenants!("virtual-clock"), with_tenants!("youchoose"), with_tenants!("mclock"), with_tenants!("guarantee")] {
         assert_conforms(spec, CASES);
         assert_switches(spec, find("noop").unwrap(), CASES_PER_PAIR);
     }

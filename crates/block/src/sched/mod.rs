@@ -15,6 +15,7 @@ mod cfq;
 mod clook;
 mod deadline;
 pub mod fairio;
+mod guarantee;
 mod io_cost;
 mod kyber;
 mod mclock;
@@ -52,7 +53,8 @@ pub fn linux_name(name: &str) -> Option<&'static str> {
 pub static CLASSIC: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
 
 /// Schedulers that divide a device among tenants ([`tenants`](crate::tenants)).
-pub static SHARING: &[&SchedulerSpec] = &[&fairio::SPEC, &io_cost::SPEC, &virtual_clock::SPEC, &youchoose::SPEC, &mclock::SPEC];
+pub static SHARING: &[&SchedulerSpec] =
+    &[&fairio::SPEC, &io_cost::SPEC, &virtual_clock::SPEC, &youchoose::SPEC, &mclock::SPEC, &guarantee::SPEC];
 
 /// All schedulers that do not learn: the classic ones, an elevator and a bound for comparison, those of current Linux, the out-of-tree
 /// ones, and the sharing ones.
@@ -75,6 +77,7 @@ pub static ALL: &[&SchedulerSpec] = &[
     &virtual_clock::SPEC,
     &youchoose::SPEC,
     &mclock::SPEC,
+    &guarantee::SPEC,
 ];
 
 /// Redistributes the queued requests of a scheduler for a new roster: drains them, calls `reset` to set the roster, and calls `insert` for

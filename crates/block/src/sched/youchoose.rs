@@ -40,6 +40,7 @@ use alloc::vec::Vec;
 use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
 use crate::cost::Cost;
 use crate::lanes::{lane_for, next_within_limits};
+use crate::quantile::Low;
 use crate::queue::{Limits, Merging, Placed, Queue, Slot};
 use crate::sorted::SortedList;
 use crate::tag_shares::TagShares;
@@ -48,7 +49,7 @@ use crate::{Nanos, Request, Standing};
 use admission::{Deadline, Deadlines, first_other};
 use backlog::{Backlog, Bound};
 use charges::{Charge, Charges};
-use guard::{Low, Response};
+use guard::Response;
 use tuning::Tunables;
 use volume::{Places, Volume};
 

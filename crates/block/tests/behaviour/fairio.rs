@@ -247,7 +247,7 @@ fn while_others_may_return_the_number_at_the_device_is_limited() {
 #[test]
 fn a_tenant_that_floods_the_queue_leaves_half_to_others() {
     // Some have `nr_requests` tags for each tenant and for all others: half of them are 128 here.
-    let of_tenants = [("youchoose", 86, 258), ("mclock", 86, 258), ("virtual-clock", 86, 258)];
+    let of_tenants = [("youchoose", 86, 258), ("mclock", 86, 258), ("virtual-clock", 86, 258), ("guarantee", 86, 258)];
     for (name, nr_requests, all) in [("fairio", 256, 256), ("io-cost", 256, 256)].into_iter().chain(of_tenants) {
         let room = Room { nr_requests, device: 32 };
         let mut scheduler = scheduler(name);

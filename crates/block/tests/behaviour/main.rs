@@ -11,6 +11,7 @@ mod deadline;
 mod disk;
 mod elevators;
 mod fairio;
+mod guarantee;
 mod io_cost;
 mod mclock;
 mod merging;

@@ -34,7 +34,7 @@ impl ServiceModel for Slower {
 }
 
 /// Sectors of a tenant's volume.
-const VOLUME: u64 = 1 << 40;
+pub const VOLUME: u64 = 1 << 40;
 
 fn unmerged(setting: &str) -> Box<dyn Scheduler> {
     scheduler_with(setting, Limits { max_sectors: 0, ..Limits::default() })
@@ -47,12 +47,12 @@ fn youchoose(tenants: Vec<Tenant>) -> Box<dyn Scheduler> {
     scheduler
 }
 
-fn guaranteed(slowness: u64) -> Tenant {
+pub fn guaranteed(slowness: u64) -> Tenant {
     Tenant::new("promised").with_reference(Arc::new(Slower(slowness)))
 }
 
 /// A process whose requests all need a seek, in the volume with this number.
-fn seeker(number: u64, at_once: u32) -> Process {
+pub fn seeker(number: u64, at_once: u32) -> Process {
     // The first request is not at the initial position of the head either.
     let process = Process::sequential_reader(number * VOLUME + 1_000, Nanos::ZERO);
     Process { stride: 1_000, at_once, ..process }
@@ -63,7 +63,7 @@ fn share(tenants: Vec<Tenant>, processes: &[Process], seconds: u64) -> Report {
 }
 
 /// How many requests a process alone on a slower disk gets served.
-fn alone(process: Process, slowness: u64, seconds: u64) -> u64 {
+pub fn alone(process: Process, slowness: u64, seconds: u64) -> u64 {
     let process = Process { first_lba: process.first_lba % VOLUME, ..process };
     run_slowed(&mut *unmerged("noop"), &[process], ms(seconds * 1_000), slowness).served[0]
 }

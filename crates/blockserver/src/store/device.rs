@@ -96,6 +96,11 @@ impl Device for Hand {
         self.model.as_ref().is_none_or(|model| model.has_write_cache())
     }
 
+    fn queues_flushes(&self) -> bool {
+        // The real medium flushes in a thread of its own.
+        self.model.is_some()
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) {
         self.passed.lock().unwrap_or_else(PoisonError::into_inner).submitted.push(*request);
         match &mut self.model {

@@ -87,6 +87,11 @@ pub trait Device: Send {
         false
     }
 
+    /// Whether a flush needs room among the requests of the queue depth, as it takes a driver tag in Linux.
+    fn queues_flushes(&self) -> bool {
+        true
+    }
+
     /// Submits a request. Call `advance(now, …)` first if `wake_at()` is not later than `now`.
     fn submit(&mut self, now: Nanos, request: &Request);
 

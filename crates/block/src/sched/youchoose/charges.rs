@@ -1,8 +1,6 @@
 //! The charge of each request to its volume, from arrival to completion.
 
-use slab::Slab;
-
-use crate::hash_index::HashIndex;
+use crate::by_request::ByRequest;
 use crate::{Nanos, RequestId};
 
 /// The charge of a request, including all requests merged into it.
@@ -51,30 +49,24 @@ impl Charge {
 /// The charges of all requests from arrival to completion.
 #[derive(Default)]
 pub(super) struct Charges {
-    charges: Slab<(RequestId, Charge)>,
-    by_id: HashIndex,
+    charges: ByRequest<Charge>,
     arrived: u64,
 }
 
 impl Charges {
-    fn key(&self, id: RequestId) -> Option<u32> {
-        self.by_id.get(u64::from(id)).next()
-    }
-
     pub(super) fn find(&self, id: RequestId) -> Option<&Charge> {
-        self.key(id).map(|key| &self.charges[key as usize].1)
+        self.charges.get(id)
     }
 
     pub(super) fn find_mut(&mut self, id: RequestId) -> Option<&mut Charge> {
-        self.key(id).map(|key| &mut self.charges[key as usize].1)
+        self.charges.get_mut(id)
     }
 
     /// Adds the charge of an arriving request, and returns its sequence number.
     pub(super) fn add(&mut self, id: RequestId, charge: Charge) -> u64 {
         let sequence = self.arrived;
-        let key = self.charges.insert((id, Charge { sequence, ..charge }));
+        self.charges.insert(id, Charge { sequence, ..charge });
         self.arrived += 1;
-        self.by_id.insert(u64::from(id), key as u32);
         sequence
     }
 
@@ -101,12 +93,10 @@ impl Charges {
 
     /// All charges, in no particular order.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Charge> {
-        self.charges.iter_mut().map(|(_, (_, charge))| charge)
+        self.charges.values_mut()
     }
 
     pub(super) fn remove(&mut self, id: RequestId) -> Option<Charge> {
-        let key = self.key(id)?;
-        self.by_id.remove(u64::from(id), key);
-        Some(self.charges.remove(key as usize).1)
+        self.charges.remove(id)
     }
 }

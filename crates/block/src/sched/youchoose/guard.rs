@@ -15,48 +15,13 @@
 //! and its successor is issued late.
 
 use crate::Nanos;
+use crate::quantile::{High, Low, ONE_IN};
 
 /// A volume that issues no request for this time after it was expected is no longer waited for.
 pub(super) const MAX_SILENCE: Nanos = Nanos::from_millis(1_000);
 
-/// One in this many responses may be late because of permitted delays by others, and one because of preemptions. One in a hundred may be
-/// later than on the reference disk.
-const ONE_IN: u64 = 256;
 /// Number of steps in which all slack is lost if others occupy the device for too long.
 const STEPS: i64 = 8;
-
-/// An upper quantile: rises to each larger sample at once, and falls by a fraction of the difference with each smaller one, so that about
-/// that fraction of the samples is above it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct High(Option<Nanos>);
-
-impl High {
-    pub(super) fn add(&mut self, sample: Nanos) {
-        let before = self.0.unwrap_or(sample);
-        self.0 = Some(if sample >= before { sample } else { before - Nanos((before - sample).0 / ONE_IN) });
-    }
-
-    /// `None` before the first sample.
-    pub(super) fn get(self) -> Option<Nanos> {
-        self.0
-    }
-}
-
-/// A lower quantile, the counterpart of [`High`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Low(Option<Nanos>);
-
-impl Low {
-    pub(super) fn add(&mut self, sample: Nanos) {
-        let before = self.0.unwrap_or(sample);
-        self.0 = Some(if sample <= before { sample } else { before + Nanos((sample - before).0 / ONE_IN) });
-    }
-
-    /// Zero before the first sample.
-    pub(super) fn get(self) -> Nanos {
-        self.0.unwrap_or(Nanos::ZERO)
-    }
-}
 
 /// A response, as input of the guard.
 #[derive(Clone, Copy, Debug)]
@@ -156,12 +121,12 @@ impl Guard {
 
     /// Worst-case time in flight of a request without the work of others; zero until known.
     pub(super) fn own(&self) -> Nanos {
-        self.own.get().unwrap_or(Nanos::ZERO)
+        self.own.get()
     }
 
     /// Worst-case response on the reference disk, or the bound if that is lower.
     pub(super) fn tail(&self) -> Nanos {
-        let tail = self.tail.get().unwrap_or(Nanos::ZERO);
+        let tail = self.tail.get();
         self.bound.map_or(tail, |bound| tail.min(bound))
     }
 

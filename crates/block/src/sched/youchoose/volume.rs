@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::admission::{Deadline, Place};
@@ -11,8 +10,9 @@ use super::charges::Charge;
 use super::guard::{Guard, MAX_SILENCE};
 use super::tuning::Order;
 use crate::cost::Cost;
+use crate::promise::{self, promised};
 use crate::queue::{Limits, Merges};
-use crate::rates::{Limiter, Reservation};
+use crate::rates::Limiter;
 use crate::tenants::ServiceTime;
 use crate::{Nanos, Pick, Request, Scheduler, Standing, Tenant};
 
@@ -26,38 +26,6 @@ const MAX_ANSWERS: usize = 64;
 /// Tolerance of a guarantee: one part in this many of the time on the reference disk. Service times vary; if each early completion were a
 /// gift and each late one a debt, all volumes would be owed more than their guarantees.
 const TOLERANCE: u64 = 10;
-
-/// The disk that guarantees a tenant's service: its reference disk; its reservation, as a disk with just that rate; a bound of its response
-/// time, as a disk that takes that long for each request. If there are several, the fastest for each request; `None`: no guarantee.
-fn promised(tenant: &Tenant) -> Option<Box<dyn ServiceTime>> {
-    let disk = tenant.reference.as_ref().map(|reference| reference.begin());
-    let rate = Reservation::new(&tenant.rates);
-    if rate.is_none() && tenant.latency_p99.is_none() {
-        return disk;
-    }
-    Some(Box::new(Fastest { disk, rate, each: tenant.latency_p99 }))
-}
-
-struct Fastest {
-    disk: Option<Box<dyn ServiceTime>>,
-    rate: Option<Reservation>,
-    each: Option<Nanos>,
-}
-
-impl ServiceTime for Fastest {
-    fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
-        let disk = self.disk.as_mut().map(|disk| disk.service_time(start, request, waiting));
-        let rate = self.rate.map(|rate| rate.span(request));
-        [disk, rate, self.each].into_iter().flatten().min().unwrap_or(Nanos::ZERO)
-    }
-
-    fn take_responses(&mut self, each: &mut dyn FnMut(Nanos)) {
-        // With a rate, the disk's own responses do not define the guarantee.
-        if let (Some(disk), None) = (&mut self.disk, self.rate) {
-            disk.take_responses(each);
-        }
-    }
-}
 
 /// A volume's keys in the lists; `None` if it is not in that list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -158,17 +126,11 @@ impl Volume {
 
     /// The volume with another guarantee. Unchanged parts (the same reference disk, limits) keep their state.
     pub(super) fn with_promise(self, now: Nanos, before: &Tenant, after: &Tenant) -> Volume {
-        let is_same_disk = match (&before.reference, &after.reference) {
-            (Some(before), Some(after)) => Arc::ptr_eq(before, after),
-            (before, after) => before.is_none() && after.is_none(),
-        };
-        let has_same_rates = before.rates == after.rates;
-        let keeps = is_same_disk && has_same_rates && before.latency_p99 == after.latency_p99;
         let weight = u64::from(after.weight).max(1);
-        if keeps {
+        if promise::is_same(before, after) {
             return Volume { weight, ..self };
         }
-        let limiter = if has_same_rates { self.limiter } else { Limiter::new(&after.rates) };
+        let limiter = if before.rates == after.rates { self.limiter } else { Limiter::new(&after.rates) };
         let fresh = Volume::new(Some(after), weight);
         // The new disk starts now, with the requests in flight still to be completed.
         let (reference, guard) = (fresh.reference, self.guard.with_bound(after.latency_p99));

@@ -77,11 +77,12 @@ impl Queue {
     pub fn flush(&mut self, now: Nanos, stream: StreamId, token: u64) -> bool {
         let flush = Flush { arrival: now, stream, token };
         let in_line = self.waiters.streams_in_line();
-        let must_wait = in_line > 0 || !self.port.has_room();
-        if self.flushes.is_active() || self.is_frozen(now) || must_wait && self.port.device.has_write_cache() {
+        let must_wait = in_line > 0 || !self.port.has_room_for_flush();
+        if self.flushes.is_active() || self.is_frozen(now) || must_wait && self.port.queues_flushes() {
             self.flushes.wait(flush, in_line);
         } else if self.port.flush(now, FLUSH) {
             self.flushes.active.push(flush);
+            self.scheduler.flush_began(now, stream);
         } else {
             return false;
         }
@@ -91,20 +92,29 @@ impl Queue {
     /// Handles the device's completion of a flush, which completes all that share it.
     pub(super) fn complete_flush(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
         self.port.flush_completed();
+        for flush in &self.flushes.active {
+            self.scheduler.flush_ended(at, flush.stream, flush.arrival);
+        }
         report(&mut self.flushes.active, at, &mut self.notes, finished);
         self.dispatch_flush(at, finished);
     }
 
     /// Dispatches one flush for all that are pending, unless one is at the device, the first has no tag or the queue is frozen.
     pub(super) fn dispatch_flush(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
-        if !self.flushes.is_pending() || self.flushes.is_active() || !self.port.has_room() || self.is_frozen(at) {
+        if !self.flushes.is_pending() || self.flushes.is_active() || !self.port.has_room_for_flush() || self.is_frozen(at) {
             return;
         }
-        if self.flushes.completions_to_tag > 0 && (self.port.at_device() > 0 || !self.waiters.is_empty()) {
+        if self.port.queues_flushes()
+            && self.flushes.completions_to_tag > 0
+            && (self.port.at_device() > 0 || !self.waiters.is_empty())
+        {
             return;
         }
         if self.port.flush(at, FLUSH) {
             self.flushes.activate();
+            for flush in &self.flushes.active {
+                self.scheduler.flush_began(at, flush.stream);
+            }
         }
         report(&mut self.flushes.pending, at, &mut self.notes, finished);
     }

@@ -42,7 +42,7 @@ pub(super) struct Port {
     /// Requests at the device at once: [`Device::queue_depth`], unless it was set lower.
     depth: usize,
     at_device: usize,
-    /// Whether a flush is at the device.
+    /// Whether a flush is at the device that takes one of these.
     flushes: bool,
     /// A request picked from the scheduler that waits for room at the device.
     pub(super) picked: Option<Request>,
@@ -79,16 +79,27 @@ impl Port {
         self.at_device
     }
 
-    /// Whether the device takes another request or flush.
+    /// Whether the device takes another request.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.at_device + usize::from(self.flushes) < self.depth
     }
 
+    /// Whether flushes need room at the device.
+    pub(super) fn queues_flushes(&self) -> bool {
+        self.device.queues_flushes() && self.device.has_write_cache()
+    }
+
+    /// Whether the device takes a flush.
+    pub(super) fn has_room_for_flush(&self) -> bool {
+        !self.device.queues_flushes() || self.has_room()
+    }
+
     /// Starts a flush; false if the device has nothing to flush. Call it only when there is room, and while no other is at the device.
     pub(super) fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
-        self.flushes = self.device.flush(now, id);
-        self.flushes
+        let begins = self.device.flush(now, id);
+        self.flushes = begins && self.device.queues_flushes();
+        begins
     }
 
     /// Counts a completed flush.

@@ -1,0 +1,495 @@
+//! `guarantee`: a tenant with a guarantee is served when it is due, and tenants without one get the rest of the device's time.
+//!
+//! ```text
+//! tenant   queued        due                           device
+//! a        ─▶ lane ──┬─▶ ···│▶                  ┌─▶ in flight ─▶ write cache ─▶ media
+//! b        ─▶ lane ──┼─▶ ······│▶   ─▶ choice ──┘   └──────── outstanding ────────┘
+//! others   ─▶ lane ──┘   never
+//! ```
+//! Its rules, each with its reason:
+//!
+//! 1. *Due.* A request is due when the reference disk of its tenant would have completed it. The earliest due goes first, which meets all due
+//!    times if any order can.
+//! 2. *Slack.* As long as the device can work for others and still complete all promised requests in time, the spare capacity goes to tenants
+//!    without a guarantee, then to those with one, by tags: device time in proportion to the weights. So a guarantee is served when it is
+//!    due, and its owner never pays later for service beyond it. Service ahead of time, for lack of a request that fits, is credited up to
+//!    the next request of a tenant without a guarantee.
+//! 3. *Room.* A request in flight cannot be recalled. None is sent unless the work outstanding, with it, leaves every other tenant with a
+//!    guarantee the device in time for its next request, which may arrive at any moment. The usable part of that room is learned.
+//! 4. *Overtaking.* A disk that serves the nearest request first may keep a distant one for long. So no request is sent to a single disk that
+//!    could make a promised request in flight late if it were served before it.
+//! 5. *Write cache.* A write that the cache has acknowledged stays outstanding until its media time has passed ([`ledger`]).
+//! 6. *Flushes.* A drive takes no other command during a flush, and then serves the waiting ones in its own order, so no request is sent to a
+//!    single disk meanwhile. A tenant that syncs has earlier due times, by its usual flush.
+//! 7. *Urgency.* A request at its latest start is sent although the room is used up, if at most one other is in flight: an idle device
+//!    helps no tenant.
+//! 8. *Floor.* Tenants without a guarantee are served once every `best_effort_wait_ms` in any case; those with long requests more rarely, so
+//!    that at most one in a hundred promised requests is late because of them.
+
+mod client;
+mod ledger;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
+use crate::by_request::ByRequest;
+use crate::cost::Cost;
+use crate::lanes::{lane_for, next_within_limits};
+use crate::queue::{Limits, Merging, Placed, Queue, Slot};
+use crate::sorted::SortedList;
+use crate::tag_shares::TagShares;
+use crate::tenants::{Register, Roster};
+use crate::{Nanos, Request, Standing, StreamId, Tunable, Unit};
+use client::{Charge, Client, Places};
+use ledger::{Completed, Ledger};
+
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
+    name: "guarantee",
+    summary: "each tenant is served when its guarantee is due; tenants without one get the rest",
+    source: "Liu, Layland, Scheduling algorithms for multiprogramming in a hard-real-time environment, JACM 1973; Stanovich, Baker, Wang, \
+             Throttling on-disk schedulers to meet soft-real-time requirements, RTAS 2008; Povzner et al., Fahrrad, EuroSys 2008",
+    tunables: Tunables::TUNABLES,
+    work_conserving: false,
+    starvation_bound: None,
+    knowledge: None,
+    build: |limits, values| Box::new(Guarantee::new(*limits, Tunables::of(values), &Roster::default())),
+};
+
+crate::tunables! {
+    /// The tunables of `guarantee`.
+    #[derive(Clone, Copy)]
+    struct Tunables {
+        /// The longest time without service for tenants without a guarantee.
+        best_effort_wait as "best_effort_wait_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 1_000).logarithmic(),
+        /// How far a tenant may lag behind its reference disk and still be owed the whole difference. Anything beyond is forgiven, so that
+        /// a guarantee that no host can meet does not take the disk from others.
+        debt as "debt_ms": Nanos = Tunable::new(Unit::Milliseconds, 0..=60_000, 500),
+    }
+}
+
+/// Number of due times that count for the slack: a bound of the time per request. More are rarely within the reach of the first.
+const LOOK_AHEAD: usize = 16;
+/// Most requests in flight with which an urgent one is sent although the room is used up (rule 7).
+const URGENT_IN_FLIGHT: u32 = 2;
+/// Assumed media time of a sector until requests of two sizes have completed, in nanoseconds: 25 MB/s.
+const SECTOR: f64 = 20e3;
+/// Requests served by the floor (rule 8) take at most one part in this many of the device's time.
+const RARELY: u64 = 128;
+/// Indexes of the lists of tags.
+const PROMISED: usize = 0;
+const BEST_EFFORT: usize = 1;
+
+/// A key of a sorted list: the number, then the tenant, which makes the key unique.
+fn key(number: u64, tenant: usize) -> u128 {
+    u128::from(number) << 64 | tenant as u128
+}
+
+fn number_of(key: u128) -> u64 {
+    (key >> 64) as u64
+}
+
+/// Tenants, sorted.
+#[derive(Default)]
+struct Lists {
+    /// Tenants with a guarantee and queued requests, by the due time of the next.
+    dues: SortedList,
+    /// Tenants with queued requests by tag: with a guarantee, and without.
+    tags: [SortedList; 2],
+    /// Tenants with a guarantee that have or expect requests, by the time for which others may keep the device.
+    rooms: SortedList,
+    /// Tenants with a guarantee and requests in flight on a single disk, by the due time of the first.
+    flights: SortedList,
+    /// Tenants at their limits, and those that are not expected any more, by the time of the change.
+    wakes: SortedList,
+}
+
+impl Lists {
+    fn move_entries(&mut self, number: u32, is_promised: bool, before: Places, after: Places) {
+        let tags = &mut self.tags[if is_promised { PROMISED } else { BEST_EFFORT }];
+        tags.move_entry(before.tag, after.tag, number);
+        self.dues.move_entry(before.due, after.due, number);
+        self.rooms.move_entry(before.room, after.room, number);
+        self.flights.move_entry(before.flight, after.flight, number);
+        self.wakes.move_entry(before.wake, after.wake, number);
+    }
+}
+
+struct Guarantee {
+    tuning: Tunables,
+    register: Register,
+    queue: Queue,
+    clients: Vec<Client>,
+    charges: ByRequest<Charge>,
+    tag_shares: TagShares,
+    ledger: Ledger,
+    lists: Lists,
+    /// Number of tenants with requests.
+    active: usize,
+    /// The highest tag served from spare capacity.
+    spare: u64,
+    /// Last dispatch of a tenant without a guarantee, or the last time at which none had requests.
+    best_effort_served: Nanos,
+    /// Time for which requests keep the device busy, by size: of reads, and of writes.
+    costs: [Cost; 2],
+    /// Disk time reported for the next request to complete, divided by the number of disks.
+    reported: Option<Nanos>,
+    /// Time of the last event, because a new roster is set without a time.
+    now: Nanos,
+}
+
+impl Guarantee {
+    fn new(limits: Limits, tuning: Tunables, roster: &Roster) -> Guarantee {
+        Guarantee {
+            tuning,
+            register: Register::new(roster),
+            queue: Queue::new(limits, Merging { front: true, within_stream: false }),
+            clients: Vec::new(),
+            charges: ByRequest::default(),
+            tag_shares: TagShares::default(),
+            ledger: Ledger::new(roster.has_one_arm()),
+            lists: Lists::default(),
+            active: 0,
+            spare: 0,
+            best_effort_served: Nanos::ZERO,
+            costs: Default::default(),
+            reported: None,
+            now: Nanos::ZERO,
+        }
+    }
+
+    /// The tenant with this number, created if it is new.
+    fn open(&mut self, number: usize) -> &mut Client {
+        while self.clients.len() <= number {
+            let next = self.clients.len();
+            self.clients.push(Client::new(self.register.tenant(next), self.register.weight(next)));
+        }
+        &mut self.clients[number]
+    }
+
+    /// Replaces the roster, with no requests queued. Tenants on both keep their clocks, costs and requests in flight.
+    fn replace_roster(&mut self, roster: &Roster) {
+        let fresh = Guarantee::new(self.queue.limits(), self.tuning, roster);
+        let mut before = core::mem::replace(self, fresh);
+        self.open(roster.tenants().len());
+        let known = before.clients.len();
+        let numbers: Vec<Option<usize>> = (0..known).map(|number| self.register.number_of_same(&before.register, number)).collect();
+        for (client, number) in
+            before.clients.drain(..).enumerate().filter_map(|(known, client)| Some(((known, client), numbers[known]?)))
+        {
+            let (known, client) = client;
+            self.clients[number] = match (before.register.tenant(known), self.register.tenant(number)) {
+                (Some(earlier), Some(later)) => client.with_promise(before.now, earlier, later),
+                _ => client,
+            };
+            self.clients[number].places = Places::default();
+        }
+        let others = roster.tenants().len();
+        for charge in before.charges.values_mut() {
+            charge.tenant = numbers[charge.tenant].unwrap_or_else(|| {
+                self.clients[others].adopt(charge);
+                others
+            });
+            self.tag_shares.add(charge.tenant, self.register.weight(charge.tenant));
+        }
+        (self.charges, self.costs, self.now) = (before.charges, before.costs, before.now);
+        self.ledger = before.ledger.on(roster.has_one_arm());
+        (self.spare, self.best_effort_served) = (before.spare, before.best_effort_served);
+        self.active = self.clients.iter().filter(|client| client.open > 0).count();
+        (0..self.clients.len()).for_each(|number| self.update(number));
+    }
+
+    /// A tenant's next request, and the time at which its limits allow it.
+    fn next(&self, number: usize) -> Option<(Slot, Nanos)> {
+        next_within_limits(&self.queue, number, self.clients[number].limiter.as_ref(), self.now, |lane| self.queue.oldest(lane))
+    }
+
+    /// Updates a tenant's entries in the lists.
+    fn update(&mut self, number: usize) {
+        let next = self.next(number);
+        let mut places = Places::default();
+        let mut next_cost = Nanos::ZERO;
+        let client = &self.clients[number];
+        if let Some((slot, ready_at)) = next {
+            let request = self.queue.request(slot);
+            let kind = usize::from(request.op.is_write());
+            next_cost = Nanos(client.costs[kind].estimate_or(request.sectors, &self.costs[kind], SECTOR));
+            if ready_at > self.now {
+                places.wake = Some(key(ready_at.0, number));
+            } else {
+                places.tag = Some(key(client.tag, number));
+                let charge = self.charges.get(request.id).filter(|_| client.is_promised());
+                places.due = charge.map(|charge| key(client.due(charge).0, number));
+            }
+        }
+        places.room = client.room(self.now).map(|room| key(room.0, number));
+        if client.open == 0 && places.room.is_some() {
+            places.wake = Some(key(client.silent_from().0, number));
+        }
+        places.flight = client.flights.iter().map(|(_, due)| key(due.0, number)).min();
+        let client = &mut self.clients[number];
+        client.next_cost = next_cost;
+        let before = core::mem::replace(&mut client.places, places);
+        self.lists.move_entries(number as u32, client.is_promised(), before, places);
+    }
+
+    /// Updates tenants whose limits have passed, and those that are not expected any more.
+    fn wake(&mut self) {
+        while let Some((_, number)) = self.lists.wakes.first().filter(|&(at, _)| number_of(at) <= self.now.0) {
+            self.update(number as usize);
+        }
+    }
+
+    /// How long the device may work for others before the queued promises need it, served in order of their due times (rule 2); negative
+    /// if one of them is late.
+    fn slack(&self) -> i64 {
+        let mut least = i64::MAX;
+        let mut demand = self.ledger.outstanding(self.now).0.cast_signed();
+        let mut from = 0;
+        for _ in 0..LOOK_AHEAD {
+            let Some((place, number)) = self.lists.dues.at_or_after(from) else { break };
+            from = place + 1;
+            let (due, client) = (number_of(place), &self.clients[number as usize]);
+            // The time of its own at worst, that of the earlier ones in the mean: worst cases of several rarely coincide.
+            let own = client.own().max(client.next_cost).0.cast_signed();
+            least = least.min(due.cast_signed() - self.now.0.cast_signed() - demand - own);
+            demand += client.next_cost.0.cast_signed();
+        }
+        least
+    }
+
+    /// Whether a tenant's next request may join those in flight (rules 3 and 4).
+    fn has_room(&self, number: usize) -> bool {
+        let cost = self.clients[number].next_cost;
+        let outstanding = self.ledger.outstanding(self.now);
+        if let Some((due, _)) = self.lists.flights.first_but(number as u32)
+            && Nanos(number_of(due)) < self.now + outstanding + cost
+        {
+            return false;
+        }
+        self.lists.rooms.first_but(number as u32).is_none_or(|(room, other)| {
+            let others = outstanding - self.clients[other as usize].flying;
+            others + cost <= Nanos(number_of(room))
+        })
+    }
+
+    /// When a tenant without a guarantee is served in any case (rule 8); never if none waits.
+    fn floor(&self) -> Nanos {
+        let first = self.lists.tags[BEST_EFFORT].first();
+        first.map_or(Nanos::MAX, |(_, number)| {
+            let rarely = Nanos(RARELY.saturating_mul(self.clients[number as usize].next_cost.0));
+            self.best_effort_served + rarely.max(self.tuning.best_effort_wait)
+        })
+    }
+
+    /// The next tenant to serve, and whether from spare capacity; or the time until which nothing may be sent.
+    fn choose(&self) -> Result<(usize, bool), Nanos> {
+        let later = self.now + COMPLETION_BACKSTOP;
+        if self.ledger.is_flushing() {
+            return Err(later);
+        }
+        let of_list = |list: &SortedList| list.first().map(|(_, number)| number as usize);
+        let best_effort = of_list(&self.lists.tags[BEST_EFFORT]);
+        if let Some(number) = best_effort.filter(|_| self.now >= self.floor()) {
+            return Ok((number, true));
+        }
+        let (slack, first) = (self.slack(), of_list(&self.lists.dues));
+        if let Some(number) = first.filter(|_| slack <= 0) {
+            let may_go = self.ledger.count() < URGENT_IN_FLIGHT || self.has_room(number);
+            return if may_go { Ok((number, false)) } else { Err(later) };
+        }
+        let candidates = [best_effort, first, of_list(&self.lists.tags[PROMISED])].into_iter().flatten();
+        let fits = |&number: &usize| {
+            let is_short = self.clients[number].next_cost.0.cast_signed() <= slack;
+            (is_short || Some(number) == first) && self.has_room(number)
+        };
+        candidates
+            .into_iter()
+            .find(fits)
+            .map(|number| (number, true))
+            .ok_or_else(|| later.min(self.now + Nanos(slack.cast_unsigned())))
+    }
+
+    /// Dispatches a tenant's next request.
+    fn send(&mut self, number: usize, is_spare: bool) -> Option<Request> {
+        let (slot, _) = self.next(number)?;
+        let request = self.queue.take(slot);
+        let client = &mut self.clients[number];
+        let work = client.next_cost;
+        if let Some(charge) = self.charges.get_mut(request.id) {
+            (charge.dispatched, charge.work) = (Some(self.now), work);
+            client.sent(charge.service, work);
+            charge.begin = self.ledger.sent(self.now, work);
+            charge.others_done = self.ledger.done() - client.done;
+            if client.is_promised() && self.register.roster().has_one_arm() {
+                client.flights.push((request.id, charge.arrival + client.tail()));
+            }
+        }
+        if let Some(limiter) = &mut client.limiter {
+            limiter.charge(self.now, &request);
+        }
+
+        if is_spare || !client.is_promised() {
+            self.spare = self.spare.max(client.tag);
+            client.tag = client.tag.saturating_add(
+                client.disk_time.estimate(request.sectors, &self.costs[usize::from(request.op.is_write())]) / client.weight,
+            );
+        }
+        if !client.is_promised() {
+            self.best_effort_served = self.now;
+        }
+        self.update(number);
+        Some(request)
+    }
+
+    /// Updates the charges after a request was queued or merged.
+    fn record_placement(&mut self, number: usize, request: &Request, charge: Charge, placed: &Placed) {
+        match placed {
+            Placed::Queued(_) => {
+                self.clients[number].waiting += 1;
+                self.charges.insert(request.id, charge);
+            }
+            Placed::Merged { into, absorbed } => {
+                let absorbed = absorbed.and_then(|absorbed| self.charges.remove(absorbed.id));
+                self.clients[number].waiting -= u32::from(absorbed.is_some());
+                if let Some(grown) = self.charges.get_mut(*into) {
+                    grown.merge(&charge);
+                    absorbed.inspect(|absorbed| grown.merge(absorbed));
+                }
+            }
+        }
+    }
+}
+
+impl Scheduler for Guarantee {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.now = now;
+        let number = self.register.number(&request);
+        let lba = self.register.roster().tenant_lba_of(&request);
+        let (spare, debt, others_wait) = (self.spare, self.tuning.debt, !self.lists.tags[BEST_EFFORT].is_empty());
+        let client = self.open(number);
+        let (was_silent, had_none, is_promised) = (client.open == 0, client.waiting == 0, client.is_promised());
+        let service = client.arrived(now, &Request { lba, ..request });
+        client.forgive(now, debt);
+        if had_none {
+            client.tag = client.tag.max(spare);
+        }
+        let charge = client.charge(number, service, now);
+        if had_none && !is_promised && !others_wait {
+            self.best_effort_served = now;
+        }
+        self.active += usize::from(was_silent);
+        // A tenant that has the device to itself is served as without a scheduler, so nothing is merged.
+        let limits = self.queue.limits();
+        if self.active == 1 {
+            self.queue.set_limits(&Limits { max_sectors: 0, ..limits });
+        }
+        let lane = lane_for(number, self.clients[number].limiter.as_ref(), &request);
+        let placed = self.queue.insert(lane, Nanos::ZERO, request);
+        self.queue.set_limits(&limits);
+        self.tag_shares.inserted(number, &self.register, &placed);
+        self.record_placement(number, &request, charge, &placed);
+        self.update(number);
+        placed.into()
+    }
+
+    fn pick(&mut self, now: Nanos) -> Pick {
+        self.now = now;
+        if self.queue.is_empty() {
+            return Pick::Empty;
+        }
+        self.wake();
+        match self.choose() {
+            Ok((number, is_spare)) => self.send(number, is_spare).map_or(Pick::Empty, Pick::Go),
+            Err(until) => {
+                let wake = self.lists.wakes.first().map_or(Nanos::MAX, |(at, _)| Nanos(number_of(at)));
+                let floor = if self.ledger.is_flushing() { Nanos::MAX } else { self.floor() };
+                Pick::WaitUntil(until.min(wake).min(floor).max(now + Nanos(1)))
+            }
+        }
+    }
+
+    fn record_disk_time(&mut self, _request: &Request, disk_time: Nanos) {
+        self.reported = Some(Nanos(disk_time.0 / u64::from(self.register.roster().disks())));
+    }
+
+    fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
+        self.now = now;
+        let reported = self.reported.take();
+        let Some(charge) = self.charges.remove(request.id) else { return };
+        let Some(dispatched) = charge.dispatched else { return };
+        let is_write = request.op.is_write();
+        let took =
+            self.ledger.completed(now, &Completed { dispatched, work: charge.work, begin: charge.begin, reported, is_write });
+        self.costs[usize::from(is_write)].learn(request.sectors, took.0);
+        let debt = self.tuning.debt;
+        let credit = self.lists.tags[BEST_EFFORT].first().map_or(Nanos::ZERO, |(_, waits)| self.clients[waits as usize].next_cost);
+        let client = &mut self.clients[charge.tenant];
+        client.flying = client.flying - charge.work;
+        client.flights.retain(|(id, _)| *id != request.id);
+        client.done += took;
+        client.costs[usize::from(is_write)].learn(request.sectors, took.0);
+        client.disk_time.learn(request.sectors, reported.unwrap_or(took).0);
+        client.completed(now, &charge, self.ledger.done() - client.done, debt, credit);
+        self.active -= usize::from(client.open == 0);
+        self.tag_shares.removed(charge.tenant, &self.register);
+        self.update(charge.tenant);
+    }
+
+    fn flush_began(&mut self, now: Nanos, _stream: StreamId) {
+        self.now = now;
+        self.ledger.flush_began();
+    }
+
+    fn flush_ended(&mut self, now: Nanos, stream: StreamId, since: Nanos) {
+        self.now = now;
+        self.ledger.flush_ended(now);
+        if let Some(number) = self.register.roster().owner_of_stream(stream) {
+            let debt = self.tuning.debt;
+            self.open(number).flushed(now, since, debt);
+            self.update(number);
+        }
+    }
+
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        Some(TagShares::tags(room, &self.register))
+    }
+
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        self.tag_shares.open_tags(depth, &self.register, request)
+    }
+
+    fn retune(&mut self, values: &[i64]) {
+        self.tuning = Tunables::of(values);
+    }
+
+    fn set_limits(&mut self, limits: &Limits) {
+        self.queue.set_limits(limits);
+    }
+
+    fn set_roster(&mut self, roster: &Roster) {
+        let (now, limits) = (self.now, self.queue.limits());
+        let insert = |this: &mut Guarantee, request| {
+            this.insert(now, request);
+        };
+        resort(self, limits, |this| this.replace_roster(roster), insert);
+    }
+
+    fn standing(&self, now: Nanos, tenant: usize) -> Option<Standing> {
+        self.clients.get(tenant)?.standing(now)
+    }
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        let first = out.len();
+        self.queue.drain(out);
+        for request in &out[first..] {
+            if let Some(charge) = self.charges.remove(request.id) {
+                let client = &mut self.clients[charge.tenant];
+                client.withdrawn(&charge);
+                self.active -= usize::from(client.open == 0);
+                self.tag_shares.removed(charge.tenant, &self.register);
+            }
+        }
+        (0..self.clients.len()).for_each(|number| self.update(number));
+    }
+}

@@ -1,0 +1,327 @@
+//! A tenant: the clock of its reference disk, and how long it can wait for the device.
+//!
+//! ```text
+//! arrival                        worst-case response on its reference disk
+//!  │◀───────────────────────────────── tail ────────────────────────────────▶│
+//!  │◀────────────── room ─────────────▶│◀─ its flush ─▶│◀─ its own request ─▶│
+//!  └───────────────────────────────────┘ others may keep the device busy until here
+//! ```
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::cost::Cost;
+use crate::promise::{is_same, promised};
+use crate::quantile::{High, ONE_IN};
+use crate::rates::Limiter;
+use crate::tenants::ServiceTime;
+use crate::{Nanos, Request, RequestId, Standing, Tenant};
+
+/// A tenant that has issued no request for this time is no longer waited for.
+pub(super) const MAX_SILENCE: Nanos = Nanos::from_millis(1_000);
+/// Number of steps in which most of the room is lost if others keep the device busy for too long.
+const STEPS: u64 = 8;
+/// The whole room, as a factor in fixed point.
+const WHOLE: u64 = 1 << 16;
+/// Tolerance of a guarantee: one part in this many of a request's time on the reference disk. Service times vary; if each early completion
+/// were a gift and each late one a debt, all tenants would be owed more than their guarantees.
+const TOLERANCE: u64 = 10;
+/// A request is due earlier by one part in this many of its time on the reference disk, as a margin. In 160 drawn contracts a tenth
+/// kept 9 guarantees fewer, and no reserve 14.
+const RESERVE: u64 = 20;
+/// Number of late completions remembered. A tenant with more in flight keeps its reference disk busy, so its issue times hardly matter.
+const MAX_ANSWERS: usize = 64;
+
+/// A request, including all merged into it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charge {
+    pub(super) tenant: usize,
+    /// Its time on the reference disk.
+    pub(super) service: Nanos,
+    /// Number of requests.
+    pub(super) parts: u32,
+    pub(super) arrival: Nanos,
+    pub(super) dispatched: Option<Nanos>,
+    /// Expected media time.
+    pub(super) work: Nanos,
+    /// Progress of the ledger at the dispatch.
+    pub(super) begin: f64,
+    /// Media time that the device had spent on others before the dispatch.
+    pub(super) others_done: Nanos,
+    /// Completion time on the reference disk.
+    pub(super) reference_done: Nanos,
+}
+
+impl Charge {
+    /// Adds a request that was merged into this one.
+    pub(super) fn merge(&mut self, other: &Charge) {
+        self.service += other.service;
+        self.parts += other.parts;
+        self.arrival = self.arrival.min(other.arrival);
+        self.reference_done = self.reference_done.max(other.reference_done);
+    }
+}
+
+/// Its keys in the lists of the scheduler; `None` if it is not in that list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Places {
+    pub(super) due: Option<u128>,
+    pub(super) tag: Option<u128>,
+    pub(super) wake: Option<u128>,
+    pub(super) room: Option<u128>,
+    pub(super) flight: Option<u128>,
+}
+
+pub(super) struct Client {
+    /// State of the reference disk; `None`: no guarantee.
+    reference: Option<Box<dyn ServiceTime>>,
+    /// Bound of the response time, in addition to that of the reference disk.
+    bound: Option<Nanos>,
+    pub(super) limiter: Option<Limiter>,
+    pub(super) weight: u64,
+    /// Whether the reference disk has reported response times; until then its service times are summed up.
+    reports: bool,
+    /// When the reference disk would have completed all requests so far.
+    clock: Nanos,
+    /// Requests that are queued or in flight, merged ones counted each; and their time on the reference disk.
+    pub(super) open: u32,
+    open_time: Nanos,
+    /// Queued requests, and their time on the reference disk.
+    pub(super) waiting: u32,
+    waiting_time: Nanos,
+    /// Last arrival or completion.
+    last: Nanos,
+    /// For recent completions that were not yet followed by another request: lateness compared to the reference disk.
+    answers: VecDeque<Nanos>,
+    /// Worst-case response on the reference disk; worst-case time at this device without the work of others; worst-case flush.
+    tail: High,
+    own: High,
+    flush: High,
+    /// The last time on the reference disk.
+    service: Nanos,
+    /// The part of its room that others may use, learned from whether requests are late because of others; and the time of the last
+    /// reduction. Requests from before that carry no information about it.
+    patience: u64,
+    reduced: Nanos,
+    /// Expected media time of its requests in flight; on a single disk, each of them with its due time.
+    pub(super) flying: Nanos,
+    pub(super) flights: Vec<(RequestId, Nanos)>,
+    /// Media time spent on it so far.
+    pub(super) done: Nanos,
+    /// Time for which its reads and writes keep the device busy, by size; and their media time as the device tells it, for shares.
+    pub(super) costs: [Cost; 2],
+    pub(super) disk_time: Cost,
+    /// Cost of its next request.
+    pub(super) next_cost: Nanos,
+    /// Increases as it uses spare capacity.
+    pub(super) tag: u64,
+    pub(super) places: Places,
+    /// Requests completed, late ones, and those late because of others.
+    counts: [u64; 3],
+}
+
+impl Client {
+    pub(super) fn new(tenant: Option<&Tenant>, weight: u64) -> Client {
+        Client {
+            reference: tenant.and_then(promised),
+            bound: tenant.and_then(|tenant| tenant.latency_p99),
+            limiter: tenant.and_then(|tenant| Limiter::new(&tenant.rates)),
+            weight: weight.max(1),
+            reports: false,
+            clock: Nanos::ZERO,
+            open: 0,
+            open_time: Nanos::ZERO,
+            waiting: 0,
+            waiting_time: Nanos::ZERO,
+            last: Nanos::ZERO,
+            answers: VecDeque::new(),
+            tail: High::default(),
+            own: High::default(),
+            flush: High::default(),
+            service: Nanos::ZERO,
+            patience: WHOLE,
+            reduced: Nanos::ZERO,
+            flying: Nanos::ZERO,
+            flights: Vec::new(),
+            done: Nanos::ZERO,
+            costs: Default::default(),
+            disk_time: Cost::default(),
+            next_cost: Nanos::ZERO,
+            tag: 0,
+            places: Places::default(),
+            counts: [0; 3],
+        }
+    }
+
+    /// For a new roster, with no requests queued. A changed guarantee begins now; costs on this device are kept.
+    pub(super) fn with_promise(self, now: Nanos, before: &Tenant, after: &Tenant) -> Client {
+        let weight = u64::from(after.weight).max(1);
+        if is_same(before, after) {
+            return Client { weight, ..self };
+        }
+        let limiter = if before.rates == after.rates { self.limiter } else { Limiter::new(&after.rates) };
+        let Client { reference, bound, tail, patience, counts, reports, .. } = Client::new(Some(after), weight);
+        Client { reference, bound, limiter, weight, tail, patience, counts, reports, clock: self.clock.max(now), ..self }
+    }
+
+    /// Takes over a request in flight whose tenant is no longer on the roster.
+    pub(super) fn adopt(&mut self, charge: &Charge) {
+        self.open += charge.parts;
+        self.open_time += charge.service;
+        self.flying += charge.work;
+    }
+
+    pub(super) fn is_promised(&self) -> bool {
+        self.reference.is_some()
+    }
+
+    /// Registers an arrival. Returns its time on the reference disk.
+    ///
+    /// An idle reference disk waits, so its clock catches up with the present; but not while requests are in flight, as these are late here
+    /// and their successors would have arrived earlier. For the same reason a request that follows a late completion counts as issued
+    /// earlier by that lateness.
+    pub(super) fn arrived(&mut self, now: Nanos, request: &Request) -> Nanos {
+        let lateness = self.answers.pop_front().unwrap_or(Nanos::ZERO);
+        if self.open == 0 {
+            self.clock = self.clock.max(now - lateness);
+        }
+        self.last = now;
+        self.open += 1;
+        let Some(reference) = &mut self.reference else { return Nanos::ZERO };
+        // At least 1 ns: a request without cost would be due at once.
+        let service = reference.service_time(self.clock, request, self.open - 1).max(Nanos(1));
+        let (tail, reports) = (&mut self.tail, &mut self.reports);
+        reference.take_responses(&mut |response| {
+            tail.add(response);
+            *reports = true;
+        });
+        if !*reports {
+            self.tail.add(self.open_time + service);
+        }
+        self.service = service;
+        self.clock += service;
+        self.open_time += service;
+        self.waiting_time += service;
+        service
+    }
+
+    /// Forgives debt beyond a maximum, so that a guarantee that no device can keep does not take it from others.
+    pub(super) fn forgive(&mut self, now: Nanos, debt: Nanos) {
+        self.clock = self.clock.max(now + self.open_time - debt);
+    }
+
+    /// The charge of a request that has just arrived.
+    pub(super) fn charge(&self, tenant: usize, service: Nanos, now: Nanos) -> Charge {
+        Charge {
+            tenant,
+            service,
+            parts: 1,
+            arrival: now,
+            dispatched: None,
+            work: Nanos::ZERO,
+            begin: 0.0,
+            others_done: Nanos::ZERO,
+            reference_done: self.clock,
+        }
+    }
+
+    /// When a queued request has to be done: when the reference disk would complete it, less a reserve; and within its worst case.
+    pub(super) fn due(&self, charge: &Charge) -> Nanos {
+        let by_clock = self.clock - (self.waiting_time - charge.service);
+        by_clock.min(charge.arrival + self.tail()) - (self.flush.get() + Nanos(charge.service.0 / RESERVE))
+    }
+
+    /// Records the dispatch of a request with this time on the reference disk and this expected media time.
+    pub(super) fn sent(&mut self, service: Nanos, work: Nanos) {
+        self.waiting -= 1;
+        self.waiting_time = self.waiting_time - service;
+        self.flying += work;
+    }
+
+    /// Worst-case response on the reference disk, or the bound if that is lower.
+    pub(super) fn tail(&self) -> Nanos {
+        self.bound.map_or(self.tail.get(), |bound| bound.min(self.tail.get()))
+    }
+
+    /// Worst-case time at this device without the work of others.
+    pub(super) fn own(&self) -> Nanos {
+        self.own.get()
+    }
+
+    /// Time for which others may keep the device from its next request; `None` if none is expected.
+    pub(super) fn room(&self, now: Nanos) -> Option<Nanos> {
+        let is_expected = self.open > 0 || now < self.silent_from();
+        let is_active = self.is_promised() && self.tail() > Nanos::ZERO && is_expected;
+        is_active.then(|| self.slack())
+    }
+
+    /// The time from which no request is expected.
+    pub(super) fn silent_from(&self) -> Nanos {
+        self.last + MAX_SILENCE
+    }
+
+    fn slack(&self) -> Nanos {
+        let whole = self.tail() - (self.own.get() + self.flush.get());
+        Nanos((u128::from(whole.0) * u128::from(self.patience) / u128::from(WHOLE)) as u64)
+    }
+
+    /// Registers the completion of a request that took this media time; `others_done` is the device's time for others so far.
+    ///
+    /// If it was earlier than on the reference disk, the guarantee restarts here: open requests are due when the reference disk would
+    /// complete them if it started now, or later by at most `credit`.
+    pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, others_done: Nanos, debt: Nanos, credit: Nanos) {
+        self.open = self.open.saturating_sub(charge.parts);
+        self.open_time = self.open_time - charge.service;
+        self.last = now;
+        let Some(dispatched) = charge.dispatched.filter(|_| self.is_promised()) else { return };
+        // A flush may follow, and is part of the response to a write that is synced.
+        self.clock = self.clock.min(now + self.flush.get() + self.open_time + Nanos(charge.service.0 / TOLERANCE).max(credit));
+        if self.answers.len() < MAX_ANSWERS {
+            self.answers.push_back((now - charge.reference_done).min(debt));
+        }
+        let at_device = now - dispatched;
+        let own = (at_device - (others_done - charge.others_done)).max(charge.work.min(at_device));
+        self.own.add(own);
+        let is_late = now - charge.arrival > self.tail();
+        let is_late_by_others = is_late && own <= self.tail();
+        for (count, is_one) in self.counts.iter_mut().zip([true, is_late, is_late_by_others]) {
+            *count += u64::from(is_one);
+        }
+        if is_late_by_others && charge.arrival >= self.reduced {
+            self.reduced = now;
+            self.patience -= self.patience / STEPS;
+        } else if !is_late {
+            self.patience = (self.patience + WHOLE / STEPS / ONE_IN).min(WHOLE);
+        }
+    }
+
+    /// Registers a flush that was requested at `since`. A request that follows a late one counts as issued earlier.
+    pub(super) fn flushed(&mut self, now: Nanos, since: Nanos, debt: Nanos) {
+        self.flush.add(now - since);
+        self.last = now;
+        if self.is_promised() && self.open == 0 {
+            self.answers.clear();
+            self.answers.push_back((now - self.clock).min(debt));
+            self.clock = self.clock.min(now + Nanos(self.service.0 / TOLERANCE));
+        }
+    }
+
+    /// Reverts the arrival of a queued request, which was drained.
+    pub(super) fn withdrawn(&mut self, charge: &Charge) {
+        self.waiting -= 1;
+        self.open = self.open.saturating_sub(charge.parts);
+        self.clock = self.clock - charge.service;
+        self.waiting_time = self.waiting_time - charge.service;
+        self.open_time = self.open_time - charge.service;
+    }
+
+    /// The state of its guarantee; `None` if it has none.
+    pub(super) fn standing(&self, now: Nanos) -> Option<Standing> {
+        self.reference.as_ref()?;
+        let [completed, late, late_by_others] = self.counts;
+        let mean = Nanos(self.open_time.0.checked_div(u64::from(self.open)).unwrap_or(0));
+        let behind = if self.open == 0 { Nanos::ZERO } else { now - (self.clock - self.open_time + mean) };
+        Some(Standing { completed, late, late_by_others, behind, slack: self.slack() })
+    }
+}
