@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// A database with occasional single-block reads, and a backup that floods the disk for a third of the time.
 const LOAD: &str = "[global]\ndirect=1\nsize=1g\ntime_based\n[postgresql.service]\nioengine=psync\nrw=randread\nbs=8k\nrate_iops=25\n\
-                    runtime=90\n[backup.service]\nioengine=libaio\nrw=write\nbs=1m\niodepth=16\nstartdelay=30\nruntime=30\n";
+                    runtime=90\n[backup.service]\nioengine=libaio\nrw=randwrite\nbs=1m\niodepth=16\nstartdelay=30\nruntime=30\n";
 
 /// Simulates the load and returns the recording.
 fn recording(folder: &Path) -> String {

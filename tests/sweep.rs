@@ -191,7 +191,8 @@ fn a_report_has_the_best_setting_of_every_load_and_disk_with_its_interval() {
 
 #[test]
 fn each_seed_of_a_job_file_is_another_run_in_spite_of_randrepeat_and_identical_runs_have_no_interval() {
-    let sweep = Sweep::new("loads = [\"jobs.fio\"]\ndisks = [\"sata7200\"]\nschedulers = [\"mq-deadline\", \"bfq\"]\nseeds = 4\n");
+    let sweep =
+        Sweep::new("loads = [\"jobs.fio\"]\ndisks = [\"sata7200\"]\nschedulers = [\"mq-deadline\", \"clook\"]\nseeds = 4\n");
     let report = |jobs: &str, output: &str| -> (String, Value) {
         std::fs::write(sweep.path("jobs.fio"), jobs).unwrap();
         sweep.sweep(output, &[]);

@@ -324,7 +324,7 @@ pub struct Figures {
     /// Processor time of the scheduler, and of the controller if there is one, per request of the trace, on the machine that ran
     /// it; `None` if it was not measured. The only figure that differs from run to run.
     pub scheduler_cpu_ns_per_request: Option<f64>,
-    /// For an open replay that the disk could not keep up with: the `speed` at which it would.
+    /// For an open replay that the disk could not keep up with: the `speed` at which it served a full queue.
     pub sustainable_speed: Option<f64>,
     /// Internals of a flash device; `None` for others.
     pub flash: Option<FlashFigures>,

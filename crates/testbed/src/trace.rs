@@ -373,13 +373,15 @@ impl Load for TraceLoad {
         let speed = outcome.sustainable_speed(self.settings.speed).filter(|_| self.settings.mode == Mode::Open)?;
         let arrivals = outcome.measure.last_arrival - outcome.measure.first_arrival;
         let offered_iops = self.trace.survey.requests as f64 / arrivals.as_secs_f64();
-        // Rounded down to two digits, so that the suggested speed is slow enough.
+        // Rounded down to two digits.
         let step = 10f64.powf(speed.log10().floor() - 1.0);
         let rounded = (speed / step).floor() * step;
         // If no valid speed is slow enough for a burst, only a closed replay is left.
         let slower = if SPEEDS.contains(&rounded) {
             let decimals = (-step.log10().round()).max(0.0) as usize;
-            format!("it would take the load at --speed {rounded:.decimals$} or slower, or replay with --closed")
+            format!(
+                "it served a full queue at --speed {rounded:.decimals$}, and serves a shorter one more slowly: take less, or replay with --closed"
+            )
         } else {
             "replay with --closed".to_owned()
         };

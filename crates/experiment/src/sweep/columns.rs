@@ -83,9 +83,11 @@ pub static ALL: &[Column] = &[
     count("device_requests", "requests at the device, after merging", |f| Some(f.device_requests as f64)),
     about("mean_seek_cylinders", "mean seek distance; null without an arm", |f| f.mean_seek_cylinders),
     about("seek_time_share", "share of the duration in which the arm moved", |f| f.seek_time_share),
-    about("sustainable_speed", "of an open replay that the disk could not keep up with: the speed at which it would", |f| {
-        f.sustainable_speed
-    }),
+    about(
+        "sustainable_speed",
+        "of an open replay that the disk could not keep up with: the speed at which it served a full queue",
+        |f| f.sustainable_speed,
+    ),
     less("write_amplification", "bytes programmed per byte written, of flash", |f| {
         f.flash.as_ref().and_then(|flash| flash.write_amplification)
     }),

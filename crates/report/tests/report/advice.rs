@@ -72,7 +72,7 @@ pub fn long_names() -> Advice {
 fn advice_for_an_overloaded_replay_says_so_in_the_text_on_the_page_and_in_json() {
     let calm = long_names();
     assert!(!calm.text(None).contains("Overloaded") && !report::page::advice::html(&calm).contains("Overload"));
-    let text = "The disk cannot keep up with 653 requests a second; it would take the load at --speed 4.5 or slower.".to_owned();
+    let text = "The disk cannot keep up with 653 requests a second; it served a full queue at --speed 4.5.".to_owned();
     let overload = Overload { offered_iops: 653.4, sustainable_speed: 4.58, text: text.clone() };
     let busy = Advice { overload: Some(overload), ..calm };
     let second = busy.text(None).lines().nth(1).unwrap_or_default().to_owned();

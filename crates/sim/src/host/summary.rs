@@ -51,7 +51,8 @@ impl RunSummary {
         if watched == Nanos::ZERO { 0.0 } else { self.tally.in_queue_ns as f64 / watched.0 as f64 }
     }
 
-    /// For an open replay at `speed` that overloaded the device: the highest sustainable speed; `None` if it kept up.
+    /// For an open replay at `speed` that overloaded the device: the speed at which it served a full queue, which bounds the sustainable
+    /// one, as a device has less choice in a shorter queue; `None` if it kept up.
     ///
     /// The device is overloaded if it was busy at least 98% of the time and needed over 5% more time than the requests took to
     /// arrive.
