@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use block::{Insertion, Limits, LiveSwitch, Nanos, Pick, Request, Room, Roster, Scheduler, Tags};
+use block::{Insertion, Limits, LiveSwitch, Nanos, Pick, Request, Room, Roster, Scheduler, StreamId, Tags};
 use statistics::Rank;
 
 /// A span longer than this was interrupted: the operating system ran another process meanwhile.
@@ -178,6 +178,14 @@ impl Scheduler for Timed {
         self.sampled(|scheduler| scheduler.record_disk_time(request, disk_time));
     }
 
+    fn flush_began(&mut self, now: Nanos, stream: StreamId) {
+        self.sampled(|scheduler| scheduler.flush_began(now, stream));
+    }
+
+    fn flush_ended(&mut self, now: Nanos, stream: StreamId, since: Nanos) {
+        self.sampled(|scheduler| scheduler.flush_ended(now, stream, since));
+    }
+
     fn drain(&mut self, out: &mut Vec<Request>) {
         self.scheduler.drain(out);
     }
@@ -244,6 +252,12 @@ mod tests {
         fn record_disk_time(&mut self, _request: &Request, _disk_time: Nanos) {
             self.note("record_disk_time");
         }
+        fn flush_began(&mut self, _now: Nanos, _stream: StreamId) {
+            self.note("flush_began");
+        }
+        fn flush_ended(&mut self, _now: Nanos, _stream: StreamId, _since: Nanos) {
+            self.note("flush_ended");
+        }
         fn drain(&mut self, _out: &mut Vec<Request>) {
             self.note("drain");
         }
@@ -305,6 +319,8 @@ mod tests {
         timed.set_limits(&Limits::default());
         timed.set_roster(&Roster::default());
         timed.record_disk_time(&request, Nanos::ZERO);
+        timed.flush_began(Nanos::ZERO, 0);
+        timed.flush_ended(Nanos::ZERO, 0, Nanos::ZERO);
         timed.drain(&mut Vec::new());
         let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         assert_eq!(
@@ -322,6 +338,8 @@ mod tests {
                 "set_limits",
                 "set_roster",
                 "record_disk_time",
+                "flush_began",
+                "flush_ended",
                 "drain"
             ]
         );
