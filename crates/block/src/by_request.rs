@@ -43,6 +43,16 @@ impl<T> ByRequest<T> {
         Some(self.values.remove(key as usize).1)
     }
 
+    /// Number of requests.
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// All requests with their values, in no particular order.
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = (RequestId, T)> {
+        self.values.into_iter().map(|(_, entry)| entry)
+    }
+
     /// All values, in no particular order.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.values.iter_mut().map(|(_, (_, value))| value)

@@ -22,6 +22,16 @@ struct Chunk {
 /// The position of a key or its insertion point: chunk and index. Valid until the list changes.
 pub(crate) type Spot = (usize, usize);
 
+/// A key by `value`, unique through the number of its holder.
+pub(crate) fn key(value: u64, number: usize) -> u128 {
+    u128::from(value) << 64 | number as u128
+}
+
+/// The value of a [`key`].
+pub(crate) fn value(key: u128) -> u64 {
+    (key >> 64) as u64
+}
+
 /// A key with its number; `None` if there is no such key.
 type Found = Option<(u128, u32)>;
 

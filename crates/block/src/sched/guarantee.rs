@@ -37,7 +37,7 @@ use crate::by_request::ByRequest;
 use crate::cost::Cost;
 use crate::lanes::{lane_for, next_within_limits};
 use crate::queue::{Limits, Merging, Placed, Queue, Slot};
-use crate::sorted::SortedList;
+use crate::sorted::{SortedList, key, value};
 use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request, Standing, StreamId, Tunable, Unit};
@@ -79,15 +79,6 @@ const RARELY: u64 = 128;
 /// Indexes of the lists of tags.
 const PROMISED: usize = 0;
 const BEST_EFFORT: usize = 1;
-
-/// A key of a sorted list: the number, then the tenant, which makes the key unique.
-fn key(number: u64, tenant: usize) -> u128 {
-    u128::from(number) << 64 | tenant as u128
-}
-
-fn number_of(key: u128) -> u64 {
-    (key >> 64) as u64
-}
 
 /// Tenants, sorted.
 #[derive(Default)]
@@ -171,20 +162,18 @@ impl Guarantee {
     fn replace_roster(&mut self, roster: &Roster) {
         let fresh = Guarantee::new(self.queue.limits(), self.tuning, roster);
         let mut before = core::mem::replace(self, fresh);
-        self.open(roster.tenants().len());
+        let others = roster.tenants().len();
+        self.open(others);
         let known = before.clients.len();
         let numbers: Vec<Option<usize>> = (0..known).map(|number| self.register.number_of_same(&before.register, number)).collect();
-        for (client, number) in
-            before.clients.drain(..).enumerate().filter_map(|(known, client)| Some(((known, client), numbers[known]?)))
-        {
-            let (known, client) = client;
+        for (known, client) in before.clients.drain(..).enumerate() {
+            let Some(number) = numbers[known] else { continue };
             self.clients[number] = match (before.register.tenant(known), self.register.tenant(number)) {
                 (Some(earlier), Some(later)) => client.with_promise(before.now, earlier, later),
                 _ => client,
             };
             self.clients[number].places = Places::default();
         }
-        let others = roster.tenants().len();
         for charge in before.charges.values_mut() {
             charge.tenant = numbers[charge.tenant].unwrap_or_else(|| {
                 self.clients[others].adopt(charge);
@@ -235,7 +224,7 @@ impl Guarantee {
 
     /// Updates tenants whose limits have passed, and those that are not expected any more.
     fn wake(&mut self) {
-        while let Some((_, number)) = self.lists.wakes.first().filter(|&(at, _)| number_of(at) <= self.now.0) {
+        while let Some((_, number)) = self.lists.wakes.first().filter(|&(at, _)| value(at) <= self.now.0) {
             self.update(number as usize);
         }
     }
@@ -249,7 +238,7 @@ impl Guarantee {
         for _ in 0..LOOK_AHEAD {
             let Some((place, number)) = self.lists.dues.at_or_after(from) else { break };
             from = place + 1;
-            let (due, client) = (number_of(place), &self.clients[number as usize]);
+            let (due, client) = (value(place), &self.clients[number as usize]);
             // The time of its own at worst, that of the earlier ones in the mean: worst cases of several rarely coincide.
             let own = client.own().max(client.next_cost).0.cast_signed();
             least = least.min(due.cast_signed() - self.now.0.cast_signed() - demand - own);
@@ -263,13 +252,13 @@ impl Guarantee {
         let cost = self.clients[number].next_cost;
         let outstanding = self.ledger.outstanding(self.now);
         if let Some((due, _)) = self.lists.flights.first_but(number as u32)
-            && Nanos(number_of(due)) < self.now + outstanding + cost
+            && Nanos(value(due)) < self.now + outstanding + cost
         {
             return false;
         }
         self.lists.rooms.first_but(number as u32).is_none_or(|(room, other)| {
             let others = outstanding - self.clients[other as usize].flying;
-            others + cost <= Nanos(number_of(room))
+            others + cost <= Nanos(value(room))
         })
     }
 
@@ -402,7 +391,7 @@ impl Scheduler for Guarantee {
         match self.choose() {
             Ok((number, is_spare)) => self.send(number, is_spare).map_or(Pick::Empty, Pick::Go),
             Err(until) => {
-                let wake = self.lists.wakes.first().map_or(Nanos::MAX, |(at, _)| Nanos(number_of(at)));
+                let wake = self.lists.wakes.first().map_or(Nanos::MAX, |(at, _)| Nanos(value(at)));
                 let floor = if self.ledger.is_flushing() { Nanos::MAX } else { self.floor() };
                 Pick::WaitUntil(until.min(wake).min(floor).max(now + Nanos(1)))
             }

@@ -34,7 +34,7 @@ use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec
 use crate::lanes::{lane_for, next_within_limits, queued};
 use crate::queue::{Limits, Merging, Queue, Slot};
 use crate::rates::{Limiter, Reservation};
-use crate::sorted::SortedList;
+use crate::sorted::{SortedList, key, value};
 use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request, Tenant};
@@ -108,14 +108,6 @@ impl Client {
     }
 }
 
-fn key(tag: u64, number: usize) -> u128 {
-    u128::from(tag) << 64 | number as u128
-}
-
-fn tag(key: u128) -> u64 {
-    (key >> 64) as u64
-}
-
 /// Tenants whose reservations the disk cannot meet: their requests in flight, and the lowest proportional tag of the eligible ones.
 #[derive(Default)]
 struct Unmet {
@@ -170,7 +162,7 @@ impl Reserved {
 
     /// Removes the next tenant that has fallen behind by `now` from the others, and watches it.
     fn watch_next(&mut self, now: Nanos) -> Option<usize> {
-        let (behind, number) = self.behind.first().filter(|&(behind, _)| tag(behind) <= now.0)?;
+        let (behind, number) = self.behind.first().filter(|&(behind, _)| value(behind) <= now.0)?;
         self.behind.remove(behind);
         self.watched.insert(key(0, number as usize), number);
         Some(number as usize)
@@ -283,7 +275,7 @@ impl MClock {
 
     /// Moves tenants whose limits have passed to the ready list.
     fn release(&mut self, now: Nanos) {
-        while let Some((_, number)) = self.limited.first().filter(|&(limit, _)| tag(limit) <= now.0) {
+        while let Some((_, number)) = self.limited.first().filter(|&(limit, _)| value(limit) <= now.0) {
             self.update_places(now, number as usize);
         }
     }
@@ -325,7 +317,7 @@ impl MClock {
 
     /// The tenant with the lowest reservation tag, if its request is due; `None` if none is due.
     fn due(&mut self, now: Nanos) -> Option<usize> {
-        while let Some((_, number)) = self.reservations.first().filter(|&(reservation, _)| tag(reservation) <= now.0) {
+        while let Some((_, number)) = self.reservations.first().filter(|&(reservation, _)| value(reservation) <= now.0) {
             let number = number as usize;
             self.hold_until(now, number);
             if !self.clients[number].progress.is_unmet() {
@@ -371,13 +363,13 @@ impl MClock {
         }
         // Its own requests need not leave room for themselves.
         let tightest = self.reserved.responses.first_but(first as u32);
-        let room = tightest.map_or(u64::MAX, |(response, _)| self.spacing.completions_in(tag(response)));
+        let room = tightest.map_or(u64::MAX, |(response, _)| self.spacing.completions_in(value(response)));
         if u64::from(self.at_device) >= room.max(1) { Err(now + COMPLETION_BACKSTOP) } else { Ok(chosen) }
     }
 
     /// Sets the proportional tag of a tenant that was idle to the current one.
     fn wake(&mut self, number: usize) {
-        let lowest = self.ready.first().map_or(self.served, |(first, _)| tag(first));
+        let lowest = self.ready.first().map_or(self.served, |(first, _)| value(first));
         let client = &mut self.clients[number];
         if !client.is_waiting {
             client.is_waiting = true;
@@ -421,7 +413,7 @@ impl Scheduler for MClock {
             return self.serve(now, number, true);
         }
         let times = [self.reservations.first(), self.limited.first()];
-        match times.into_iter().flatten().map(|(time, _)| tag(time)).chain(held_until).min() {
+        match times.into_iter().flatten().map(|(time, _)| value(time)).chain(held_until).min() {
             Some(time) => Pick::WaitUntil(Nanos(time).min(now + COMPLETION_BACKSTOP)),
             None => Pick::Empty,
         }

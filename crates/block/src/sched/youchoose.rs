@@ -42,7 +42,7 @@ use crate::cost::Cost;
 use crate::lanes::{lane_for, next_within_limits};
 use crate::quantile::Low;
 use crate::queue::{Limits, Merging, Placed, Queue, Slot};
-use crate::sorted::SortedList;
+use crate::sorted::{SortedList, key, value};
 use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request, Standing};
@@ -170,15 +170,6 @@ const DWARFS: u32 = 2;
 const GUARANTEED: usize = 0;
 const BEST_EFFORT: usize = 1;
 
-/// A key of a sorted list: the number, then the volume, which makes the key unique.
-fn key(number: u64, volume: usize) -> u128 {
-    u128::from(number) << 64 | volume as u128
-}
-
-fn number_of(key: u128) -> u64 {
-    (key >> 64) as u64
-}
-
 impl YouChoose {
     fn new(limits: Limits, tuning: Tunables, roster: &Roster) -> YouChoose {
         YouChoose {
@@ -303,7 +294,7 @@ impl YouChoose {
 
     /// Updates volumes whose limits have passed, and volumes whose deadlines change because they issued no requests.
     fn end_silences(&mut self, now: Nanos) {
-        while let Some((_, number)) = self.expiries.first().filter(|&(until, _)| number_of(until) <= now.0) {
+        while let Some((_, number)) = self.expiries.first().filter(|&(until, _)| value(until) <= now.0) {
             self.update_places(now, number as usize);
         }
     }
@@ -318,7 +309,7 @@ impl YouChoose {
         if is_full {
             return Turn::Later(now + COMPLETION_BACKSTOP);
         }
-        let first = self.starts.first().map(|(start, number)| (Nanos(number_of(start)), number as usize));
+        let first = self.starts.first().map(|(start, number)| (Nanos(value(start)), number as usize));
         let first = first.map(|(start, number)| (start - (self.backlog.work() - self.volumes[number].work_at_device()), number));
         let open = self.current.filter(|&open| self.volumes[open].slot_continues() && self.volumes[open].is_ready(now));
         let Some((_, number)) = first.filter(|&(start, _)| start <= now) else {
@@ -334,7 +325,7 @@ impl YouChoose {
 
     /// Bound of the requests in flight, in parts (see [`Bound::most`]).
     fn least_bound(&self) -> u64 {
-        self.bounds.first().map_or(self.bound.most(), |(most, _)| number_of(most))
+        self.bounds.first().map_or(self.bound.most(), |(most, _)| value(most))
     }
 
     /// The volume to serve instead of this one, so that no request in flight of another volume with an earlier due time becomes late;
@@ -362,7 +353,7 @@ impl YouChoose {
     ///
     /// A volume gets none if its request would delay another volume that has requests, now or soon, for longer than that one can wait.
     fn turn_to_spare(&mut self, now: Nanos, open: Option<usize>, first: Option<(Nanos, usize)>) -> Turn {
-        let expiry = self.expiries.first().map(|(until, _)| Nanos(number_of(until)));
+        let expiry = self.expiries.first().map(|(until, _)| Nanos(value(until)));
         let times = [first.map(|(start, _)| start), expiry, Some(now + COMPLETION_BACKSTOP)];
         let later = times.into_iter().flatten().min().unwrap_or(now);
         let neglected = self.neglected(now);
@@ -427,9 +418,7 @@ impl YouChoose {
     fn lowest(&self) -> [Option<usize>; 2] {
         let [guaranteed, other] = [GUARANTEED, BEST_EFFORT].map(|list| self.tags[list].first());
         let is_others = match (guaranteed, other) {
-            (Some((guaranteed, _)), Some((other, _))) => {
-                number_of(other).saturating_add(self.best_effort_lead) < number_of(guaranteed)
-            }
+            (Some((guaranteed, _)), Some((other, _))) => value(other).saturating_add(self.best_effort_lead) < value(guaranteed),
             _ => false,
         };
         let mut lowest = [guaranteed, other].map(|lowest| lowest.map(|(_, number)| number as usize));

@@ -19,7 +19,7 @@ fn with_tenants(setting: &str, tenants: Vec<Tenant>, is_rotational: bool) -> Box
     scheduler
 }
 
-/// A tenant that is promised a request each so many milliseconds.
+/// A tenant that is promised a request in each interval of this length.
 fn each(millis: u64) -> Tenant {
     Tenant::new("promised").with_reference(Arc::new(ConstantTime { request: ms(millis), sector: Nanos::ZERO }))
 }

@@ -1,8 +1,6 @@
 //! Requests in flight, and their charges.
 
-use slab::Slab;
-
-use crate::hash_index::HashIndex;
+use crate::by_request::ByRequest;
 use crate::{Nanos, RequestId};
 
 /// A request in flight.
@@ -21,9 +19,8 @@ pub(super) struct Flight {
 /// All requests in flight, by the host's id.
 #[derive(Default)]
 pub(super) struct Flights {
-    flights: Slab<(RequestId, Flight)>,
+    flights: ByRequest<Flight>,
     charged: u64,
-    by_id: HashIndex,
 }
 
 impl Flights {
@@ -40,13 +37,12 @@ impl Flights {
         // A host that reuses an id did not report the first request's completion.
         self.end(id);
         self.charged = self.charged.saturating_add(flight.charged);
-        let slot = self.flights.insert((id, flight));
-        self.by_id.insert(u64::from(id), slot as u32);
+        self.flights.insert(id, flight);
     }
 
     /// Renumbers tenants, and forgets the requests of those without a new number.
     pub(super) fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
-        for (_, (id, flight)) in core::mem::take(self).flights {
+        for (id, flight) in core::mem::take(self).flights.into_entries() {
             if let Some(number) = number(flight.number) {
                 self.begin(id, Flight { number, ..flight });
             }
@@ -55,9 +51,7 @@ impl Flights {
 
     /// Removes a completed request; `None` if it is unknown.
     pub(super) fn end(&mut self, id: RequestId) -> Option<Flight> {
-        let slot = self.by_id.get(u64::from(id)).next()?;
-        self.by_id.remove(u64::from(id), slot);
-        let (_, flight) = self.flights.remove(slot as usize);
+        let flight = self.flights.remove(id)?;
         self.charged = self.charged.saturating_sub(flight.charged);
         Some(flight)
     }

@@ -60,13 +60,9 @@ impl Ledger {
         self.done
     }
 
+    /// Media time of the requests in flight and of the writes in the cache.
     pub(super) fn outstanding(&self, now: Nanos) -> Nanos {
-        self.flying + self.unwritten(now)
-    }
-
-    /// Media time of the writes in the cache.
-    pub(super) fn unwritten(&self, now: Nanos) -> Nanos {
-        self.clean_at - now
+        self.flying + (self.clean_at - now)
     }
 
     /// Whether no request may be sent: a drive takes no other command before the end of a flush (`ata_std_qc_defer`), and then serves those

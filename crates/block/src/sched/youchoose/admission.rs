@@ -10,9 +10,7 @@
 //! by the delay that its own work causes.
 
 use crate::Nanos;
-use crate::sorted::SortedList;
-
-use super::{key, number_of};
+use crate::sorted::{SortedList, key, value};
 
 /// The latest time at which a volume must have the device; the earlier of both. `None`: no such bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,5 +57,5 @@ impl Deadlines {
 
 /// The first volume of a list by time other than `but`, with its time.
 pub(super) fn first_other(list: &SortedList, but: usize) -> Option<(Nanos, usize)> {
-    list.first_but(but as u32).map(|(key, number)| (Nanos(number_of(key)), number as usize))
+    list.first_but(but as u32).map(|(key, number)| (Nanos(value(key)), number as usize))
 }
