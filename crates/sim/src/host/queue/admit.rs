@@ -58,6 +58,11 @@ impl Queue {
         self.admitted[usize::from(sync)] < self.settings.nr_requests
     }
 
+    /// Whether a tag is free for a request that may take any.
+    pub(super) fn has_free_tag(&self) -> bool {
+        self.tags.as_ref().is_some_and(|tags| self.admitted[0] + self.admitted[1] < tags.depth())
+    }
+
     /// Takes one of the first `open` tags; `Some(NO_TAG)` if none is free but the queue is empty. `None` if the request must wait, or the
     /// scheduler has no tags.
     #[inline]

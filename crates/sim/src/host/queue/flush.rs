@@ -2,8 +2,9 @@
 //!
 //! They bypass admission and scheduler (`block/blk-flush.c`): one flush is at the device at a time, and those that arrive meanwhile share
 //! the next one. It goes before all requests that wait to be dispatched, but needs a driver tag as they do: while the device has as many
-//! requests as it takes, the next that completes makes room for it. Its issuer waits for a tag of the queue after the streams that are in
-//! line: under `none` these are the driver's tags. Issuers have already waited for the writes that they cover.
+//! requests as it takes, the next that completes makes room for it. Its issuer takes any free tag of the queue, since no scheduler limits
+//! the tags of a flush (`__blk_mq_alloc_requests`), and waits for one after the streams that are in line if none is free: under `none`
+//! these are the driver's tags. Issuers have already waited for the writes that they cover.
 
 use block::{Nanos, RequestId, StreamId};
 
@@ -76,7 +77,7 @@ impl Queue {
     /// media when [`Finished::Flush`] returns `token`. Returns `false` if the device has no such cache; nothing is reported then.
     pub fn flush(&mut self, now: Nanos, stream: StreamId, token: u64) -> bool {
         let flush = Flush { arrival: now, stream, token };
-        let in_line = self.waiters.streams_in_line();
+        let in_line = if self.has_free_tag() { 0 } else { self.waiters.streams_in_line() };
         let must_wait = in_line > 0 || !self.port.has_room_for_flush();
         if self.flushes.is_active() || self.is_frozen(now) || must_wait && self.port.queues_flushes() {
             self.flushes.wait(flush, in_line);

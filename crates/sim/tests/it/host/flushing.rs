@@ -136,11 +136,11 @@ fn a_flush_does_not_delay_reads_and_an_unsynced_write_sends_none() {
     assert!(machine.call(1, read(1, 0, 4 * KIB)).at() - start < Nanos::from_millis(1));
 }
 
-/// Ends in µs of a flush and, sorted, of eight reads of 100 µs that were issued before it to a device that takes four at once.
-fn flush_after_reads(scheduler: &str) -> (u64, Vec<u64>) {
+/// Ends in µs of a flush and, sorted, of eight direct requests of 100 µs that were issued before it to a device that takes four at once.
+fn flush_after(op: Op, scheduler: &str) -> (u64, Vec<u64>) {
     let device = Cached { under_way: Vec::new(), flushing: None, flushes: Arc::default() };
     let mut machine = Machine::on_device(Box::new(device), scheduler, files(&[64 * MIB; 2]), "");
-    (0..8).for_each(|number| _ = machine.start(1 + number, direct(Op::Read, 0, u64::from(number) * 4 * MIB, 4 * KIB)));
+    (0..8).for_each(|number| _ = machine.start(1 + number, direct(op, 0, u64::from(number) * 4 * MIB, 4 * KIB)));
     let flush = machine.start(0, fsync(1));
     machine.pass_until(Nanos::from_millis(50));
     let ended = machine.take_finished();
@@ -156,10 +156,15 @@ fn flush_after_reads(scheduler: &str) -> (u64, Vec<u64>) {
 #[test]
 fn a_flush_waits_for_room_at_the_device_and_takes_it_before_requests_that_wait() {
     // Three of the waiting reads were dispatched with the flush, the last when they had completed.
-    assert_eq!(flush_after_reads("noop"), (10_100, vec![100, 100, 100, 100, 200, 200, 200, 300]));
+    assert_eq!(flush_after(Op::Read, "noop"), (10_100, vec![100, 100, 100, 100, 200, 200, 200, 300]));
 }
 
 #[test]
 fn without_a_scheduler_a_flush_gets_a_tag_after_those_that_wait_for_one() {
-    assert_eq!(flush_after_reads("none"), (10_200, vec![100, 100, 100, 100, 200, 200, 200, 200]));
+    assert_eq!(flush_after(Op::Read, "none"), (10_200, vec![100, 100, 100, 100, 200, 200, 200, 200]));
+}
+
+#[test]
+fn a_flush_gets_a_free_tag_although_writers_wait_for_their_share() {
+    assert_eq!(flush_after(Op::Write, "mq-deadline:async_depth=4"), (10_100, vec![100, 100, 100, 100, 200, 200, 200, 300]));
 }
