@@ -23,6 +23,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "conformance"))]
 extern crate std;
 
+mod bound;
 mod by_request;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;

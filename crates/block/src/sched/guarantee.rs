@@ -15,14 +15,17 @@
 //!    due, and its owner never pays later for service beyond it. Service ahead of time, for lack of a request that fits, is credited up to
 //!    the next request of a tenant without a guarantee.
 //! 3. *Room.* A request in flight cannot be recalled. None is sent unless the work outstanding, with it, leaves every other tenant with a
-//!    guarantee the device in time for its next request, which may arrive at any moment. The usable part of that room is learned.
+//!    guarantee the device in time for its next request, which may arrive at any moment. The usable part of that room is learned. A device
+//!    with parallel units can keep a request for longer than the work in flight predicts, as flash does that collects garbage, so there the
+//!    number in flight is bounded too: it falls with each request that was late at the device, and rises with the others.
 //! 4. *Overtaking.* A disk that serves the nearest request first may keep a distant one for long. So no request is sent to a single disk that
 //!    could make a promised request in flight late if it were served before it.
 //! 5. *Write cache.* A write that the cache has acknowledged stays outstanding until its media time has passed ([`ledger`]).
 //! 6. *Flushes.* A drive takes no other command during a flush, and then serves the waiting ones in its own order, so no request is sent to a
 //!    single disk meanwhile. A tenant that syncs has earlier due times, by its usual flush.
 //! 7. *Urgency.* A request at its latest start is sent although the room is used up, if at most one other is in flight: an idle device
-//!    helps no tenant.
+//!    helps no tenant. If it is overdue, parallel units take it up to the bound of rule 3: a device with few of its units in use would
+//!    make all later ones late as well.
 //! 8. *Floor.* Tenants without a guarantee are served once every `best_effort_wait_ms` in any case; those with long requests more rarely, so
 //!    that at most one in a hundred promised requests is late because of them.
 
@@ -138,7 +141,7 @@ impl Guarantee {
             clients: Vec::new(),
             charges: ByRequest::default(),
             tag_shares: TagShares::default(),
-            ledger: Ledger::new(roster.has_one_arm()),
+            ledger: Ledger::new(roster),
             lists: Lists::default(),
             active: 0,
             spare: 0,
@@ -182,7 +185,7 @@ impl Guarantee {
             self.tag_shares.add(charge.tenant, self.register.weight(charge.tenant));
         }
         (self.charges, self.costs, self.now) = (before.charges, before.costs, before.now);
-        self.ledger = before.ledger.on(roster.has_one_arm());
+        self.ledger = before.ledger.on(roster);
         (self.spare, self.best_effort_served) = (before.spare, before.best_effort_served);
         self.active = self.clients.iter().filter(|client| client.open > 0).count();
         (0..self.clients.len()).for_each(|number| self.update(number));
@@ -258,8 +261,14 @@ impl Guarantee {
         }
         self.lists.rooms.first_but(number as u32).is_none_or(|(room, other)| {
             let others = outstanding - self.clients[other as usize].flying;
-            others + cost <= Nanos(value(room))
+            others + cost <= Nanos(value(room)) && !self.ledger.is_full()
         })
+    }
+
+    /// Whether a tenant's next request can hardly be in time any more.
+    fn is_overdue(&self, number: usize) -> bool {
+        let client = &self.clients[number];
+        client.places.due.is_some_and(|due| Nanos(value(due)) <= self.now + client.next_cost)
     }
 
     /// When a tenant without a guarantee is served in any case (rule 8); never if none waits.
@@ -284,7 +293,8 @@ impl Guarantee {
         }
         let (slack, first) = (self.slack(), of_list(&self.lists.dues));
         if let Some(number) = first.filter(|_| slack <= 0) {
-            let may_go = self.ledger.count() < URGENT_IN_FLIGHT || self.has_room(number);
+            let helps = self.ledger.has_free_units() && self.is_overdue(number);
+            let may_go = self.ledger.count() < URGENT_IN_FLIGHT || helps || self.has_room(number);
             return if may_go { Ok((number, false)) } else { Err(later) };
         }
         let candidates = [best_effort, first, of_list(&self.lists.tags[PROMISED])].into_iter().flatten();
@@ -309,6 +319,7 @@ impl Guarantee {
             (charge.dispatched, charge.work) = (Some(self.now), work);
             client.sent(charge.service, work);
             charge.begin = self.ledger.sent(self.now, work);
+            charge.in_flight = self.ledger.count();
             charge.others_done = self.ledger.done() - client.done;
             if client.is_promised() && self.register.roster().has_one_arm() {
                 client.flights.push((request.id, charge.arrival + client.tail()));
@@ -419,7 +430,9 @@ impl Scheduler for Guarantee {
         client.done += took;
         client.costs[usize::from(is_write)].learn(request.sectors, took.0);
         client.disk_time.learn(request.sectors, reported.unwrap_or(took).0);
-        client.completed(now, &charge, self.ledger.done() - client.done, debt, credit);
+        if let Some(is_late) = client.completed(now, &charge, self.ledger.done() - client.done, debt, credit) {
+            self.ledger.judge(now, dispatched, charge.in_flight, is_late);
+        }
         self.active -= usize::from(client.open == 0);
         self.tag_shares.removed(charge.tenant, &self.register);
         self.update(charge.tenant);

@@ -38,6 +38,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, resort};
+use crate::bound::Bound;
 use crate::cost::Cost;
 use crate::lanes::{lane_for, next_within_limits};
 use crate::quantile::Low;
@@ -47,7 +48,7 @@ use crate::tag_shares::TagShares;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request, Standing};
 use admission::{Deadline, Deadlines, first_other};
-use backlog::{Backlog, Bound};
+use backlog::Backlog;
 use charges::{Charge, Charges};
 use guard::Response;
 use tuning::Tunables;

@@ -90,7 +90,7 @@ fn others_go_first_as_long_as_a_promise_is_not_due() {
 
 #[test]
 fn requests_in_flight_leave_room_for_a_request_that_may_come() {
-    let mut scheduler = with_tenants("guarantee", vec![each(20), best_effort()], false);
+    let mut scheduler = with_tenants("guarantee", vec![each(20), best_effort()], true);
     let now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1]);
     insert_all(&mut *scheduler, now, (100..110).map(|id| of(1, id)));
     let sent = (0..10).take_while(|_| volume_of(scheduler.pick(now)) == Some(1)).count();
@@ -100,6 +100,63 @@ fn requests_in_flight_leave_room_for_a_request_that_may_come() {
     let later = now + ms(1_001);
     let sent = (0..10).take_while(|_| volume_of(scheduler.pick(later)) == Some(1)).count();
     assert_eq!(sent, 7);
+}
+
+#[test]
+fn parallel_units_get_as_many_requests_as_they_complete_in_time() {
+    let mut scheduler = with_tenants("guarantee", vec![each(1_000), best_effort()], false);
+    let mut now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1]);
+    insert_all(&mut *scheduler, now, (100..140).map(|id| of(1, id)));
+    let mut send = |scheduler: &mut dyn Scheduler, now: Nanos| -> Vec<Request> {
+        std::iter::from_fn(|| if let Pick::Go(request) = scheduler.pick(now) { Some(request) } else { None }).collect()
+    };
+    let mut flying = send(&mut *scheduler, now);
+    assert_eq!(flying.len(), 2, "the first bound, although 995 ms are left for others");
+    // A request of the promised tenant is in time with two others: there may be one more.
+    insert_all(&mut *scheduler, now, [of(0, 200)]);
+    flying.extend(send(&mut *scheduler, now));
+    let promised = flying.pop().unwrap();
+    assert_eq!(promised.id, 200);
+    now += ms(5);
+    scheduler.completed(now, &promised, ms(5));
+    flying.extend(send(&mut *scheduler, now));
+    assert_eq!(flying.len(), 3);
+    // The next is kept by the device until the other one in flight is complete, and is late.
+    let last = flying.pop().unwrap();
+    flying.drain(..).for_each(|request| scheduler.completed(now, &request, ms(5)));
+    insert_all(&mut *scheduler, now, [of(0, 201)]);
+    let Pick::Go(promised) = scheduler.pick(now + ms(990)) else { panic!("it is urgent") };
+    assert_eq!(promised.id, 201);
+    scheduler.completed(now + ms(2_900), &last, ms(2_905));
+    scheduler.completed(now + ms(2_905), &promised, ms(1_915));
+    assert_eq!(send(&mut *scheduler, now + ms(2_905)).len(), 2);
+}
+
+#[test]
+fn overdue_requests_are_sent_to_free_units_although_the_room_is_used_up() {
+    let sent = |is_rotational: bool| {
+        let mut scheduler = with_tenants("guarantee", (0..12).map(|_| each(20)).collect(), is_rotational);
+        let mut now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+        let mut send_all = |scheduler: &mut dyn Scheduler, now: Nanos| -> Vec<Request> {
+            std::iter::from_fn(|| if let Pick::Go(request) = scheduler.pick(now) { Some(request) } else { None }).collect()
+        };
+        let insert =
+            |scheduler: &mut dyn Scheduler, now: Nanos| insert_all(scheduler, now, (0..12).map(|n| of(u64::from(n), 500 + n)));
+        // Units that complete all that they get in time: the bound rises.
+        for _ in 0..12 {
+            insert(&mut *scheduler, now);
+            let mut left = 12;
+            while left > 0 {
+                let flying = send_all(&mut *scheduler, now);
+                now += ms(1);
+                flying.iter().for_each(|request| scheduler.completed(now, request, ms(1)));
+                left -= flying.len();
+            }
+        }
+        insert(&mut *scheduler, now);
+        send_all(&mut *scheduler, now + ms(300)).len()
+    };
+    assert_eq!((sent(true), sent(false)), (2, 6));
 }
 
 #[test]

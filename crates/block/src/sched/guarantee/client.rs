@@ -45,6 +45,8 @@ pub(super) struct Charge {
     pub(super) dispatched: Option<Nanos>,
     /// Expected media time.
     pub(super) work: Nanos,
+    /// Number in flight after the dispatch.
+    pub(super) in_flight: u32,
     /// Progress of the ledger at the dispatch.
     pub(super) begin: f64,
     /// Media time that the device had spent on others before the dispatch.
@@ -220,6 +222,7 @@ impl Client {
             arrival: now,
             dispatched: None,
             work: Nanos::ZERO,
+            in_flight: 0,
             begin: 0.0,
             others_done: Nanos::ZERO,
             reference_done: self.clock,
@@ -266,15 +269,23 @@ impl Client {
         Nanos((u128::from(whole.0) * u128::from(self.patience) / u128::from(WHOLE)) as u64)
     }
 
-    /// Registers the completion of a request that took this media time; `others_done` is the device's time for others so far.
+    /// Registers the completion of a request; `others_done` is the device's time for others so far. Returns whether the device alone made it
+    /// late, because of others; `None` without a guarantee.
     ///
     /// If it was earlier than on the reference disk, the guarantee restarts here: open requests are due when the reference disk would
     /// complete them if it started now, or later by at most `credit`.
-    pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, others_done: Nanos, debt: Nanos, credit: Nanos) {
+    pub(super) fn completed(
+        &mut self,
+        now: Nanos,
+        charge: &Charge,
+        others_done: Nanos,
+        debt: Nanos,
+        credit: Nanos,
+    ) -> Option<bool> {
         self.open = self.open.saturating_sub(charge.parts);
         self.open_time = self.open_time - charge.service;
         self.last = now;
-        let Some(dispatched) = charge.dispatched.filter(|_| self.is_promised()) else { return };
+        let dispatched = charge.dispatched.filter(|_| self.is_promised())?;
         // A flush may follow, and is part of the response to a write that is synced.
         self.clock = self.clock.min(now + self.flush.get() + self.open_time + Nanos(charge.service.0 / TOLERANCE).max(credit));
         if self.answers.len() < MAX_ANSWERS {
@@ -294,6 +305,7 @@ impl Client {
         } else if !is_late {
             self.patience = (self.patience + WHOLE / STEPS / ONE_IN).min(WHOLE);
         }
+        Some(own <= self.tail() && at_device > self.tail())
     }
 
     /// Registers a flush that was requested at `since`. A request that follows a late one counts as issued earlier.

@@ -9,6 +9,8 @@
 //! write stays outstanding until then. Time that the device spends on reads is not spent on the writes in its cache.
 
 use crate::Nanos;
+use crate::bound::{Bound, is_reached};
+use crate::tenants::Roster;
 
 /// A completed request, as input of the ledger.
 pub(super) struct Completed {
@@ -21,10 +23,13 @@ pub(super) struct Completed {
     pub(super) is_write: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ledger {
     /// Whether the device serves one request at a time. A device with parallel units empties its cache at the same time.
     has_one_arm: bool,
+    disks: u32,
+    /// Bound of the requests in flight of a device with parallel units.
+    bound: Bound,
     /// Expected media time of the requests in flight, and their number.
     flying: Nanos,
     count: u32,
@@ -41,13 +46,26 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(has_one_arm: bool) -> Ledger {
-        Ledger::default().on(has_one_arm)
+    pub(super) fn new(roster: &Roster) -> Ledger {
+        Ledger {
+            has_one_arm: roster.has_one_arm(),
+            disks: roster.disks(),
+            bound: Bound::of_disks(roster.disks()),
+            flying: Nanos::ZERO,
+            count: 0,
+            progress: 0.0,
+            progress_at: Nanos::ZERO,
+            clean_at: Nanos::ZERO,
+            last_completion: Nanos::ZERO,
+            done: Nanos::ZERO,
+            flushing: 0,
+        }
     }
 
-    /// The same of a device that has one arm or not.
-    pub(super) fn on(self, has_one_arm: bool) -> Ledger {
-        Ledger { has_one_arm, ..self }
+    /// The same of the device of this roster.
+    pub(super) fn on(self, roster: &Roster) -> Ledger {
+        let bound = if roster.disks() == self.disks { self.bound } else { Bound::of_disks(roster.disks()) };
+        Ledger { has_one_arm: roster.has_one_arm(), disks: roster.disks(), bound, ..self }
     }
 
     /// Number of requests in flight.
@@ -69,6 +87,24 @@ impl Ledger {
     /// that it got meanwhile in its own order.
     pub(super) fn is_flushing(&self) -> bool {
         self.has_one_arm && self.flushing > 0
+    }
+
+    /// Whether a device with parallel units has as many requests as it completes in time; never for a single disk.
+    pub(super) fn is_full(&self) -> bool {
+        !self.has_one_arm && is_reached(self.bound.most(), self.count)
+    }
+
+    /// Whether a device with parallel units would complete more requests in time; never for a single disk.
+    pub(super) fn has_free_units(&self) -> bool {
+        !self.has_one_arm && !self.is_full()
+    }
+
+    /// Records whether the device was late with a request, dispatched with `count` requests in flight. It has completed.
+    pub(super) fn judge(&mut self, now: Nanos, dispatched: Nanos, count: u32, is_late: bool) {
+        match is_late {
+            true => self.bound.was_late(now, dispatched, count),
+            false => self.bound.was_in_time(self.count),
+        }
     }
 
     /// Records a dispatch. Returns the progress at this time.

@@ -5,10 +5,10 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::admission::{Deadline, Place};
-use super::backlog::Bound;
 use super::charges::Charge;
 use super::guard::{Guard, MAX_SILENCE};
 use super::tuning::Order;
+use crate::bound::Bound;
 use crate::cost::Cost;
 use crate::promise::{self, promised};
 use crate::queue::{Limits, Merges};
