@@ -15,8 +15,8 @@ const QUICK_READ: [u32; 3] = [100, 500, 2000];
 /// Cycles in ms for MADbench2 at other rates, in addition to the heuristic's.
 pub const DEMAND_CYCLES: [u32; 2] = [500, 1000];
 
-/// Our scheduler, which adapts its cycle.
-pub const ADAPTIVE: &str = "fairio";
+/// Our scheduler with an adaptive cycle.
+pub const ADAPTIVE: &str = "fairio:cycle_ms=0";
 
 /// The report's scheduler with a cycle of this many ms.
 pub fn printed(ms: u32) -> String {
@@ -25,7 +25,7 @@ pub fn printed(ms: u32) -> String {
 
 /// Our scheduler with a fixed cycle.
 pub fn fixed(ms: u32) -> String {
-    format!("{ADAPTIVE}:cycle_ms={ms}")
+    format!("fairio:cycle_ms={ms}")
 }
 
 /// The report's scheduler with storage that never counts as under-loaded, so that classes get only their shares: "strict enforcement".

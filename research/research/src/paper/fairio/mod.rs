@@ -61,8 +61,8 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
         ),
         (
             "Ours",
-            "The scheduler fairio: a cycle ends when its disk time is used, accounts are exact over all cycles, and the cycle is adaptive unless \
-             one is given."
+            "The scheduler fairio: a cycle ends when its disk time is used, accounts are exact over all cycles, and the cycle is adaptive \
+             (cycle_ms=0) unless one is given."
                 .to_owned(),
         ),
         (

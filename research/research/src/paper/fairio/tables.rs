@@ -484,7 +484,7 @@ pub fn peers(results: &Results) -> Vec<Figure> {
                  they are at theirs. As printed: with the report’s best cycle of an illustration, and the heuristic’s of a benchmark."
             .to_owned(),
         unit: Unit::ShareErrorPercent,
-        series: schedulers.iter().map(|&name| name.to_owned()).collect(),
+        series: schedulers.iter().map(|&under| if under == ADAPTIVE { "fairio" } else { under }.to_owned()).collect(),
         groups: trials.iter().map(|(_, name)| name.clone()).collect(),
         panels: vec![
             panel("error, points", values(&|outcome| outcome.map(Outcome::error))),

@@ -32,7 +32,7 @@ pub const UNDERS: [Under; 18] = [
     Under { name: "virtual-clock, in slots", setting: "youchoose-printed", promised: Promised::Constant },
     Under { name: "virtual-clock", setting: "virtual-clock:iops=100", promised: Promised::Nothing },
     Under { name: "mclock", setting: "mclock", promised: Promised::Rate },
-    Under { name: "fairio", setting: "fairio", promised: Promised::Nothing },
+    Under { name: "fairio", setting: "fairio:cycle_ms=0", promised: Promised::Nothing },
     Under { name: "io-cost", setting: "io-cost", promised: Promised::Nothing },
     Under { name: "bfq", setting: "bfq", promised: Promised::Nothing },
     Under { name: "noop", setting: "noop", promised: Promised::Nothing },
