@@ -125,7 +125,10 @@ impl Guard {
             self.usage.span += if is_used { period.as_secs_f64() } else { 0.0 };
         } else {
             let done = neighbours.iter().map(|&unit| meters[unit].recent_requests()).sum();
-            if self.settling.drain(now, done, outstanding, neighbours.len()) {
+            // Only writes stay in the device after they have completed.
+            let has_written = neighbours.iter().any(|&unit| meters[unit].has_written());
+            let waits = |time| has_written && self.watch.waits_since_before(time);
+            if self.settling.drain(now, done, outstanding, neighbours.len(), waits) {
                 self.begin_span(now);
             }
         }

@@ -187,6 +187,11 @@ impl Meter {
         [(pace.bytes, self.written_back_bytes as f64), (pace.requests, f64::from(self.written_back))]
     }
 
+    /// Whether it wrote in the last ten seconds or so (a mebibyte counts for 14 of [`MEMORY`]), so that a write cache may hold its data.
+    pub fn has_written(&self) -> bool {
+        self.average.flows[1].bytes >= 1.0
+    }
+
     /// Number of requests completed since the last step.
     pub fn recent_requests(&self) -> u32 {
         (self.recent.flows[0].requests + self.recent.flows[1].requests) as u32

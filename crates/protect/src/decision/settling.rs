@@ -1,4 +1,13 @@
 //! The effect of a change of limits, which begins once the requests that were queued before have completed.
+//!
+//! ```text
+//! neighbours  queued ████████ in the drive's cache ▒▒▒▒▒▒▒▒▒▒▒
+//! the unit                ├────── a request from before ──────┤├──┤├──┤
+//! limits     change ──────────────── settling ────────────────▶ evidence
+//! ```
+//! A drive with a write cache acknowledges writes long before they are on the media, and keeps a flush or a read waiting for them. So that
+//! the neighbours' requests have completed does not show that their work is done; that a request of the unit from before the change has
+//! completed does. What the unit did until then is the effect of the limits from before.
 
 use block::Nanos;
 
@@ -20,6 +29,8 @@ pub(super) struct Settling {
     is_settled: bool,
     /// Number of neighbours' requests that were queued at the change and have not completed.
     to_drain: u32,
+    /// Time at which these had completed.
+    drained: Option<Nanos>,
     /// Time until which neighbours are held at their floors, so that the queue drains sooner.
     floors_until: Nanos,
     is_at_floors: bool,
@@ -28,7 +39,14 @@ pub(super) struct Settling {
 impl Settling {
     /// Without limits.
     pub fn new() -> Settling {
-        Settling { changed: Nanos::ZERO, is_settled: true, to_drain: 0, floors_until: Nanos::ZERO, is_at_floors: false }
+        Settling {
+            changed: Nanos::ZERO,
+            is_settled: true,
+            to_drain: 0,
+            drained: None,
+            floors_until: Nanos::ZERO,
+            is_at_floors: false,
+        }
     }
 
     /// Whether the limits have taken effect.
@@ -45,15 +63,19 @@ impl Settling {
     /// has changed, and the limits became tighter.
     pub fn begin(&mut self, now: Nanos, time: f64, outstanding: u32, neighbours: usize, is_tighter: bool) {
         self.floors_until = if is_tighter && outstanding > 2 * neighbours as u32 { now + DIP } else { now };
-        (self.changed, self.to_drain) = (now, outstanding);
+        (self.changed, self.to_drain, self.drained) = (now, outstanding, None);
         // Without a limit there is no effect to wait for.
         self.is_settled = time.is_infinite();
     }
 
-    /// Adds a step in which this number of the neighbours' requests completed. Returns whether the limits take effect with it.
-    pub fn drain(&mut self, now: Nanos, done: u32, outstanding: u32, neighbours: usize) -> bool {
+    /// Adds a step in which this number of the neighbours' requests completed. `waits`: whether the unit still waits for a request from
+    /// before a time. Returns whether the limits take effect with it.
+    pub fn drain(&mut self, now: Nanos, done: u32, outstanding: u32, neighbours: usize, waits: impl Fn(Nanos) -> bool) -> bool {
         self.to_drain = self.to_drain.saturating_sub(done);
-        let drained = self.to_drain == 0 || outstanding <= neighbours as u32;
+        if self.to_drain == 0 || outstanding <= neighbours as u32 {
+            self.drained.get_or_insert(now);
+        }
+        let drained = self.drained.is_some_and(|at| !waits(at));
         self.is_settled = now - self.changed >= DRAIN || (drained && now - self.changed >= PERIOD);
         self.is_settled
     }
@@ -69,21 +91,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_request_that_arrived_before_the_queue_had_drained_is_no_evidence_until_it_completes() {
+        let at = Nanos::from_millis;
+        let mut settling = Settling::new();
+        settling.begin(at(1_000), 0.1, 40, 1, false);
+        // The unit's request of 1,050 ms waits for the drive's cache until 1,450.
+        let waits = |time| at(1_050) < time;
+        assert!(!settling.drain(at(1_100), 40, 0, 1, waits) && !settling.drain(at(1_400), 0, 0, 1, waits));
+        assert!(settling.drain(at(1_500), 0, 0, 1, |time| at(1_460) < time), "the next one arrived later");
+    }
+
+    #[test]
     fn limits_take_effect_once_the_queue_has_drained_and_a_long_queue_drains_at_the_floors() {
         let at = Nanos::from_millis;
         let mut settling = Settling::new();
         settling.begin(at(1_000), 0.1, 40, 1, true);
-        assert!(!settling.drain(at(1_100), 30, 10, 1));
+        assert!(!settling.drain(at(1_100), 30, 10, 1, |_| false));
         settling.end_step(at(1_100));
         assert!(settling.is_at_floors() && !settling.is_settled());
-        assert!(!settling.drain(at(2_000), 5, 5, 1));
+        assert!(!settling.drain(at(2_000), 5, 5, 1, |_| false));
         settling.end_step(at(2_000));
         assert!(!settling.is_at_floors());
-        assert!(settling.drain(at(2_100), 4, 1, 1) && settling.is_settled());
+        assert!(settling.drain(at(2_100), 4, 1, 1, |_| false) && settling.is_settled());
         settling.begin(at(3_000), 0.1, 40, 1, false);
         settling.end_step(at(3_000));
-        assert!(!settling.is_at_floors() && !settling.drain(at(22_900), 0, 40, 1));
-        assert!(settling.drain(at(23_000), 0, 40, 1), "some requests never complete");
+        assert!(!settling.is_at_floors() && !settling.drain(at(22_900), 0, 40, 1, |_| false));
+        assert!(settling.drain(at(23_000), 0, 40, 1, |_| false), "some requests never complete");
         settling.begin(at(24_000), f64::INFINITY, 40, 1, true);
         assert!(settling.is_settled());
     }

@@ -41,27 +41,36 @@ const AIM: f64 = 0.5;
 /// p99, a fraction nearer to 1 leaves no distance for a raise; not varied.
 const FAR: (f64, f64) = (100.0, 0.6);
 
+/// Arrivals of outstanding requests, in order.
+#[derive(Clone, Debug, Default)]
+struct Pending(VecDeque<Nanos>);
+
+impl Pending {
+    fn add(&mut self, arrival: Nanos) {
+        self.0.push_back(arrival);
+    }
+
+    /// Removes a request that has completed.
+    fn remove(&mut self, arrival: Nanos) {
+        let place = self.0.partition_point(|other| *other < arrival);
+        if self.0.get(place) == Some(&arrival) {
+            self.0.remove(place);
+        }
+    }
+}
+
 /// A kind of requests with a guaranteed p99.
 #[derive(Clone, Debug)]
 struct LatencyTarget {
     name: &'static str,
     limit: Nanos,
-    /// Arrivals of outstanding requests, in order.
-    pending: VecDeque<Nanos>,
+    pending: Pending,
 }
 
 impl LatencyTarget {
-    /// Removes a request that has completed.
-    fn remove(&mut self, arrival: Nanos) {
-        let place = self.pending.partition_point(|other| *other < arrival);
-        if self.pending.get(place) == Some(&arrival) {
-            self.pending.remove(place);
-        }
-    }
-
     /// Number of outstanding requests that have waited beyond the limit, counted from `from` at the earliest, and so are already late.
     fn overdue(&self, now: Nanos, from: Nanos) -> usize {
-        self.pending.iter().take_while(|arrival| now - from.max(**arrival) > self.limit).count()
+        self.pending.0.iter().take_while(|arrival| now - from.max(**arrival) > self.limit).count()
     }
 }
 
@@ -100,6 +109,8 @@ pub(super) struct Watch {
     promise: Promise,
     kinds: [Option<LatencyTarget>; KINDS],
     least: [Option<f64>; RATES],
+    /// Outstanding requests and calls for which it waits, of all kinds.
+    waits: Pending,
     demand: Demand,
     spans: Spans,
     /// Rates without neighbours; 0 if unknown.
@@ -121,11 +132,12 @@ const FLUSH: usize = 2;
 
 impl Watch {
     pub fn new(promise: &Promise) -> Watch {
-        let kind = |name, limit: Option<Nanos>| limit.map(|limit| LatencyTarget { name, limit, pending: VecDeque::new() });
+        let kind = |name, limit: Option<Nanos>| limit.map(|limit| LatencyTarget { name, limit, pending: Pending::default() });
         Watch {
             promise: promise.clone(),
             kinds: [kind("reads", promise.read_p99), kind("writes", promise.write_p99), kind("flushes", promise.flush_p99)],
             least: promise.rates(),
+            waits: Pending::default(),
             demand: Demand::default(),
             spans: Spans::new(),
             alone: [0.0; RATES],
@@ -157,7 +169,12 @@ impl Watch {
 
     /// Forgets the outstanding requests, which are unknown after a loss of events.
     pub fn lost(&mut self) {
-        self.kinds.iter_mut().flatten().for_each(|kind| kind.pending.clear());
+        self.kinds
+            .iter_mut()
+            .flatten()
+            .map(|kind| &mut kind.pending)
+            .chain([&mut self.waits])
+            .for_each(|pending| pending.0.clear());
         self.shadow.iter_mut().for_each(Shadow::lost);
     }
 
@@ -169,8 +186,10 @@ impl Watch {
                 if let Some(shadow) = &mut self.shadow {
                     shadow.queued(request);
                 }
-                if let Some(kind) = Self::kind_of(request).and_then(|kind| self.kinds[kind].as_mut()) {
-                    kind.pending.push_back(request.arrival);
+                let Some(kind) = Self::kind_of(request) else { return };
+                self.waits.add(request.arrival);
+                if let Some(kind) = &mut self.kinds[kind] {
+                    kind.pending.add(request.arrival);
                 }
             }
             Event::Completed { request, at, .. } => {
@@ -181,8 +200,9 @@ impl Watch {
                 self.spans.did(0, 1.0);
                 self.spans.did(1, if request.op.transfers() { f64::from(request.sectors) * 512.0 } else { 0.0 });
                 let Some(kind) = Self::kind_of(request) else { return };
+                self.waits.remove(request.arrival);
                 if let Some(kind) = &mut self.kinds[kind] {
-                    kind.remove(request.arrival);
+                    kind.pending.remove(request.arrival);
                 }
                 self.done(kind, request.arrival, *at);
             }
@@ -196,14 +216,16 @@ impl Watch {
                 self.has_calls = true;
                 self.demand.call(*at, before);
                 // The type of a call is known only when it returns; until then it may be an fsync, which may wait longest.
+                self.waits.add(*at);
                 if let Some(kind) = &mut self.kinds[FLUSH] {
-                    kind.pending.push_back(*at);
+                    kind.pending.add(*at);
                 }
             }
             Event::Returned { op, bytes, called, at, .. } => {
                 self.demand.call(*at, before);
+                self.waits.remove(*called);
                 if let Some(kind) = &mut self.kinds[FLUSH] {
-                    kind.remove(*called);
+                    kind.pending.remove(*called);
                 }
                 if op.is_write() && *bytes == 0 {
                     self.done(FLUSH, *called, *at);
@@ -247,6 +269,11 @@ impl Watch {
         // A rate that is too low by less than one request does not count.
         let one = |done: &Done| done.sum / second.rates[0].sum.max(1.0);
         late || done.any(|(least, (done, time))| least.is_some_and(|least| done.sum + one(done) < least * time))
+    }
+
+    /// Whether it still waits for a request or call from before this time.
+    pub fn waits_since_before(&self, time: Nanos) -> bool {
+        self.waits.0.front().is_some_and(|arrival| *arrival < time)
     }
 
     /// Starts a new span, after the limits have taken effect.
@@ -308,6 +335,7 @@ fn late(kind: &LatencyTarget, count: &Count, seconds: f64, (now, from): (Nanos, 
     let overdue = kind.overdue(now, from) as f64;
     let oldest = kind
         .pending
+        .0
         .iter()
         .find(|arrival| **arrival >= from)
         .map_or(0.0, |arrival| (now - from.max(*arrival)).0 as f64 / kind.limit.0.max(1) as f64);

@@ -16,8 +16,8 @@ fn drawn_promises_are_kept_where_nothing_keeps_them_and_threads_change_nothing()
         let [nothing, _, _, fixed, protected] = &one.outcomes;
         assert!(!nothing.is_kept() && fixed.is_kept(), "{one:?}");
         assert!(protected.is_kept(), "{one:?}");
-        // 0.56 and 1.11 of the fixed limit's, which knew the load before; a victim that starts on a full write cache costs them most.
-        assert!(protected.bytes * 2 >= fixed.bytes, "{one:?}");
+        // 0.74 and 1.06 of the fixed limit's, which knew the load before.
+        assert!(protected.bytes * 10 >= 7 * fixed.bytes, "{one:?}");
         assert!(protected.bytes_in_pause * 10 >= 9 * nothing.bytes_in_pause, "{one:?}");
     }
 }
@@ -31,8 +31,8 @@ fn a_share_and_the_speed_of_a_reference_disk_are_kept_and_forecast() {
     for result in &all {
         let [nothing, _, _, fixed, protected] = &result.outcomes;
         assert!(!nothing.is_kept() && fixed.is_kept() && protected.is_kept(), "{result:?}");
-        // 0.66 and 1.13 of the fixed limit's, which knew the load before; a limit is raised by a fifth in five seconds.
-        assert!(protected.bytes * 2 >= fixed.bytes, "{result:?}");
+        // 0.74 and 1.04 of the fixed limit's, which knew the load before.
+        assert!(protected.bytes * 10 >= 7 * fixed.bytes, "{result:?}");
         let (alone, forecast) = (result.alone.0, result.alone.1.as_ref().unwrap());
         assert!((forecast / alone - 1.0).abs() < 0.1, "{forecast} {alone}");
     }
