@@ -292,7 +292,6 @@ fn limits_go_when_the_victim_pauses_and_come_back_with_it() {
     assert!(late * 50 <= requests, "{late} of {requests} late");
 }
 
-/// Reads for 400 ms in each 1,200 ms, until a time in milliseconds.
 #[test]
 fn a_unit_that_returns_to_a_full_write_cache_finds_its_limits_unchanged() {
     for stall in [0, 450, 900] {
@@ -314,6 +313,7 @@ fn a_unit_that_returns_to_a_full_write_cache_finds_its_limits_unchanged() {
     }
 }
 
+/// Reads for 400 ms in each 1,200 ms, until a time in milliseconds.
 fn paced(to: u64) -> Load {
     let bursts: Vec<(u64, u64)> = (0..to / 1_200).map(|burst| (1_200 * burst, 1_200 * burst + 400)).collect();
     Load { service: Nanos::from_millis(4), ..reader(&bursts) }
