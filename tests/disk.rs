@@ -138,3 +138,27 @@ fn fits_to_real_drives_come_near_the_profiles_measured_on_them() {
         assert!(fitted <= times * shipped, "{disk}: {fitted} ms fitted, {shipped} ms shipped");
     }
 }
+
+#[test]
+fn a_disk_of_8_tb_may_have_five_zones() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = succeeds(&["disk", "show", "sata7200"]);
+    let head = &shown[..shown.find("[[zone]]").unwrap()];
+    let mut text: String = head
+        .lines()
+        .map(|line| match line.split(' ').next() {
+            Some("name") => "name = \"large\"\n".to_owned(),
+            Some("surfaces") => "surfaces = 20\n".to_owned(),
+            Some("capacity_sectors") => "capacity_sectors = 15628053168\n".to_owned(),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    for (zone, sectors) in [2_900, 2_650, 2_450, 2_250, 2_050].iter().enumerate() {
+        let (first, last) = (zone * 64_160, (zone + 1) * 64_160 - 1);
+        writeln!(text, "[[zone]]\nfirst_cylinder = {first}\nlast_cylinder = {last}\nsectors_per_track = {sectors}\ntrack_skew = 0.1\ncylinder_skew = 0.1").unwrap();
+    }
+    let path = folder.path().join("large.toml");
+    std::fs::write(&path, text).unwrap();
+    let table = succeeds(&["simulate", "fairio/illustration-1", "--disk", path.to_str().unwrap()]);
+    assert!(table.contains("large"), "{table}");
+}

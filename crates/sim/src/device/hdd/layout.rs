@@ -12,7 +12,7 @@
 //! shift changes reduces this to one search. The rules are those of DiskSim's `dm_layout_g1` (`layout_g1.modspec`).
 
 use super::spec::{Geometry, Mapping, ZoneSpecification};
-use super::zone::Zone;
+use super::zone::{MAX_SECTORS, Zone};
 use crate::device::reciprocal::Reciprocal32;
 
 pub use super::zone::Angle;
@@ -20,7 +20,7 @@ pub use super::zone::Angle;
 /// Location of an LBA, and the length of the contiguous run that starts there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectorLocation {
-    /// Index of the zone.
+    /// Index into [`HddLayout::zones`].
     pub zone: u16,
     /// Head; 0 is the first surface.
     pub head: u16,
@@ -44,7 +44,7 @@ impl SectorLocation {
 /// Precomputed layout of a disk.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HddLayout {
-    /// The zones, by LBA.
+    /// The zones, by LBA; a large one in several parts.
     pub zones: Box<[Zone]>,
     /// Number of LBAs.
     pub capacity_sectors: u64,
@@ -65,14 +65,19 @@ impl HddLayout {
     /// # Errors
     /// A value is invalid; the message names its key in the profile, the value and the valid range.
     pub fn new(geometry: &Geometry, zones: &[ZoneSpecification]) -> Result<HddLayout, String> {
+        HddLayout::in_parts(geometry, zones, MAX_SECTORS)
+    }
+
+    /// [`HddLayout::new`] with zones split into parts of at most `most` sectors. That changes no location but its index of the zone.
+    pub(super) fn in_parts(geometry: &Geometry, zones: &[ZoneSpecification], most: u32) -> Result<HddLayout, String> {
         let mut built: Vec<Zone> = Vec::with_capacity(zones.len());
         let mut next_lba = 0;
         let mut next_cylinder = 0;
         for (index, spec) in zones.iter().enumerate() {
-            let zone = Zone::new(geometry, spec, next_lba, next_cylinder).map_err(|e| format!("zone[{index}].{e}"))?;
-            next_lba += u64::from(zone.sectors);
+            let parts = Zone::parts(geometry, spec, next_lba, next_cylinder, most).map_err(|e| format!("zone[{index}].{e}"))?;
+            next_lba += parts.iter().map(|zone| u64::from(zone.sectors)).sum::<u64>();
             next_cylinder = spec.last_cylinder + 1;
-            built.push(zone);
+            built.extend(parts);
         }
         if built.len() > usize::from(u16::MAX) {
             return Err(format!("zone: there are {}; at most {} are possible", built.len(), u16::MAX));

@@ -45,7 +45,7 @@ pub struct HddSpecification {
     /// Rate limits. Requests that exceed them wait before the device, in order of arrival; a flush does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsSpecification>,
-    /// Bands of cylinders with the same number of sectors per track, outermost (LBA 0) first.
+    /// Bands of cylinders with the same number of sectors per track, outermost (LBA 0) first; each has at most 2^40 sectors.
     #[serde(rename = "zone")]
     pub zones: Vec<ZoneSpecification>,
 }

@@ -1,5 +1,7 @@
 //! A disk small enough to compute by hand, and properties over random disks and random requests.
 
+mod parts;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! A zone: a range of cylinders with the same number of sectors per track.
+//! A zone: a range of cylinders with the same number of sectors per track. A zone with more sectors than 32 bits can count is
+//! built as several parts, which are zones themselves.
 
 use super::region::Regions;
 use super::shifts::Shifts;
@@ -50,6 +51,14 @@ impl Skews {
         }
     }
 
+    /// Makes these the skews of a part of a zone, which continue those of the parts before.
+    fn advance(&mut self, part: &Part, sector_angle: Angle) {
+        self.origin = self.origin.wrapping_add(self.cylinder.wrapping_mul(u64::from(part.cylinders_before)));
+        if self.follows_slips.is_some() {
+            self.origin = self.origin.wrapping_add(sector_angle.wrapping_mul(part.slips_before));
+        }
+    }
+
     /// The angle at which the `ordinal`-th track of a cylinder begins, without the [slipped](Skews::slipped) sectors.
     fn begin(&self, cylinder: u32, ordinal: u32) -> Angle {
         self.origin
@@ -93,14 +102,46 @@ pub struct Zone {
     skews: Skews,
 }
 
+/// Maximum physical sectors of a zone or of a part of one: positions are 32 bits wide, and sums of two do not overflow.
+pub(super) const MAX_SECTORS: u32 = u32::MAX / 2;
+
+/// Maximum physical sectors of a zone, in parts: 512 TiB.
+const MAX_ZONE_SECTORS: u64 = 1 << 40;
+
 impl Zone {
+    /// The zone whose first LBA is `first_lba` and whose first cylinder is `next_cylinder` or later; in parts of at most `most` sectors, which
+    /// is [`MAX_SECTORS`] or less.
+    ///
+    /// # Errors
+    /// A value is invalid; the message names its key within the zone.
+    pub(super) fn parts(
+        geometry: &Geometry,
+        spec: &ZoneSpecification,
+        first_lba: u64,
+        next_cylinder: u32,
+        most: u32,
+    ) -> Result<Vec<Zone>, String> {
+        if physical_sectors(geometry, spec, next_cylinder)? <= u64::from(most) {
+            return Ok(vec![Zone::new(geometry, spec, first_lba, next_cylinder)?]);
+        }
+        let (mut parts, mut next_lba) = (Vec::new(), first_lba);
+        for part in split(geometry, spec, most)? {
+            let mut zone = Zone::new(geometry, &part.spec, next_lba, part.spec.first_cylinder)?;
+            zone.skews.advance(&part, zone.sector_angle);
+            next_lba += u64::from(zone.sectors);
+            parts.push(zone);
+        }
+        Ok(parts)
+    }
+
     /// The zone whose first LBA is `first_lba` and whose first cylinder is `next_cylinder` or later.
     ///
     /// # Errors
     /// A value is invalid; the message names its key within the zone.
-    pub(super) fn new(geometry: &Geometry, spec: &ZoneSpecification, first_lba: u64, next_cylinder: u32) -> Result<Zone, String> {
+    fn new(geometry: &Geometry, spec: &ZoneSpecification, first_lba: u64, next_cylinder: u32) -> Result<Zone, String> {
         let per_track = spec.sectors_per_track;
-        let total = physical_sectors(geometry, spec, next_cylinder)?;
+        // No more than `MAX_SECTORS`, or `parts` splits it.
+        let total = physical_sectors(geometry, spec, next_cylinder)?.min(u64::from(MAX_SECTORS)) as u32;
         let unit = if geometry.sparing == Sparing::Track { per_track } else { 1 };
         let regions = Regions::new(geometry, spec, unit, total)?;
         let slips = if geometry.sparing == Sparing::None { Vec::new() } else { sorted_slips(&spec.slips, total / unit)? };
@@ -172,8 +213,97 @@ impl Zone {
     }
 }
 
+/// A part of a zone.
+struct Part {
+    spec: ZoneSpecification,
+    /// Cylinders of the zone before it.
+    cylinders_before: u32,
+    /// Slips of the zone before it.
+    slips_before: u64,
+}
+
+/// Splits a zone into parts of nearly the same size, at most `most` sectors, that have the same layout together as the zone has.
+fn split(geometry: &Geometry, spec: &ZoneSpecification, most: u32) -> Result<Vec<Part>, String> {
+    let per_track = spec.sectors_per_track;
+    let per_cylinder = u64::from(per_track) * u64::from(geometry.surfaces);
+    // Whole regions of spares, and an even number of cylinders, of which every second may be numbered backwards.
+    let range = if geometry.sparing == Sparing::SectorsPerRange { geometry.sparing_range_cylinders.max(1) } else { 1 };
+    let step = if range % 2 == 0 { u64::from(range) } else { 2 * u64::from(range) };
+    let cylinders = u64::from(spec.last_cylinder - spec.first_cylinder + 1);
+    let steps = u64::from(most) / per_cylinder.saturating_mul(step).max(1);
+    if steps == 0 || steps == 1 && range > 1 {
+        let sectors = per_cylinder.saturating_mul(step);
+        return Err(format!(
+            "sectors_per_track: {per_track} makes {sectors} sectors in {step} cylinders; at most {most} are possible in a zone of more than {most}"
+        ));
+    }
+    if matches!(geometry.sparing, Sparing::Track | Sparing::Zone) && !spec.slips.is_empty() {
+        return Err(format!(
+            "slips: a zone of more than {most} sectors with spares at its end can have none; several smaller zones can"
+        ));
+    }
+    let parts = cylinders.div_ceil(steps * step);
+    let length = cylinders.div_ceil(parts).next_multiple_of(step) as u32;
+    let of_zone = matches!(geometry.sparing, Sparing::Track | Sparing::Zone | Sparing::ZoneSlipToEnd);
+    // Units of slips and remaps: tracks or sectors.
+    let is_in_tracks = geometry.sparing == Sparing::Track;
+    let units = if is_in_tracks { u64::from(geometry.surfaces) } else { per_cylinder };
+    let end = cylinders * units;
+    let mut parts = Vec::new();
+    let (mut slips_placed, mut remaps_placed) = (0, 0);
+    let mut slips = if geometry.sparing == Sparing::None { Vec::new() } else { spec.slips.clone() };
+    slips.sort_unstable();
+    slips.dedup();
+    if let Some(last) = slips.last().filter(|&&last| u64::from(last) >= end) {
+        return Err(format!("slips: {last} lies outside the zone; at most {}", end - 1));
+    }
+    if let Some((bad, good)) = spec.remaps.iter().find(|(bad, good)| u64::from(*bad.max(good)) >= end) {
+        return Err(format!("remaps: [{bad}, {good}] lies outside the zone; at most {}", end - 1));
+    }
+    let mut first_cylinder = spec.first_cylinder;
+    loop {
+        let mut last_cylinder = spec.last_cylinder.min(first_cylinder.saturating_add(length - 1));
+        if (1..range).contains(&(spec.last_cylinder - last_cylinder)) {
+            // A cut-off range has no spares, unless it is all of a zone: the last part gets a whole one, too.
+            last_cylinder -= step as u32;
+        }
+        let cylinders_before = first_cylinder - spec.first_cylinder;
+        let begin = u64::from(cylinders_before) * units;
+        let here = begin..u64::from(last_cylinder - spec.first_cylinder + 1) * units;
+        let within = |unit: u32| here.contains(&u64::from(unit)).then(|| (u64::from(unit) - begin) as u32);
+        let (slips, remaps): (Vec<u32>, Vec<(u32, u32)>) = (
+            slips.iter().filter_map(|&slip| within(slip)).collect(),
+            spec.remaps.iter().filter_map(|&(bad, good)| Some((within(bad)?, within(good)?))).collect(),
+        );
+        let slips_before = slips_placed as u64;
+        (slips_placed, remaps_placed) = (slips_placed + slips.len(), remaps_placed + remaps.len());
+        let is_last = last_cylinder == spec.last_cylinder;
+        let part = ZoneSpecification {
+            first_cylinder,
+            last_cylinder,
+            reserved_sectors: if first_cylinder == spec.first_cylinder { spec.reserved_sectors } else { 0 },
+            spares: if of_zone && !is_last { 0 } else { spec.spares },
+            slips,
+            remaps,
+            ..spec.clone()
+        };
+        parts.push(Part { spec: part, cylinders_before, slips_before });
+        if is_last {
+            break;
+        }
+        first_cylinder = last_cylinder + 1;
+    }
+    if remaps_placed < spec.remaps.len() {
+        return Err(format!(
+            "remaps: a zone of more than {most} sectors is laid out in parts of {length} cylinders; a bad place and its replacement should be in \
+             the same part, or the zone be written as several"
+        ));
+    }
+    Ok(parts)
+}
+
 /// Number of physical sectors of a zone.
-fn physical_sectors(geometry: &Geometry, spec: &ZoneSpecification, next_cylinder: u32) -> Result<u32, String> {
+fn physical_sectors(geometry: &Geometry, spec: &ZoneSpecification, next_cylinder: u32) -> Result<u64, String> {
     if spec.first_cylinder < next_cylinder {
         return Err(format!("first_cylinder: {} lies in the zone before; at least {next_cylinder}", spec.first_cylinder));
     }
@@ -185,10 +315,12 @@ fn physical_sectors(geometry: &Geometry, spec: &ZoneSpecification, next_cylinder
     let cylinders = spec.last_cylinder - spec.first_cylinder + 1;
     let per_cylinder = u64::from(per_track) * u64::from(geometry.surfaces);
     let total = per_cylinder.saturating_mul(u64::from(cylinders));
-    if per_track == 0 || total > u64::from(u32::MAX / 2) {
-        return Err(format!("sectors_per_track: {per_track} makes a zone of {total} sectors; 1 to 2147483647 are possible"));
+    if per_track == 0 || total > MAX_ZONE_SECTORS {
+        return Err(format!(
+            "sectors_per_track: {per_track} makes a zone of {total} sectors; 1 to {MAX_ZONE_SECTORS} are possible"
+        ));
     }
-    Ok(total as u32)
+    Ok(total)
 }
 
 /// The slips of a zone of `units` units, sorted, each once.
