@@ -10,6 +10,9 @@ use crate::text::{paragraph, printable};
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
 
+/// Maximum number of kinds of guarantees of which a sentence says how many more would fit.
+const MORE: usize = 3;
+
 /// The result of admission control.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Guarantee {
@@ -33,12 +36,12 @@ pub struct Guarantee {
     pub needs: Vec<NeedFigures>,
     /// Number of tenants without a reference disk.
     pub without_reference: u64,
-    /// The guarantee with the least slack; `None` without simulation or guarantees.
+    /// The guarantee with the least slack in these scenarios; `None` without simulation or guarantees.
     pub slack: Option<SlackFigures>,
-    /// The lowest speed of the host, in percent, at which no scenario breaks a guarantee either; `None` if that was not
-    /// determined.
+    /// The lowest speed of the host, in percent, at which the scenarios with the least slack break no guarantee either; `None` if
+    /// that was not determined.
     pub kept_at_percent: Option<f64>,
-    /// The results of the scenarios.
+    /// The results of the scenarios; if a guarantee breaks, up to the first that breaks one.
     pub scenarios: Vec<ScenarioFigures>,
     /// Remedies for refused guarantees, each confirmed by the same admission control.
     pub remedies: Vec<RemedyFigures>,
@@ -47,7 +50,7 @@ pub struct Guarantee {
 /// A kind of remedy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RemedyFigures {
-    /// The kind: `a limit on tenants without a guarantee`, `a smaller promise`, `another of the shipped devices`.
+    /// The kind: `fewer tenants`, `a limit on tenants without a guarantee`, `a smaller promise`, `another of the shipped devices`.
     pub kind: String,
     /// The remedy that would be admitted, as the end of a sentence; `None` if none of those tried would.
     pub helps: Option<String>,
@@ -138,13 +141,26 @@ impl Guarantee {
         Ok(serde_json::to_string_pretty(&answered)? + "\n")
     }
 
-    /// As text for a terminal of this width, or for a pipe.
-    pub fn text(&self, width: Option<usize>) -> String {
+    /// Three lines for a terminal of this width, or for a pipe: yes or no, the guarantee that breaks first, and the best fit. With details
+    /// the demand of each guarantee and the results of the scenarios follow.
+    pub fn text(&self, width: Option<usize>, has_details: bool) -> String {
         let mut text = String::new();
         let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
-        say(&mut text, &self.verdict());
-        self.remedies.iter().for_each(|remedy| say(&mut text, &remedy.text()));
+        [self.answer(), self.first_to_break(), self.would_fit()].iter().for_each(|line| say(&mut text, line));
+        if !has_details {
+            return text;
+        }
+        self.remedies.iter().filter(|remedy| remedy.helps.is_none()).for_each(|remedy| say(&mut text, &remedy.text()));
         text.push('\n');
+        say(
+            &mut text,
+            &format!(
+                "In the worst case of each, added up, the guarantees need {}% of the host, by {} ({}).",
+                three_digits(self.needs_percent),
+                self.parts.cause(),
+                self.parts.text()
+            ),
+        );
         say(&mut text, &format!("Demand of each guarantee on {}, with its worst-case pattern:", self.host));
         for need in &self.needs {
             let count = if need.tenants == 1 { String::new() } else { format!("{} times ", need.tenants) };
@@ -166,36 +182,96 @@ impl Guarantee {
         }
         if !self.scenarios.is_empty() {
             text.push('\n');
-            say(&mut text, &format!("In the simulator, under {}, all at once:", self.scheduler));
+            let until = if self.can_be_guaranteed() { "" } else { ", up to the first that breaks a guarantee" };
+            say(&mut text, &format!("In the simulator, under {}, all at once{until}:", self.scheduler));
             self.scenarios.iter().for_each(|scenario| scenario.say(&mut text, width));
         }
-        if let Some(slack) = &self.slack {
-            text.push('\n');
-            let how = if slack.slack_percent < 0.0 { "was broken worst" } else { "would break first" };
-            say(
-                &mut text,
-                &format!(
-                    "The guarantee of {} {how}: its {} is {:.1}% {} its bound ({}).",
-                    slack.tenant,
-                    slack.of,
-                    slack.slack_percent.abs(),
-                    if slack.slack_percent < 0.0 { "worse than" } else { "better than" },
-                    slack.scenario
-                ),
+        text
+    }
+
+    /// Yes or no, and by what.
+    fn answer(&self) -> String {
+        let needs = format!("{}% of the host, by {}", three_digits(self.needs_percent), self.parts.cause());
+        let all: u64 = self.needs.iter().map(|need| need.tenants).sum();
+        match (self.can_be_guaranteed(), self.scenarios.len()) {
+            _ if self.needs.is_empty() => "Yes: no guarantee depends on the host.".to_owned(),
+            (true, 0) => format!("Yes, by the capacity check alone: the guarantees need at most {needs}."),
+            (false, 0) => format!("No, by the capacity check alone: the guarantees need {needs}, in the worst case."),
+            (true, scenarios) => format!("Yes: {} held in {scenarios} scenarios with bad neighbours.", guarantees(all, all)),
+            (false, _) => format!("No: bad neighbours break {}.", guarantees(self.broken().count() as u64, all)),
+        }
+    }
+
+    /// The guarantee that breaks first, or would.
+    fn first_to_break(&self) -> String {
+        if let Some((scenario, number, tenant)) = self.first_broken() {
+            return format!(
+                "First to break: {}, with {}{}: {}.",
+                tenant.volume,
+                scenario.does.get(number).map_or("", String::as_str),
+                with_neighbours(scenario, number),
+                tenant.broken.join("; ")
             );
         }
-        text
+        if let Some(slack) = &self.slack {
+            // A figure beyond its bound that chance explains breaks nothing.
+            let side = if slack.slack_percent < 0.0 { "worse than its bound, within chance" } else { "better than its bound" };
+            return format!(
+                "First to break: {}, whose {} is {:.1}% {side} ({}).",
+                slack.tenant,
+                slack.of,
+                slack.slack_percent.abs(),
+                slack.scenario
+            );
+        }
+        match self.needs.iter().max_by(|one, other| one.needs_percent.total_cmp(&other.needs_percent)) {
+            Some(need) => format!(
+                "First to break: {}, with the largest need: {:.1}% of the host, with {}.",
+                need.reference, need.needs_percent, need.pattern
+            ),
+            None => "First to break: none; shares and remaining capacity are always available.".to_owned(),
+        }
+    }
+
+    /// Contracts that would fit instead, or in addition.
+    fn would_fit(&self) -> String {
+        if self.needs.is_empty() {
+            return "Would fit: any number of tenants without a guarantee.".to_owned();
+        }
+        if !self.can_be_guaranteed() {
+            let helps: Vec<&str> = self.remedies.iter().filter_map(|remedy| remedy.helps.as_deref()).collect();
+            let kinds: Vec<&str> = self.remedies.iter().map(|remedy| remedy.kind.as_str()).collect();
+            return match (helps.is_empty(), kinds.is_empty()) {
+                (false, _) => format!("Would fit: {}.", helps.join("; or ")),
+                (true, false) => format!("Would fit: none of the changes tried ({}).", kinds.join(", ")),
+                (true, true) => "Would fit: nothing was tried.".to_owned(),
+            };
+        }
+        let slower = match self.kept_at_percent {
+            None => String::new(),
+            Some(kept) if kept >= 100.0 => "all of them on a host of this speed, on none of 90%; ".to_owned(),
+            Some(kept) => format!("all of them on a host of {}% of the speed; ", three_digits(kept)),
+        };
+        let mut more: Vec<&NeedFigures> = self.needs.iter().filter(|need| need.more > 0).collect();
+        more.sort_by_key(|need| std::cmp::Reverse(need.more));
+        let more: Vec<String> = more.iter().take(MORE).map(|need| format!("{} more of {}", need.more, need.reference)).collect();
+        let more = if more.is_empty() { "no more".to_owned() } else { more.join(" or ") };
+        format!("Would fit: {slower}by the capacity check {more}.")
+    }
+
+    /// The broken guarantee with the least slack.
+    fn first_broken(&self) -> Option<(&ScenarioFigures, usize, &GotFigures)> {
+        let worst = self.slack.as_ref().and_then(|slack| {
+            self.broken().find(|(scenario, _, tenant)| scenario.name == slack.scenario && tenant.volume == slack.tenant)
+        });
+        worst.or_else(|| self.broken().next())
     }
 
     /// The verdict in a sentence or two.
     pub fn verdict(&self) -> String {
         let needs = format!("{}% of the host, by {}", three_digits(self.needs_percent), self.parts.cause());
         let (parts, scenarios) = (self.parts.text(), self.scenarios.len());
-        let broken: Vec<_> = self.broken().collect();
-        let worst = self.slack.as_ref().and_then(|slack| {
-            broken.iter().find(|(scenario, _, tenant)| scenario.name == slack.scenario && tenant.volume == slack.tenant)
-        });
-        match (self.fits(), worst.or(broken.first())) {
+        match (self.fits(), self.first_broken()) {
             _ if self.needs.is_empty() => {
                 "Admit: no guarantee depends on the host. Shares and remaining capacity are always available.".to_owned()
             }
@@ -213,11 +289,11 @@ impl Guarantee {
                 let capacity = if fits { "They fit by capacity" } else { "By capacity they do not fit" };
                 format!(
                     "Refuse: bad neighbours break {} of {} guarantees in the simulator. The guarantee of {} breaks first, with {}{}: {}. {capacity}: they need {needs} ({parts}).",
-                    broken.len(),
+                    self.broken().count(),
                     self.promises(),
                     tenant.volume,
-                    scenario.does.get(*number).map_or("", String::as_str),
-                    with_neighbours(scenario, *number),
+                    scenario.does.get(number).map_or("", String::as_str),
+                    with_neighbours(scenario, number),
                     tenant.broken.join("; ")
                 )
             }
@@ -233,8 +309,19 @@ impl Guarantee {
         }
     }
 
+    /// Number of guarantees in the scenarios that broke any.
     fn promises(&self) -> usize {
-        self.scenarios.iter().map(|scenario| scenario.tenants.iter().filter(|tenant| tenant.reference.is_some()).count()).sum()
+        let broken = self.scenarios.iter().filter(|scenario| scenario.tenants.iter().any(|tenant| !tenant.broken.is_empty()));
+        broken.map(|scenario| scenario.tenants.iter().filter(|tenant| tenant.reference.is_some()).count()).sum()
+    }
+}
+
+/// A number of guarantees out of all, as part of a sentence.
+fn guarantees(number: u64, all: u64) -> String {
+    match (number, all) {
+        (1, 1) => "the guarantee".to_owned(),
+        (number, all) if number == all => format!("all {all} guarantees"),
+        (number, all) => format!("{number} of {all} guarantees"),
     }
 }
 
@@ -256,7 +343,7 @@ impl RemedyFigures {
     pub fn text(&self) -> String {
         let RemedyFigures { kind, helps, tried } = self;
         match helps {
-            Some(helps) => format!("They would be admitted {helps} (tried)."),
+            Some(helps) => format!("They would be admitted {helps} (simulated)."),
             None if tried.is_empty() => format!("Nothing was found to try of {kind}."),
             None => format!("Of {kind}, none of those tried would do: {}.", tried.join(", ")),
         }

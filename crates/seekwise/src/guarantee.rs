@@ -32,6 +32,10 @@ pub struct GuaranteeArguments {
     /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
+    /// Print also the demand of each guarantee and the results of the scenarios; if refused, look for a change of each kind that would
+    /// help, which takes longer
+    #[arg(long, conflicts_with = "json")]
+    details: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -46,7 +50,7 @@ pub fn run(args: &GuaranteeArguments) -> anyhow::Result<()> {
         seed: args.seed,
     };
     let terminal = Terminal::default();
-    let answer = guarantee(&request, Workers::new(&terminal, args.threads.map(usize::from)))?;
-    let text = if args.json { answer.to_json()? } else { answer.text(terminal::style().0) };
+    let answer = guarantee(&request, args.details || args.json, Workers::new(&terminal, args.threads.map(usize::from)))?;
+    let text = if args.json { answer.to_json()? } else { answer.text(terminal::style().0, args.details) };
     Ok(terminal::print(&text)?)
 }

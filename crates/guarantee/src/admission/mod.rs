@@ -13,31 +13,28 @@
 
 mod mend;
 mod neighbours;
+mod scenarios;
 mod spectrum;
 
 use std::ops::Range;
 
-use crate::planner::Assignment;
 use anyhow::ensure;
 use block::Nanos;
-use block::rates::{Rate, Rates};
-use control::Setting;
 use report::guarantee::{Guarantee, NeedFigures, SCHEMA, ScenarioFigures, SlackFigures};
 use sim::device::slowed::Speed;
 use sim::profile::Profile;
-use testbed::chance;
-use testbed::pool::{Unseen, Workers};
+use testbed::pool::Workers;
 
 use crate::capacity::{Need, Needs};
-use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, YOUCHOOSE, got};
+use crate::placement::YOUCHOOSE;
 use crate::tenants::{Contract, P99, Reference, THROUGHPUT, TenantGuarantee};
-use neighbours::{KINDS, Kind};
+use scenarios::{Simulator, Which};
 use spectrum::{Limits, Worst};
 
 /// Steps of the host's speed in the search for headroom.
 const TENTHS: u32 = 10;
-/// Number of scenarios in which each tenant has a random load.
-const DRAWN: u32 = 12;
+/// Number of scenarios with the least slack that are repeated on slower hosts.
+const TIGHTEST: usize = 4;
 
 /// A request for admission.
 #[derive(Clone, Debug)]
@@ -61,31 +58,58 @@ struct Candidate<'a> {
     worst: Option<usize>,
 }
 
-/// A reference disk with the largest of its volumes and the pattern that is hardest for the host.
-type Hardest = (Reference, u64, Worst);
+impl Candidate<'_> {
+    /// Its kind of guarantee: the reference disk with the tenant's limits. `None` without a reference disk.
+    fn kind(&self) -> Option<(&Reference, Limits)> {
+        let rates = self.promise.rates;
+        // A reservation counts the tenant's requests before merging in the queue.
+        let reserved = rates.reservation.iops.filter(|_| self.promise.reference.is_none());
+        let iops = rates.limit.iops.map_or(reserved, |limit| Some(reserved.map_or(limit, |reserved| limit.min(reserved))));
+        Some((self.reference.as_ref()?, Limits { iops, bytes_per_s: rates.limit.bytes_per_s }))
+    }
+}
 
-/// Admits or refuses the tenants; if admitted, determines the headroom, and if refused, remedies.
+/// A kind of guarantee with the pattern that is hardest for the host.
+#[derive(Clone, Debug)]
+struct Hardest {
+    reference: Reference,
+    limits: Limits,
+    /// Sectors of the largest volume with this guarantee.
+    sectors: u64,
+    worst: Worst,
+}
+
+/// Admits or refuses the tenants; if admitted, determines the headroom, and if refused, remedies: the first that helps, or with
+/// `is_thorough` one of each kind and other hosts, which can take several times as long as the rest.
 ///
 /// # Errors
 /// The tenants do not fit on the host or their reference disks, or it was interrupted.
-pub fn guarantee(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
-    let (mut answer, hardest, worst) = assess(request, workers)?;
+pub fn guarantee(request: &GuaranteeRequest, is_thorough: bool, workers: Workers) -> anyhow::Result<Guarantee> {
+    let simulator = Simulator::new(workers)?;
+    let (mut answer, hardest) = assess(request, &simulator)?;
     match answer.can_be_guaranteed() {
         _ if answer.needs.is_empty() => {}
-        true => answer.kept_at_percent = kept_at_percent(request, &hardest, &worst, workers)?,
-        false => answer.remedies = mend::remedies(request, &answer, &hardest, workers)?,
+        true => answer.kept_at_percent = kept_at_percent(request, &answer, &hardest, &simulator)?,
+        false => {
+            let fewer = mend::fewer(request, &answer, &hardest, &simulator)?;
+            if is_thorough || fewer.helps.is_none() {
+                answer.remedies = mend::remedies(request, &answer, &hardest, is_thorough, &simulator)?;
+            }
+            answer.remedies.insert(0, fewer);
+        }
     }
     Ok(answer)
 }
 
-/// Admits or refuses the tenants; if refused, determines remedies. The headroom is not determined.
+/// Admits or refuses the tenants; if refused, determines remedies that keep all of them. The headroom is not determined.
 ///
 /// # Errors
 /// Those of [`guarantee`].
 pub fn admit_or_mend(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
-    let (mut answer, hardest, _) = assess(request, workers)?;
+    let simulator = Simulator::new(workers)?;
+    let (mut answer, hardest) = assess(request, &simulator)?;
     if !answer.can_be_guaranteed() {
-        answer.remedies = mend::remedies(request, &answer, &hardest, workers)?;
+        answer.remedies = mend::remedies(request, &answer, &hardest, true, &simulator)?;
     }
     Ok(answer)
 }
@@ -95,7 +119,7 @@ pub fn admit_or_mend(request: &GuaranteeRequest, workers: Workers) -> anyhow::Re
 /// # Errors
 /// Those of [`guarantee`].
 pub fn admit(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Guarantee> {
-    assess(request, workers).map(|(answer, ..)| answer)
+    assess(request, &Simulator::new(workers)?).map(|(answer, _)| answer)
 }
 
 /// Whether one of the scenarios that broke a guarantee does so again, with other random numbers and `times` as long; `false` without
@@ -109,34 +133,33 @@ pub fn breaks_again(request: &GuaranteeRequest, refused: &Guarantee, times: u64,
     let kinds = worst_of_each(request, &mut candidates, workers)?;
     let broken: Vec<&str> =
         refused.scenarios.iter().filter(|scenario| is_broken(scenario)).map(|scenario| scenario.name.as_str()).collect();
-    let (first, alike) = list(request, &candidates, &kinds)?;
-    let scheduler = Setting::parse(YOUCHOOSE)?;
-    for scenario in first.iter().chain(&alike).filter(|scenario| broken.contains(&scenario.name.as_str())) {
-        let seed = request.seed.wrapping_add(2);
-        if is_broken(&scenario.run((request, seed), &candidates, &scheduler, Nanos(times * lasts.0), workers)?) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    Simulator::new(workers)?.breaks_again(request, &candidates, &kinds, &broken, Nanos(times * lasts.0))
 }
 
-/// The lowest speed of the host at which no scenario breaks a guarantee, as a percentage in steps of a tenth; `None` without scenarios.
+/// The lowest speed of the host at which the [`TIGHTEST`] scenarios break no guarantee, as a percentage in steps of a tenth. `None` without
+/// scenarios.
 fn kept_at_percent(
     request: &GuaranteeRequest,
+    admitted: &Guarantee,
     hardest: &[Hardest],
-    worst: &[Option<usize>],
-    workers: Workers,
+    simulator: &Simulator,
 ) -> anyhow::Result<Option<f64>> {
-    let Some(lasts) = request.scenario else { return Ok(None) };
+    if request.scenario.is_none() {
+        return Ok(None);
+    }
+    let least =
+        |scenario: &ScenarioFigures| slack(std::slice::from_ref(scenario)).map_or(f64::INFINITY, |slack| slack.slack_percent);
+    let mut tightest: Vec<(f64, String)> =
+        admitted.scenarios.iter().map(|scenario| (least(scenario), scenario.name.clone())).collect();
+    tightest.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let tightest: Vec<String> = tightest.into_iter().take(TIGHTEST).map(|(_, name)| name).collect();
     let (mut breaks, mut keeps) = (0, TENTHS);
     while breaks + 1 < keeps {
         let tenths = breaks.midpoint(keeps);
         let slower = request.host.at_speed(Speed::of(f64::from(tenths) / f64::from(TENTHS)));
         let slower = GuaranteeRequest { host: slower, ..request.clone() };
-        let mut candidates = candidates(&slower)?;
-        candidates.iter_mut().zip(worst).for_each(|(candidate, worst)| candidate.worst = *worst);
-        let ran = scenarios(&slower, (&candidates, 0.0), hardest, lasts, workers)?;
-        if ran.iter().any(is_broken) { breaks = tenths } else { keeps = tenths }
+        let broken = first_broken(&slower, hardest, (false, Which::Only(&tightest)), simulator)?;
+        if broken.is_none() { keeps = tenths } else { breaks = tenths }
     }
     Ok(Some(100.0 * f64::from(keeps) / f64::from(TENTHS)))
 }
@@ -145,22 +168,38 @@ fn is_broken(scenario: &ScenarioFigures) -> bool {
     scenario.tenants.iter().any(|tenant| !tenant.broken.is_empty())
 }
 
-/// The result, the hardest pattern of each kind of guarantee, and for each tenant the index of its kind.
-type Assessed = (Guarantee, Vec<Hardest>, Vec<Option<usize>>);
-
-/// Admits or refuses the tenants, and returns the hardest patterns.
-fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Assessed> {
+/// The name of the first of these scenarios that breaks a guarantee of this request, whose kinds of guarantees have known hardest patterns;
+/// `None` if none does, or there are none. `is_oversold`: by the capacity check the guarantees do not fit, so all tenants are the same bad
+/// neighbours at once, too.
+fn first_broken(
+    request: &GuaranteeRequest,
+    hardest: &[Hardest],
+    (is_oversold, which): (bool, Which),
+    simulator: &Simulator,
+) -> anyhow::Result<Option<String>> {
+    let Some(lasts) = request.scenario else { return Ok(None) };
     let mut candidates = candidates(request)?;
-    let kinds = worst_of_each(request, &mut candidates, workers)?;
-    let each: Vec<&Worst> = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| &kinds[kind].2).collect();
+    for candidate in &mut candidates {
+        let Some((reference, limits)) = candidate.kind() else { continue };
+        candidate.worst = hardest.iter().position(|kind| kind.reference == *reference && kind.limits == limits);
+    }
+    let ran = simulator.scenarios(request, (&candidates, is_oversold), hardest, (which, lasts))?;
+    Ok(ran.into_iter().find(is_broken).map(|scenario| scenario.name))
+}
+
+/// Admits or refuses the tenants, and returns the hardest pattern of each kind of guarantee.
+fn assess(request: &GuaranteeRequest, simulator: &Simulator) -> anyhow::Result<(Guarantee, Vec<Hardest>)> {
+    let mut candidates = candidates(request)?;
+    let kinds = worst_of_each(request, &mut candidates, simulator.workers)?;
+    let each: Vec<&Worst> = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| &kinds[kind].worst).collect();
     let all: Vec<Need> = each.iter().map(|worst| worst.need).collect();
     let needs = Needs::of(&all);
     let scenarios = match request.scenario {
-        Some(lasts) => scenarios(request, (&candidates, needs.part()), &kinds, lasts, workers)?,
+        Some(lasts) => simulator.scenarios(request, (&candidates, needs.part() > 1.0), &kinds, (Which::All, lasts))?,
         None => Vec::new(),
     };
     let spare = 1.0 - each.iter().map(|worst| worst.part_beside).sum::<f64>();
-    let figures = kinds.iter().enumerate().map(|(kind, (reference, _, worst))| {
+    let figures = kinds.iter().enumerate().map(|(kind, Hardest { reference, worst, .. })| {
         let waits = Needs::of(&[&all[..], &[worst.need]].concat()).wait;
         let fit = if waits <= 1.0 { (spare / worst.part_beside + 1e-9) as u64 } else { 0 };
         // The wait of one more such tenant in addition to all others.
@@ -191,8 +230,7 @@ fn assess(request: &GuaranteeRequest, workers: Workers) -> anyhow::Result<Assess
         scenarios,
         remedies: Vec::new(),
     };
-    let worst = candidates.iter().map(|candidate| candidate.worst).collect();
-    Ok((answer, kinds, worst))
+    Ok((answer, kinds))
 }
 
 /// Tenants with their sizes: those of their volumes, or else equal parts of the host's remaining space, but no more than the reference disk
@@ -245,12 +283,7 @@ fn candidates(request: &GuaranteeRequest) -> anyhow::Result<Vec<Candidate<'_>>> 
 fn worst_of_each(request: &GuaranteeRequest, candidates: &mut [Candidate], workers: Workers) -> anyhow::Result<Vec<Hardest>> {
     let mut kinds: Vec<((Reference, Limits), u64)> = Vec::new();
     for candidate in candidates.iter_mut() {
-        let Some(reference) = &candidate.reference else { continue };
-        let rates = candidate.promise.rates;
-        // A reservation counts the tenant's requests before merging in the queue.
-        let reserved = rates.reservation.iops.filter(|_| candidate.promise.reference.is_none());
-        let iops = rates.limit.iops.map_or(reserved, |limit| Some(reserved.map_or(limit, |reserved| limit.min(reserved))));
-        let limits = Limits { iops, bytes_per_s: rates.limit.bytes_per_s };
+        let Some((reference, limits)) = candidate.kind() else { continue };
         let known = kinds.iter().position(|((known, its), _)| known == reference && *its == limits);
         let kind = known.unwrap_or_else(|| {
             kinds.push(((reference.clone(), limits), 0));
@@ -262,128 +295,8 @@ fn worst_of_each(request: &GuaranteeRequest, candidates: &mut [Candidate], worke
     let is_shared = candidates.len() > 1;
     let asked: Vec<_> = kinds.iter().map(|((reference, limits), sectors)| (reference, *limits, *sectors)).collect();
     let worst = spectrum::worst(&request.host, &asked, is_shared, request.seed, workers)?;
-    Ok(kinds.into_iter().zip(worst).map(|(((reference, _), sectors), worst)| (reference, sectors, worst)).collect())
-}
-
-/// The host with all tenants, each with its load.
-fn cluster(request: &GuaranteeRequest, candidates: &[Candidate], loads: &[(String, Asks)], seed: u64) -> Cluster {
-    let host = ClusterArray { name: request.host.name().to_owned(), profile: request.host.clone(), capacity: 1.0 };
-    let volumes = candidates.iter().zip(loads).map(|(candidate, (_, asks))| ClusterVolume {
-        name: candidate.promise.name.clone(),
-        sectors: candidate.sectors,
-        reference: candidate.reference.clone(),
-        // A reservation is enforced as a reference disk here.
-        rates: Rates { reservation: Rate::default(), ..candidate.promise.rates },
-        asks: asks.clone(),
-        on: Some(0),
-    });
-    Cluster { arrays: vec![host], volumes: volumes.collect(), seed }
-}
-
-/// A load for each tenant, all at once.
-struct Scenario {
-    name: String,
-    /// For each tenant its load, in words and as a workload.
-    loads: Vec<(String, Asks)>,
-}
-
-/// The scenarios: every tenant is a bad neighbour of each kind in turn, then each has the worst pattern of its own, and then random loads.
-/// The second list has those in which all are bad neighbours of the same kind at once.
-fn list(request: &GuaranteeRequest, candidates: &[Candidate], kinds: &[Hardest]) -> anyhow::Result<(Vec<Scenario>, Vec<Scenario>)> {
-    let load = |kind: &Kind| (kind.name.to_owned(), kind.asks());
-    let neighbours = |name: String, kind: &dyn Fn(usize) -> &'static Kind| {
-        let loads = (0..candidates.len()).map(|number| load(kind(number))).collect();
-        Scenario { name, loads }
-    };
-    let mut all: Vec<Scenario> = (0..KINDS.len())
-        .map(|turn| {
-            let name = format!("{} and others after it, the first tenant first", KINDS[turn].name);
-            neighbours(name, &|number| &KINDS[(number + turn) % KINDS.len()])
-        })
-        .collect();
-    let worst = |candidate: &Candidate| {
-        candidate.worst.map_or_else(|| load(&KINDS[0]), |kind| (kinds[kind].2.kind.text.clone(), kinds[kind].2.kind.asks()))
-    };
-    all.push(Scenario { name: "each has the worst-case pattern".to_owned(), loads: candidates.iter().map(worst).collect() });
-    if candidates.len() < 2 {
-        return Ok((all, Vec::new()));
-    }
-    for number in 0..DRAWN {
-        let mut random = chance::source("drawn loads", request.seed, number);
-        let loads = candidates.iter().map(|_| neighbours::drawn(&mut random)).collect::<anyhow::Result<_>>()?;
-        all.push(Scenario { name: format!("each has a load that is drawn, draw {}", number + 1), loads });
-    }
-    let alike = KINDS.iter().map(|kind| neighbours(format!("all have {}", kind.name), &|_| kind)).collect();
-    Ok((all, alike))
-}
-
-/// Runs the scenarios. Those in which all are bad neighbours of the same kind run only if the capacity check says that the guarantees do
-/// not fit and no other scenario breaks one.
-fn scenarios(
-    request: &GuaranteeRequest,
-    (candidates, needs): (&[Candidate], f64),
-    kinds: &[Hardest],
-    lasts: Nanos,
-    workers: Workers,
-) -> anyhow::Result<Vec<ScenarioFigures>> {
-    let scheduler = Setting::parse(YOUCHOOSE)?;
-    let (first, alike) = list(request, candidates, kinds)?;
-    let run = |all: &[Scenario]| {
-        let unseen = Unseen(workers.monitor);
-        let within = Workers { monitor: &unseen, threads: 1 };
-        workers.map("scenarios with bad neighbours", all, |scenario| {
-            scenario.confirmed(request, candidates, &scheduler, lasts, within)
-        })
-    };
-    let mut ran = run(&first)?;
-    if needs > 1.0 && !ran.iter().any(is_broken) {
-        ran.extend(run(&alike)?);
-    }
-    Ok(ran)
-}
-
-impl Scenario {
-    /// Runs the scenario; if a guarantee is broken, runs it again for twice as long. Returns the second run with the guarantees that are
-    /// broken in both.
-    fn confirmed(
-        &self,
-        request: &GuaranteeRequest,
-        candidates: &[Candidate],
-        scheduler: &Setting,
-        lasts: Nanos,
-        workers: Workers,
-    ) -> anyhow::Result<ScenarioFigures> {
-        let first = self.run((request, request.seed), candidates, scheduler, lasts, workers)?;
-        if !is_broken(&first) {
-            return Ok(first);
-        }
-        let mut second = self.run((request, request.seed.wrapping_add(1)), candidates, scheduler, lasts + lasts, workers)?;
-        for (before, tenant) in first.tenants.iter().zip(&mut second.tenants) {
-            if before.broken.is_empty() {
-                tenant.broken.clear();
-            }
-        }
-        Ok(second)
-    }
-
-    fn run(
-        &self,
-        (request, seed): (&GuaranteeRequest, u64),
-        candidates: &[Candidate],
-        scheduler: &Setting,
-        lasts: Nanos,
-        workers: Workers,
-    ) -> anyhow::Result<ScenarioFigures> {
-        let cluster = cluster(request, candidates, &self.loads, seed);
-        let on: Assignment = cluster.assignment();
-        let ran = cluster.live(&on, None, scheduler, lasts, workers)?;
-        let numbers: Vec<usize> = (0..cluster.volumes.len()).collect();
-        let alone = cluster.alone(&numbers, ran.until, workers)?;
-        let tenants =
-            numbers.iter().zip(&alone).map(|(&volume, alone)| got(&cluster, &on, volume, &ran.volumes[volume], alone.as_ref()));
-        let does = self.loads.iter().map(|(text, _)| text.clone()).collect();
-        Ok(ScenarioFigures { name: self.name.clone(), lasts_s: ran.until.as_secs_f64(), does, tenants: tenants.collect() })
-    }
+    let each = kinds.into_iter().zip(worst);
+    Ok(each.map(|(((reference, limits), sectors), worst)| Hardest { reference, limits, sectors, worst }).collect())
 }
 
 /// The guarantee with the least slack, which is negative if it is broken; `None` without a finite one.

@@ -19,6 +19,9 @@ const SIZES_KIB: [i64; 3] = [4, 64, 1024];
 const READS: [u32; 3] = [100, 67, 0];
 const OUTSTANDING: [u32; 2] = [1, 32];
 
+/// Sizes of volumes up to this ratio are measured as one.
+const ALIKE: u64 = 16;
+
 /// The need of a guarantee with its worst pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Worst {
@@ -105,9 +108,7 @@ pub(super) fn worst(
     workers: Workers,
 ) -> anyhow::Result<Vec<Worst>> {
     let patterns = patterns()?;
-    let mut sizes: Vec<u64> = kinds.iter().map(|(.., sectors)| *sectors).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
+    let sizes = measured_sizes(kinds.iter().map(|(.., sectors)| *sectors).collect());
     let pairs =
         |count: usize| (0..count).flat_map(|one| (0..patterns.len()).map(move |pattern| (one, pattern))).collect::<Vec<_>>();
     let hosted = workers.map("patterns on the host", &pairs(sizes.len()), |&(size, pattern)| {
@@ -133,6 +134,20 @@ pub(super) fn worst(
         }
     });
     Ok(all.collect())
+}
+
+/// The sizes with which patterns are measured on the host, in ascending order: a volume counts with the next of them, which is at most
+/// [`ALIKE`] times its size. A larger volume needs no less.
+fn measured_sizes(mut sizes: Vec<u64>) -> Vec<u64> {
+    sizes.sort_unstable_by(|one, other| other.cmp(one));
+    let mut measured: Vec<u64> = Vec::new();
+    for size in sizes {
+        if measured.last().is_none_or(|last| size.saturating_mul(ALIKE) < *last) {
+            measured.push(size);
+        }
+    }
+    measured.reverse();
+    measured
 }
 
 /// A pattern.

@@ -8,7 +8,7 @@ use sim::host::Queue;
 use sim::run::{Measure, Owner, RunError, ServerEvent, TenantMeasure, Tenants, Transferred, Watch, run};
 use sim::store::{Place, Store};
 
-use super::asks::{Asker, Askers};
+use super::asks::{Asker, Askers, EXTENT, RunLength};
 use crate::tenants::Reference;
 
 /// Requests of a volume within a period.
@@ -43,7 +43,7 @@ pub struct OnReference {
 /// First sector of the volume in the second run, if the disk has room: some dozen tracks further, and not a whole number of tracks.
 const SHIFT_SECTORS: u64 = 40_968;
 
-/// Measures the service within the volume's limits until this time.
+/// Measures the service within the volume's limits over this length.
 ///
 /// # Errors
 /// The run was interrupted.
@@ -51,12 +51,12 @@ pub fn measure(
     asker: &Asker,
     (reference, rates): (&Reference, &Rates),
     seed: u64,
-    until: Nanos,
+    length: RunLength,
     watch: &Watch,
 ) -> Result<OnReference, RunError> {
     let roster = roster_of(asker.volume);
     let run = |seed: u64, begin: u64| -> Result<TenantMeasure, RunError> {
-        let (tenants, ..) = alone((asker, begin), reference.queue_within(rates), seed, until, &roster, watch)?;
+        let (tenants, ..) = alone((asker, begin), reference.queue_within(rates), seed, length, &roster, watch)?;
         Ok(tenants.on_roster()[0].clone())
     };
     let room = reference.capacity_sectors().map_or(SHIFT_SECTORS, |capacity| capacity.saturating_sub(asker.sectors));
@@ -76,8 +76,8 @@ pub fn samples(
 ) -> Result<Vec<Sample>, RunError> {
     let mut queue = reference.queue();
     queue.record_events();
-    let until = Nanos(length.0 * number as u64);
-    let (_, notes, until) = alone((asker, 0), queue, seed, until, &roster_of(asker.volume), watch)?;
+    let length = RunLength { until: Nanos(length.0 * number as u64), requests: EXTENT };
+    let (_, notes, until) = alone((asker, 0), queue, seed, length, &roster_of(asker.volume), watch)?;
     let done = notes.iter().filter_map(|note| match note {
         ServerEvent::Finished(done) => Some(done),
         _ => None,
@@ -95,14 +95,14 @@ fn alone(
     (asker, begin): (&Asker, u64),
     queue: Queue,
     seed: u64,
-    until: Nanos,
+    length: RunLength,
     roster: &Roster,
     watch: &Watch,
 ) -> Result<(Tenants, Vec<ServerEvent>, Nanos), RunError> {
     let mut store = Store::new(vec![queue], vec![Place { array: 0, start: begin }; asker.volume + 1]);
-    let until = Cell::new(until);
+    let until = Cell::new(length.until);
     let measure = Measure::new([]).by_tenant(Some(roster), Owner::Stream);
-    let measure = run(Askers::new([asker.clone()], seed, &until), &mut store, measure, watch, None)?;
+    let measure = run(Askers::new([asker.clone()], seed, &until).within(length.requests), &mut store, measure, watch, None)?;
     let mut notes = Vec::new();
     store.queue_mut(0).take_events(&mut notes);
     let tenants = measure.tenants.map_or_else(|| Tenants::new(roster, Owner::Stream), |tenants| *tenants);

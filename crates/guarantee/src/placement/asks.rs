@@ -33,8 +33,24 @@ pub enum Asks {
 
 /// Budget of a run: a request costs 1, plus 1 for every [`PAGE_SECTORS`] of its size. A flash drive serves many requests a second; this
 /// amount is simulated in a few seconds.
-const EXTENT: u64 = 1_000_000;
+pub const EXTENT: u64 = 1_000_000;
 const PAGE_SECTORS: u64 = 32;
+
+/// Length of a run: it ends at the first of both bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunLength {
+    /// Time at which the workloads end.
+    pub until: Nanos,
+    /// Budget in requests, of which a large one counts as several (see [`EXTENT`]).
+    pub requests: u64,
+}
+
+impl From<Nanos> for RunLength {
+    /// Until this time, with the default budget.
+    fn from(until: Nanos) -> RunLength {
+        RunLength { until, requests: EXTENT }
+    }
+}
 
 /// A time beyond the end of any run.
 pub const FOR_EVER: Nanos = Nanos::from_millis(1 << 40);
@@ -122,6 +138,12 @@ impl<'a> Askers<'a> {
             }
         }
         all
+    }
+
+    /// Replaces the budget of the run, in requests (see [`EXTENT`]).
+    #[must_use]
+    pub fn within(self, requests: u64) -> Askers<'a> {
+        Askers { left: requests, ..self }
     }
 
     /// Ends the run `after` this time from the completion of the given number of the copier's steps.

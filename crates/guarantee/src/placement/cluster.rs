@@ -19,7 +19,7 @@ use testbed::pool::Workers;
 
 use super::alone::{self, OnReference};
 use super::array::ClusterArray;
-use super::asks::{Asker, Askers, Asks};
+use super::asks::{Asker, Askers, Asks, RunLength};
 use super::consumption::{SampledVolume, consumptions};
 use crate::tenants::Reference;
 
@@ -132,7 +132,7 @@ impl Cluster {
     }
 
     /// Runs all volumes at once under a scheduler, placed as in `from`; volumes that are not placed issue no requests. With moves, the
-    /// run ends a settling time after the last copy, but no later than `until`.
+    /// run ends a settling time after the last copy, but no later than `length`.
     ///
     /// # Errors
     /// The volumes do not fit where they are; there is no model of a reference disk; or it was interrupted.
@@ -141,9 +141,10 @@ impl Cluster {
         from: &Assignment,
         moving: Option<&Moving>,
         scheduler: &Setting,
-        until: Nanos,
+        length: impl Into<RunLength>,
         workers: Workers,
     ) -> anyhow::Result<ClusterRun> {
+        let length: RunLength = length.into();
         let mut layout = Layout::new(self, from)?;
         let places: Vec<Place> = layout.places.iter().map(|place| place.unwrap_or(Place { array: 0, start: 0 })).collect();
         let steps = moving.map_or(&[][..], |moving| moving.steps);
@@ -160,9 +161,9 @@ impl Cluster {
             queue
         });
         let mut store = Store::new(queues.collect(), places);
-        let until = Cell::new(until);
+        let until = Cell::new(length.until);
         let askers = (0..self.volumes.len()).filter(|volume| from[*volume].is_some()).map(|volume| self.asker(volume));
-        let mut source = Askers::new(askers, self.seed, &until);
+        let mut source = Askers::new(askers, self.seed, &until).within(length.requests);
         let number = copies.len() as u64;
         if let Some(moving) = moving.filter(|_| number > 0) {
             store.copy(SETTLES, copies, moving.pace);
@@ -182,16 +183,17 @@ impl Cluster {
         })
     }
 
-    /// The service of each of these volumes alone on its reference disk until this time; `None` for a volume without one.
+    /// The service of each of these volumes alone on its reference disk over this length; `None` for a volume without one.
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn alone(&self, of: &[usize], until: Nanos, workers: Workers) -> anyhow::Result<Vec<Option<OnReference>>> {
+    pub fn alone(&self, of: &[usize], length: impl Into<RunLength>, workers: Workers) -> anyhow::Result<Vec<Option<OnReference>>> {
+        let length = length.into();
         workers.map("running volumes alone", of, |&volume| {
             let Some(reference) = &self.volumes[volume].reference else { return Ok(None) };
             let watch = workers.watch();
             let promised = (reference, &self.volumes[volume].rates);
-            let measure = alone::measure(&self.asker(volume), promised, self.seed, until, &watch);
+            let measure = alone::measure(&self.asker(volume), promised, self.seed, length, &watch);
             workers.monitor.check()?;
             Ok(Some(measure?))
         })

@@ -19,8 +19,7 @@ use block::Scheduler;
 
 pub use alone::OnReference;
 pub use array::ClusterArray;
-pub use asks::FOR_EVER;
-pub use asks::{Asker, Askers, Asks};
+pub use asks::{Asker, Askers, Asks, EXTENT, FOR_EVER, RunLength};
 pub use cluster::{Cluster, ClusterRun, ClusterVolume, Moving};
 pub use place::got;
 pub use place::{Trial, YOUCHOOSE, place};
