@@ -240,6 +240,56 @@ fn a_refusal_ends_with_the_first_scenario_that_breaks_a_guarantee() {
     assert_eq!(answer["remedies"][0]["helps"], "without bank: 1 of 2 guarantees");
 }
 
+/// A RAID 5 that is guaranteed twice over, and a disk that is too small for any of its volumes.
+const OVERSOLD: &str = r#"
+sample_s = 1.0
+
+[[array]]
+name = "r5"
+disk = "raid5:disk=barracuda,disks=3,stripe_unit_kib=64"
+
+[[array]]
+name = "spare"
+disk = "hp_c2247a"
+
+[[volume]]
+name = "mail"
+on = "r5"
+reference = "cheetah9LP"
+mib = 512
+load = { locality = 0.0, size_kib = 4, reads_percent = 0, outstanding = 8 }
+
+[[volume]]
+name = "bank"
+on = "r5"
+reference = "cheetah9LP"
+mib = 512
+load = { locality = 0.0, size_kib = 4, reads_percent = 0, outstanding = 8 }
+"#;
+
+#[test]
+fn an_oversold_store_is_called_that_first_and_none_of_its_volumes_well_placed() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = file(folder.path(), "cluster.toml", OVERSOLD);
+    let arguments = ["place", cluster.to_str().unwrap(), "--simulate", "--seconds", "5"];
+    let said = succeeds(&arguments);
+    assert!(said.starts_with("r5 is oversold: its guarantees need ") && !said.contains("well placed"), "{said}");
+    assert!(said.contains("mail needs ") && said.contains("its guarantee breaks at "), "{said}");
+    assert!(said.contains("No move is planned: no other array has room for a volume of an oversold one."), "{said}");
+    let answer: Value = serde_json::from_str(&succeeds(&[&arguments[..], &["--json"]].concat())).unwrap();
+    let oversold = &answer["oversold"][0];
+    assert!(oversold["needs_percent"].as_f64() > oversold["capacity_percent"].as_f64(), "{oversold}");
+    assert_eq!((&oversold["array"], &oversold["is_relieved"]), (&Value::from("r5"), &Value::Bool(false)));
+    assert!(oversold["volumes"][0]["simulated_percent"].as_f64().unwrap() < 97.0, "{oversold}");
+    assert!(answer["volumes"].as_array().unwrap().iter().all(|one| one["standing"] == "oversold"), "{}", answer["volumes"]);
+
+    let relieved = OVERSOLD.replace("hp_c2247a", "nvme-tlc");
+    let cluster = file(folder.path(), "cluster.toml", &relieved);
+    let said = succeeds(&["place", cluster.to_str().unwrap()]);
+    assert!(said.starts_with("r5 is oversold: ") && said.contains("After the moves below they need "), "{said}");
+    assert!(said.contains(" goes from r5 to spare: ") && !said.contains("well placed"), "{said}");
+}
+
 #[test]
 fn a_tenant_that_may_have_less_than_its_reference_disk_needs_less() {
     let folder = tempfile::tempdir().unwrap();

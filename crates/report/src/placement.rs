@@ -24,6 +24,8 @@ pub struct Placement {
     pub source: String,
     /// Parameters of the planner.
     pub rules: RuleFigures,
+    /// The arrays that cannot keep their guarantees before the moves, by capacity or in the simulator; empty if there are none.
+    pub oversold: Vec<OversoldFigures>,
     /// The arrays, in the file's order.
     pub arrays: Vec<ArrayFigures>,
     /// The volumes, in the file's order.
@@ -76,6 +78,36 @@ pub struct ArrayFigures {
     pub after_percent: f64,
 }
 
+/// An array that cannot keep its guarantees: they need more than may be guaranteed, or one breaks in the simulator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OversoldFigures {
+    /// The array.
+    pub array: String,
+    /// Share of its time that the guarantees need before the moves, in percent.
+    pub needs_percent: f64,
+    /// Share of its time that guarantees may use, in percent.
+    pub capacity_percent: f64,
+    /// Share of its time that the guarantees need after the moves, in percent.
+    pub after_percent: f64,
+    /// Whether it is no longer oversold after the moves.
+    pub is_relieved: bool,
+    /// The volumes with a guarantee there.
+    pub volumes: Vec<ShortFigures>,
+}
+
+/// A volume with a guarantee on an oversold array.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ShortFigures {
+    /// The volume.
+    pub volume: String,
+    /// Share of the array's time that it needs, in percent.
+    pub needs_percent: f64,
+    /// Its throughput before the moves in the simulator, in percent of that on its reference disk; `None` if not simulated.
+    pub simulated_percent: Option<f64>,
+    /// Whether its guarantee is broken before the moves in the simulator; `None` if not simulated.
+    pub is_broken: Option<bool>,
+}
+
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct VolumeFigures {
@@ -93,7 +125,7 @@ pub struct VolumeFigures {
     pub shares_percent: Vec<f64>,
     /// The share of each array's time that it needs, in percent.
     pub needs_percent: Vec<f64>,
-    /// `insignificant`, `well placed`, `wavering`, `misplaced` or `new`.
+    /// `insignificant`, `well placed`, `wavering`, `misplaced`, `oversold` (on an array that cannot keep its guarantees) or `new`.
     pub standing: String,
     /// The standing as a sentence.
     pub text: String,
@@ -188,6 +220,12 @@ impl Placement {
     pub fn text(&self, width: Option<usize>) -> String {
         let mut text = String::new();
         let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
+        for oversold in &self.oversold {
+            say(&mut text, &oversold.text());
+        }
+        if !self.oversold.is_empty() {
+            text.push('\n');
+        }
         say(
             &mut text,
             &format!(
@@ -242,8 +280,14 @@ impl Placement {
 
     fn say_steps(&self, text: &mut String, width: Option<usize>) {
         if self.steps.is_empty() {
-            let reason = if self.left.is_empty() { "no volume is misplaced" } else { "misplaced volumes fit nowhere else" };
-            paragraph(text, &format!("No volume should move: {reason}."), width);
+            let is_over_capacity = self.oversold.iter().any(|oversold| oversold.needs_percent > oversold.capacity_percent);
+            let sentence = match (self.oversold.is_empty(), self.left.is_empty()) {
+                (false, _) if is_over_capacity => "No move is planned: no other array has room for a volume of an oversold one.",
+                (false, _) => "No move is planned: by capacity the guarantees fit where they are.",
+                (true, true) => "No volume should move: no volume is misplaced.",
+                (true, false) => "No volume should move: misplaced volumes fit nowhere else.",
+            };
+            paragraph(text, sentence, width);
         }
         for (number, step) in self.steps.iter().enumerate() {
             paragraph(text, &printable(&format!("{}. {}", number + 1, step.reason)), width);
@@ -266,6 +310,47 @@ impl Placement {
             );
         }
         text
+    }
+}
+
+impl OversoldFigures {
+    /// The finding with the volumes and the effect of the moves, as sentences.
+    fn text(&self) -> String {
+        let OversoldFigures { array, needs_percent, capacity_percent, after_percent, .. } = self;
+        let mut volumes: Vec<String> = self.volumes.iter().take(SENTENCES).map(ShortFigures::text).collect();
+        if self.volumes.len() > SENTENCES {
+            volumes.push(format!("and {} more", self.volumes.len() - SENTENCES));
+        }
+        let broken = self.volumes.iter().filter(|volume| volume.is_broken == Some(true)).count();
+        let reason = if needs_percent > capacity_percent {
+            format!("its guarantees need {needs_percent:.1}% of it, and {capacity_percent:.1}% may be guaranteed")
+        } else {
+            let all = self.volumes.len();
+            format!(
+                "{broken} of its {all} guarantees break in the simulator, though by capacity all need {needs_percent:.1}% of it"
+            )
+        };
+        let after = if self.is_relieved {
+            format!(" After the moves below they need {after_percent:.1}%.")
+        } else if *after_percent < needs_percent - 1e-6 {
+            format!(" After the moves below they need {after_percent:.1}%, which is still too much.")
+        } else {
+            String::new()
+        };
+        format!("{array} is oversold: {reason}. {}.{after}", volumes.join("; "))
+    }
+}
+
+impl ShortFigures {
+    fn text(&self) -> String {
+        let simulated = match (self.simulated_percent, self.is_broken) {
+            (Some(percent), Some(true)) => {
+                format!(", and its guarantee breaks at {percent:.1}% of its reference disk's throughput")
+            }
+            (Some(percent), _) => format!(", and gets {percent:.1}% of its reference disk's throughput in the simulator"),
+            (None, _) => String::new(),
+        };
+        format!("{} needs {:.1}%{simulated}", self.volume, self.needs_percent)
     }
 }
 

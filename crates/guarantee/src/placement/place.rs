@@ -6,8 +6,8 @@ use crate::planner::{Assignment, Plan, Standing, Step, Survey};
 use block::{Merges, Nanos, Op};
 use control::Setting;
 use report::placement::{
-    ArrayFigures, GotFigures, MoreFigures, MoveFigures, PhaseFigures, Placement, RuleFigures, SCHEMA, SimulatedFigures,
-    StepFigures, VolumeFigures,
+    ArrayFigures, GotFigures, MoreFigures, MoveFigures, OversoldFigures, PhaseFigures, Placement, RuleFigures, SCHEMA,
+    ShortFigures, SimulatedFigures, StepFigures, VolumeFigures,
 };
 use sim::host::QueueSettings;
 use sim::profile::{DeviceOptions, Profile};
@@ -266,7 +266,9 @@ fn report(
         before_percent: 100.0 * survey.load(before, number),
         after_percent: 100.0 * survey.load(after, number),
     });
-    let findings = survey.findings(&decided.begin);
+    let oversold = oversold(cluster, survey, (&decided.begin, after), simulated.as_ref());
+    let numbers: Vec<usize> = oversold.iter().map(|(array, _)| *array).collect();
+    let findings = survey.findings(&decided.begin, &numbers);
     let volumes = cluster.volumes.iter().zip(findings).enumerate().map(|(number, (volume, finding))| VolumeFigures {
         name: volume.name.clone(),
         mib: volume.sectors / 2048,
@@ -309,6 +311,7 @@ fn report(
             place_by: word(&specification.initial),
             seed: cluster.seed,
         },
+        oversold: oversold.into_iter().map(|(_, figures)| figures).collect(),
         arrays: arrays.collect(),
         volumes: volumes.collect(),
         placed: decided.placed.clone(),
@@ -320,12 +323,50 @@ fn report(
     }
 }
 
+/// The arrays with guarantees that do not fit by capacity or break in the simulator before the moves.
+fn oversold(
+    cluster: &Cluster,
+    survey: &Survey,
+    (begin, after): (&Assignment, &Assignment),
+    simulated: Option<&SimulatedFigures>,
+) -> Vec<(usize, OversoldFigures)> {
+    let phase = |name: &str| simulated.and_then(|simulated| simulated.phases.iter().find(|phase| phase.name == name));
+    let before = phase("before");
+    let got = |volume: usize| before.and_then(|phase| phase.volumes.iter().find(|got| got.volume == cluster.volumes[volume].name));
+    let breaks = |phase: Option<&PhaseFigures>, array: usize| {
+        let on = &cluster.arrays[array].name;
+        phase.is_some_and(|phase| phase.volumes.iter().any(|got| got.on == *on && !got.broken.is_empty()))
+    };
+    let is_oversold = |array: &usize| survey.is_oversold(begin, *array) || breaks(before, *array);
+    let each = (0..survey.arrays()).filter(is_oversold).map(|array| {
+        let here = (0..survey.volumes()).filter(|volume| begin[*volume] == Some(array) && survey.demand(array, *volume) > 0.0);
+        let volumes = here.map(|volume| ShortFigures {
+            volume: cluster.volumes[volume].name.clone(),
+            needs_percent: 100.0 * survey.demand(array, volume),
+            simulated_percent: got(volume).and_then(|got| got.reference.as_ref()).map(|figures| 100.0 * figures.throughput_ratio),
+            is_broken: got(volume).map(|got| !got.broken.is_empty()),
+        });
+        let figures = OversoldFigures {
+            array: cluster.arrays[array].name.clone(),
+            needs_percent: 100.0 * survey.load(begin, array),
+            capacity_percent: 100.0 * survey.capacity(array),
+            after_percent: 100.0 * survey.load(after, array),
+            // Without moves there is no phase after them.
+            is_relieved: !survey.is_oversold(after, array) && !breaks(phase("after").or(before), array),
+            volumes: volumes.collect(),
+        };
+        (array, figures)
+    });
+    each.collect()
+}
+
 fn standing(standing: Standing) -> &'static str {
     match standing {
         Standing::Insignificant => "insignificant",
         Standing::WellPlaced => "well placed",
         Standing::Wavering { .. } => "wavering",
         Standing::Misplaced { .. } => "misplaced",
+        Standing::Oversold => "oversold",
         Standing::Unplaced => "new",
     }
 }

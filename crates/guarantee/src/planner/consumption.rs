@@ -133,12 +133,17 @@ impl Survey {
     /// The part of an array's time that is reserved for its volumes.
     pub fn load(&self, assignment: &Assignment, array: usize) -> f64 {
         let here = assignment.iter().enumerate().filter(|(_, host)| **host == Some(array));
-        here.map(|(volume, _)| self.demand(array, volume)).sum()
+        here.map(|(volume, _)| self.demand(array, volume)).fold(0.0, |sum, demand| sum + demand)
     }
 
     /// The part of an array that can still be reserved; negative where it is overcommitted.
     pub fn spare(&self, assignment: &Assignment, array: usize) -> f64 {
         self.capacity(array) - self.load(assignment, array)
+    }
+
+    /// Whether the guarantees on an array need more of its time than may be reserved.
+    pub fn is_oversold(&self, assignment: &Assignment, array: usize) -> bool {
+        self.spare(assignment, array) < -ROUNDING
     }
 
     /// Sectors of an array that no volume occupies.

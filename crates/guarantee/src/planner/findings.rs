@@ -21,6 +21,8 @@ pub enum Standing {
         /// The least reduction of its share over all samples, from 0 to 1.
         reduction: f64,
     },
+    /// Its array is oversold, and no array would reduce its share by more than the threshold in every sample.
+    Oversold,
     /// It is on no array yet.
     Unplaced,
 }
@@ -39,13 +41,14 @@ pub struct Finding {
 }
 
 impl Survey {
-    /// Classifies each volume.
-    pub fn findings(&self, assignment: &Assignment) -> Vec<Finding> {
-        (0..self.volumes()).map(|volume| self.finding(assignment, volume)).collect()
+    /// Classifies each volume. `oversold`: the arrays that cannot keep their guarantees, by capacity ([`Survey::is_oversold`]) or in the
+    /// simulator.
+    pub fn findings(&self, assignment: &Assignment, oversold: &[usize]) -> Vec<Finding> {
+        (0..self.volumes()).map(|volume| self.finding(assignment, oversold, volume)).collect()
     }
 
-    fn finding(&self, assignment: &Assignment, volume: usize) -> Finding {
-        let standing = self.standing(assignment, volume);
+    fn finding(&self, assignment: &Assignment, oversold: &[usize], volume: usize) -> Finding {
+        let standing = self.standing(assignment, oversold, volume);
         let share = assignment[volume].map_or(0.0, |from| self.share(from, volume));
         let text = match assignment[volume] {
             Some(from) => self.say(standing, volume, from),
@@ -54,10 +57,13 @@ impl Survey {
         Finding { volume, share, standing, text }
     }
 
-    fn standing(&self, assignment: &Assignment, volume: usize) -> Standing {
+    fn standing(&self, assignment: &Assignment, oversold: &[usize], volume: usize) -> Standing {
         let Some(from) = assignment[volume] else { return Standing::Unplaced };
         if let Some((to, reduction)) = self.destinations(volume, from).first() {
             return Standing::Misplaced { to: *to, reduction: *reduction };
+        }
+        if oversold.contains(&from) {
+            return Standing::Oversold;
         }
         if self.share(from, volume) <= self.rules.threshold {
             return Standing::Insignificant;
@@ -94,6 +100,7 @@ impl Survey {
                 let there = percent(self.share(to, volume));
                 format!("{name} takes {here}, but would take {there} of {}: it is misplaced", self.array_name(to))
             }
+            Standing::Oversold => format!("{name} takes {here}, which is oversold"),
             Standing::Unplaced => format!("{name} is on no array yet"),
         }
     }

@@ -1,7 +1,8 @@
 //! Plans migrations and swaps that increase what arrays can hold (section III.C).
 //!
-//! Termination: shares do not depend on the assignment, and each move reduces its volume's share by more than the threshold, so the sum of
-//! all volumes' shares on their arrays falls with every step.
+//! Termination: no step raises the need of the arrays above their capacity. A move that relieves an oversold array lowers it. Any other reduces its
+//! volume's share by more than the threshold; shares do not depend on the assignment, so the sum of all volumes' shares on their arrays
+//! falls.
 
 use super::consumption::ROUNDING;
 use super::findings::percent;
@@ -43,7 +44,8 @@ impl Survey {
     /// Plans the migrations of volumes that are placed as in `assignment`.
     ///
     /// The move with the largest reduction of a share comes first: to the array that reduces it most and has room, or can make room by
-    /// returning volumes whose shares fall by more than the threshold as well.
+    /// returning volumes whose shares fall by more than the threshold as well. Then volumes leave arrays that are still oversold for arrays
+    /// with room, regardless of their shares.
     pub fn plan(&self, assignment: &Assignment) -> Plan {
         let mut plan = Plan { after: assignment.clone(), ..Plan::default() };
         while let Some(step) = self.next_step(&plan.after) {
@@ -75,6 +77,40 @@ impl Survey {
         self.wanted(assignment)
             .into_iter()
             .find_map(|(wanted, _)| self.migration(assignment, wanted).or_else(|| self.swap(assignment, wanted)))
+            .or_else(|| self.relief(assignment))
+    }
+
+    /// The move of a guaranteed volume from an oversold array to one with room: of all, the one with the largest need of its array, to where
+    /// it needs least.
+    fn relief(&self, assignment: &Assignment) -> Option<Step> {
+        let placed = assignment.iter().enumerate().filter_map(|(volume, from)| Some((volume, (*from)?)));
+        let oversold = placed.filter(|(volume, from)| self.is_oversold(assignment, *from) && self.demand(*from, *volume) > 0.0);
+        let moves = oversold.flat_map(|(volume, from)| (0..self.arrays()).map(move |to| Move { volume, from, to }));
+        let fits = |each: &Move| {
+            let Move { volume, from, to } = *each;
+            let has_time = self.demand(to, volume) <= self.spare(assignment, to) + ROUNDING;
+            to != from && has_time && self.sectors(volume) <= self.free_sectors(assignment, to)
+        };
+        let best = moves.filter(fits).max_by(|one, other| {
+            let (need, other_need) = (self.demand(one.from, one.volume), self.demand(other.from, other.volume));
+            let (there, other_there) = (self.demand(one.to, one.volume), self.demand(other.to, other.volume));
+            let last = (other.volume, other.to).cmp(&(one.volume, one.to));
+            need.total_cmp(&other_need).then(other_there.total_cmp(&there)).then(last)
+        })?;
+        let Move { volume, from, to } = best;
+        let reason = format!(
+            "{} goes from {} to {}: {} is oversold, and {} needs {} of it; {} has {} to spare and needs {} for it",
+            self.volume_name(volume),
+            self.array_name(from),
+            self.array_name(to),
+            self.array_name(from),
+            self.volume_name(volume),
+            percent(self.demand(from, volume)),
+            self.array_name(to),
+            percent(self.spare(assignment, to)),
+            percent(self.demand(to, volume))
+        );
+        Some(Step { moves: vec![best], reason })
     }
 
     fn migration(&self, assignment: &Assignment, wanted: Move) -> Option<Step> {

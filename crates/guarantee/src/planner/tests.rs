@@ -19,7 +19,7 @@ const TABLE_I: [&[f64]; 3] = [&[53.0, 12.0, 33.0, 2.0], &[10.0, 54.0, 30.0, 6.0]
 fn table_i_volumes_1_and_2_swap_places_and_volume_4_is_insignificant() {
     let survey = survey(&TABLE_I, [0.6, 0.6, 0.7]);
     let before = vec![Some(0), Some(2), Some(1), Some(0)];
-    let findings = survey.findings(&before);
+    let findings = survey.findings(&before, &[]);
     assert!(matches!(findings[0].standing, Standing::Misplaced { to: 2, .. }), "{}", findings[0].text);
     assert!(matches!(findings[1].standing, Standing::Misplaced { to: 0, .. }), "{}", findings[1].text);
     assert_eq!(findings[3].standing, Standing::Insignificant, "{}", findings[3].text);
@@ -62,7 +62,7 @@ fn a_volume_misplaced_in_some_samples_only_stays() {
     let samples = [one.samples.clone(), other.samples].concat();
     let survey = Survey { samples, ..one };
     let before = vec![Some(0), Some(2), Some(1), Some(0)];
-    let findings = survey.findings(&before);
+    let findings = survey.findings(&before, &[]);
     assert!(matches!(findings[0].standing, Standing::Wavering { to: 2 }), "{}", findings[0].text);
     assert!(matches!(findings[1].standing, Standing::Wavering { to: 0 }), "{}", findings[1].text);
     assert_eq!(survey.plan(&before).steps, []);
@@ -75,6 +75,27 @@ fn what_is_misplaced_and_has_no_room_is_left_with_a_reason() {
     let left: Vec<usize> = plan.left.iter().map(|(volume, _)| *volume).collect();
     assert_eq!(left, [1, 2]);
     assert!(plan.left[1].1.contains("needs 16.0% of it where 2.0% is left"), "{}", plan.left[1].1);
+}
+
+#[test]
+fn a_volume_of_an_oversold_array_is_not_well_placed_and_leaves_for_one_with_room() {
+    let rows: [&[f64]; 2] = [&[60.0, 70.0], &[60.0, 70.0]];
+    let survey_of = |other: f64| {
+        let arrays = [("A", 1.0), ("B", other)].map(|(name, capacity)| (name.to_owned(), capacity, 1000)).to_vec();
+        let volumes = (1..=2).map(|number| (format!("VSD {number}"), 10)).collect();
+        let demands = rows.iter().map(|row| row.iter().map(|percent| percent / 100.0).collect()).collect();
+        Survey::of(vec![Consumption::new(demands, vec![1.0; 2])], arrays, volumes, Rules::default())
+    };
+    let both = vec![Some(0), Some(0)];
+    let survey = survey_of(0.65);
+    assert!(survey.is_oversold(&both, 0) && !survey.is_oversold(&both, 1));
+    let findings = survey.findings(&both, &[0]);
+    assert!(findings.iter().all(|finding| finding.standing == Standing::Oversold), "{findings:?}");
+    let plan = survey.plan(&both);
+    assert_eq!(plan.steps.len(), 1, "one that leaves is enough");
+    assert_eq!(plan.steps[0].moves, [Move { volume: 0, from: 0, to: 1 }], "the larger one has no room");
+    assert!(plan.steps[0].reason.contains("A is oversold, and VSD 1 needs 60.0% of it"), "{}", plan.steps[0].reason);
+    assert_eq!(survey_of(0.5).plan(&both).steps, [], "nothing that moves would help");
 }
 
 #[test]
@@ -133,7 +154,8 @@ proptest! {
             let mut after = now.clone();
             for each in &step.moves {
                 prop_assert_eq!(now[each.volume], Some(each.from));
-                prop_assert!(survey.reduction(each.volume, each.from, each.to) > survey.rules.threshold);
+                let is_relief = survey.is_oversold(&now, each.from) && !survey.is_oversold(&now, each.to);
+                prop_assert!(is_relief || survey.reduction(each.volume, each.from, each.to) > survey.rules.threshold);
                 after[each.volume] = Some(each.to);
             }
             for array in 0..survey.arrays() {
