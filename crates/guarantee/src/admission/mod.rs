@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Contract ─▶ for each reference disk: patterns of every kind ─▶ the worst of them ─▶ needs …, has …
-//!        └──▶ all tenants at once, each a bad neighbour in turn, ─▶ youchoose ─▶ which promise was broken, or would be first
+//!        └──▶ all tenants at once, each a bad neighbour in turn, ─▶ guarantee ─▶ which promise was broken, or would be first
 //!             then each with loads that are drawn
 //! ```
 //! A guarantee that is broken in a scenario is run there a second time, for twice as long and with other random numbers: it counts as
@@ -26,7 +26,7 @@ use sim::profile::Profile;
 use testbed::pool::Workers;
 
 use crate::capacity::{Need, Needs};
-use crate::placement::YOUCHOOSE;
+use crate::placement::SCHEDULER;
 use crate::tenants::{Contract, P99, Reference, THROUGHPUT, TenantGuarantee};
 use scenarios::{Simulator, Which};
 use spectrum::{Limits, Worst};
@@ -219,7 +219,7 @@ fn assess(request: &GuaranteeRequest, simulator: &Simulator) -> anyhow::Result<(
         seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
         contract: request.contract.source.clone(),
         host: request.host.description().to_owned(),
-        scheduler: YOUCHOOSE.to_owned(),
+        scheduler: SCHEDULER.to_owned(),
         seed: request.seed,
         needs_percent: 100.0 * needs.part(),
         parts: needs.figures(),

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
-use guarantee::placement::{Asks, Cluster, ClusterArray, ClusterVolume, OnReference, YOUCHOOSE, got};
+use guarantee::placement::{Asks, Cluster, ClusterArray, ClusterVolume, OnReference, got};
 use guarantee::planner::{Assignment, Consumption, Initial, Rules, Step, Survey};
 use guarantee::tenants::{Reference, THROUGHPUT, VIOLATED};
 use testbed::pool::{Unseen, Workers};
@@ -321,7 +321,7 @@ impl Hybrid {
             return Ok(*known);
         }
         let cluster = self.cluster(&trial.0, on);
-        let ran = cluster.live(on, None, &regime::scheduler(YOUCHOOSE)?, self.lasts, workers)?;
+        let ran = cluster.live(on, None, &regime::scheduler("youchoose")?, self.lasts, workers)?;
         let alone = self.alone(&cluster, &trial.0, workers)?;
         let mut worst = f64::INFINITY;
         let mut is_kept = true;
