@@ -26,7 +26,7 @@ use sim::profile::Profile;
 use testbed::pool::Workers;
 
 use crate::capacity::{Need, Needs};
-use crate::placement::SCHEDULER;
+use crate::placement::PROMISES;
 use crate::tenants::{Contract, P99, Reference, THROUGHPUT, TenantGuarantee};
 use scenarios::{Simulator, Which};
 use spectrum::{Limits, Worst};
@@ -219,7 +219,7 @@ fn assess(request: &GuaranteeRequest, simulator: &Simulator) -> anyhow::Result<(
         seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
         contract: request.contract.source.clone(),
         host: request.host.description().to_owned(),
-        scheduler: SCHEDULER.to_owned(),
+        scheduler: PROMISES.to_owned(),
         seed: request.seed,
         needs_percent: 100.0 * needs.part(),
         parts: needs.figures(),

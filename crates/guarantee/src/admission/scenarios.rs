@@ -19,7 +19,7 @@ use testbed::pool::{Unseen, Workers};
 
 use super::neighbours::{self, KINDS, Kind};
 use super::{Candidate, GuaranteeRequest, Hardest, is_broken};
-use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, OnReference, RunLength, SCHEDULER, got};
+use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, OnReference, PROMISES, RunLength, got};
 use crate::planner::Assignment;
 
 /// Number of scenarios in which each tenant has a random load.
@@ -105,7 +105,7 @@ impl<'a> Simulator<'a> {
     /// # Errors
     /// The scheduler is not there.
     pub(super) fn new(workers: Workers<'a>) -> anyhow::Result<Simulator<'a>> {
-        Ok(Simulator { workers, scheduler: Setting::parse(SCHEDULER)?, alone: Mutex::default() })
+        Ok(Simulator { workers, scheduler: Setting::parse(PROMISES)?, alone: Mutex::default() })
     }
 
     /// Runs the scenarios up to the first that breaks a guarantee, which is the last of the result. Those in which all are bad neighbours

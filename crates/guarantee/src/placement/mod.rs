@@ -22,7 +22,7 @@ pub use array::ClusterArray;
 pub use asks::{Asker, Askers, Asks, EXTENT, FOR_EVER, RunLength};
 pub use cluster::{Cluster, ClusterRun, ClusterVolume, Moving};
 pub use place::got;
-pub use place::{SCHEDULER, Trial, place};
+pub use place::{PROMISES, Trial, place};
 pub use spec::Specification;
 pub use spec::size;
 

@@ -24,7 +24,7 @@ use crate::capacity::{self, Extent, saturation, serve};
 use crate::tenants::judge;
 
 /// The scheduler that keeps guarantees.
-pub const SCHEDULER: &str = "guarantee";
+pub const PROMISES: &str = "guarantee";
 
 /// The part of the arrays' spare capacity that copying is planned to use. The copier reserves twice as much, because each chunk is read and
 /// then written: half of the spare capacity.
@@ -51,7 +51,7 @@ impl Trial {
     /// # Errors
     /// There is no such scheduler.
     pub fn new(seconds: f64) -> anyhow::Result<Trial> {
-        Ok(Trial { scheduler: Setting::parse(SCHEDULER)?, lasts: Nanos::from_secs_f64(seconds) })
+        Ok(Trial { scheduler: Setting::parse(PROMISES)?, lasts: Nanos::from_secs_f64(seconds) })
     }
 }
 

@@ -15,7 +15,7 @@ use block::{Merges, Nanos};
 use experiment::comparison::regime;
 use guarantee::admission::{GuaranteeRequest, admit, breaks_again};
 use guarantee::capacity::{self, Extent, serve};
-use guarantee::placement::SCHEDULER;
+use guarantee::placement::PROMISES;
 use guarantee::tenants::{Contract, Reference, TenantGuarantee, alone, judge};
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -173,7 +173,7 @@ impl Drawn {
         let load = JobsLoad::new(&text, "drawn", seed.wrapping_add(1 + u64::from(set)), &self.world)?;
         let roster = self.contract.roster(&load, &self.world, &Reference::model)?;
         let world = World { roster: Some(roster.clone()), ..self.world.clone() };
-        let summary = run_load(&load, &world, &regime::scheduler(SCHEDULER)?, watch)?;
+        let summary = run_load(&load, &world, &regime::scheduler(PROMISES)?, watch)?;
         let alone = self.contract.promises.iter().enumerate().map(|(tenant, promise)| {
             let reference = promise.reference.as_ref();
             reference.map(|reference| alone(&load, &roster, tenant, reference, &world, watch)).transpose()

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use block::{Nanos, StreamId};
 use control::Setting;
 use experiment::comparison::regime;
-use guarantee::placement::SCHEDULER;
+use guarantee::placement::PROMISES;
 use guarantee::tenants::judge::{RateFigures, rate_figures};
 use guarantee::tenants::{Contract, Reference, TenantGuarantee};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -200,7 +200,7 @@ fn worst_of_either(
     worst: impl Fn(&RunSummary) -> anyhow::Result<Option<usize>>,
 ) -> anyhow::Result<Option<usize>> {
     let mut first = None;
-    for scheduler in [SCHEDULER, "none"] {
+    for scheduler in [PROMISES, "none"] {
         let queue = world.queue(world.scheduler(&regime::scheduler(scheduler)?));
         let found = worst(&load.run_streams(streams, queue, world.host, watch, None)?)?;
         if found.is_none() {
