@@ -122,7 +122,7 @@ pub struct Store {
     pub emulated: Option<String>,
     /// Model of the store's performance, as for `--disk`; required for admission control. An emulated disk is its own model.
     pub profile: Option<String>,
-    /// Scheduler with its tunables. Default: `guarantee`.
+    /// Scheduler with its tunables. Default: `youchoose`.
     pub scheduler: Option<String>,
     /// Controller for those of scheduler, queue depth and read-ahead that are not configured; `None` disables tuning.
     pub controller: Option<String>,
@@ -139,7 +139,7 @@ pub struct Store {
 }
 
 /// Default scheduler: it enforces guarantees.
-const SCHEDULER: &str = "guarantee";
+const SCHEDULER: &str = "youchoose";
 /// Maximum `read_ahead_kb`: the read-ahead buffer of a store holds two such chunks for each of eight readers.
 const MOST_READ_AHEAD_KB: u32 = 1024;
 
