@@ -107,7 +107,7 @@ fn parallel_units_get_as_many_requests_as_they_complete_in_time() {
     let mut scheduler = with_tenants("guarantee", vec![each(1_000), best_effort()], false);
     let mut now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1]);
     insert_all(&mut *scheduler, now, (100..140).map(|id| of(1, id)));
-    let mut send = |scheduler: &mut dyn Scheduler, now: Nanos| -> Vec<Request> {
+    let send = |scheduler: &mut dyn Scheduler, now: Nanos| -> Vec<Request> {
         std::iter::from_fn(|| if let Pick::Go(request) = scheduler.pick(now) { Some(request) } else { None }).collect()
     };
     let mut flying = send(&mut *scheduler, now);
@@ -137,7 +137,7 @@ fn overdue_requests_are_sent_to_free_units_although_the_room_is_used_up() {
     let sent = |is_rotational: bool| {
         let mut scheduler = with_tenants("guarantee", (0..12).map(|_| each(20)).collect(), is_rotational);
         let mut now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
-        let mut send_all = |scheduler: &mut dyn Scheduler, now: Nanos| -> Vec<Request> {
+        let send_all = |scheduler: &mut dyn Scheduler, now: Nanos| -> Vec<Request> {
             std::iter::from_fn(|| if let Pick::Go(request) = scheduler.pick(now) { Some(request) } else { None }).collect()
         };
         let insert =
