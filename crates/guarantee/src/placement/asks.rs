@@ -31,7 +31,7 @@ pub enum Asks {
     },
 }
 
-/// Budget of a run: a request costs 1, plus 1 for every [`PAGE_SECTORS`] of its size. A flash drive serves many requests a second; this
+/// Budget of a run: a request costs 1, plus 1 for every 16 KiB of its size. A flash drive serves many requests a second; this
 /// amount is simulated in a few seconds.
 pub const EXTENT: u64 = 1_000_000;
 const PAGE_SECTORS: u64 = 32;
