@@ -7,6 +7,7 @@ use crate::nbd::{Client, Origin};
 use anyhow::{Context, bail, ensure};
 use control::Setting;
 use control::controller::ControllerChoice;
+use guarantee::placement::PROMISES;
 use serde::Deserialize;
 
 use crate::access::{Access, Allow};
@@ -138,8 +139,6 @@ pub struct Store {
     pub disks: u32,
 }
 
-/// Default scheduler: it enforces guarantees.
-const SCHEDULER: &str = "youchoose";
 /// Maximum `read_ahead_kb`: the read-ahead buffer of a store holds two such chunks for each of eight readers.
 const MOST_READ_AHEAD_KB: u32 = 1024;
 
@@ -314,7 +313,7 @@ impl Store {
     /// # Errors
     /// The scheduler is unknown or one that learns, or a tunable is invalid.
     pub fn setting(&self) -> anyhow::Result<Setting> {
-        let setting = Setting::parse_scheduler(self.scheduler.as_deref().unwrap_or(SCHEDULER))
+        let setting = Setting::parse_scheduler(self.scheduler.as_deref().unwrap_or(PROMISES))
             .with_context(|| format!("store {}: scheduler", self.name))?;
         ensure!(!setting.spec.learns(), "store {}: scheduler: {} learns, and learns nothing here", self.name, setting.spec.name);
         Ok(setting)

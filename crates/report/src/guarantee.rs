@@ -120,10 +120,7 @@ impl Guarantee {
     }
 
     fn broken(&self) -> impl Iterator<Item = (&ScenarioFigures, usize, &GotFigures)> {
-        self.scenarios.iter().flat_map(|scenario| {
-            let broken = scenario.tenants.iter().enumerate().filter(|(_, tenant)| !tenant.broken.is_empty());
-            broken.map(move |(number, tenant)| (scenario, number, tenant))
-        })
+        self.scenarios.iter().flat_map(|scenario| scenario.broken().map(move |(number, tenant)| (scenario, number, tenant)))
     }
 
     /// The result as JSON, with the verdict.
@@ -154,12 +151,7 @@ impl Guarantee {
         text.push('\n');
         say(
             &mut text,
-            &format!(
-                "In the worst case of each, added up, the guarantees need {}% of the host, by {} ({}).",
-                three_digits(self.needs_percent),
-                self.parts.cause(),
-                self.parts.text()
-            ),
+            &format!("In the worst case of each, added up, the guarantees need {} ({}).", self.demand(), self.parts.text()),
         );
         say(&mut text, &format!("Demand of each guarantee on {}, with its worst-case pattern:", self.host));
         for need in &self.needs {
@@ -189,9 +181,14 @@ impl Guarantee {
         text
     }
 
+    /// The part of the host that the guarantees need, and its cause, as the end of a sentence.
+    fn demand(&self) -> String {
+        format!("{}% of the host, by {}", three_digits(self.needs_percent), self.parts.cause())
+    }
+
     /// Yes or no, and by what.
     fn answer(&self) -> String {
-        let needs = format!("{}% of the host, by {}", three_digits(self.needs_percent), self.parts.cause());
+        let needs = self.demand();
         let all: u64 = self.needs.iter().map(|need| need.tenants).sum();
         match (self.can_be_guaranteed(), self.scenarios.len()) {
             _ if self.needs.is_empty() => "Yes: no guarantee depends on the host.".to_owned(),
@@ -205,13 +202,7 @@ impl Guarantee {
     /// The guarantee that breaks first, or would.
     fn first_to_break(&self) -> String {
         if let Some((scenario, number, tenant)) = self.first_broken() {
-            return format!(
-                "First to break: {}, with {}{}: {}.",
-                tenant.volume,
-                scenario.does.get(number).map_or("", String::as_str),
-                with_neighbours(scenario, number),
-                tenant.broken.join("; ")
-            );
+            return format!("First to break: {}, {}.", tenant.volume, circumstances(scenario, number, tenant));
         }
         if let Some(slack) = &self.slack {
             // A figure beyond its bound that chance explains breaks nothing.
@@ -269,7 +260,7 @@ impl Guarantee {
 
     /// The verdict in a sentence or two.
     pub fn verdict(&self) -> String {
-        let needs = format!("{}% of the host, by {}", three_digits(self.needs_percent), self.parts.cause());
+        let needs = self.demand();
         let (parts, scenarios) = (self.parts.text(), self.scenarios.len());
         match (self.fits(), self.first_broken()) {
             _ if self.needs.is_empty() => {
@@ -288,13 +279,11 @@ impl Guarantee {
             (fits, Some((scenario, number, tenant))) => {
                 let capacity = if fits { "They fit by capacity" } else { "By capacity they do not fit" };
                 format!(
-                    "Refuse: bad neighbours break {} of {} guarantees in the simulator. The guarantee of {} breaks first, with {}{}: {}. {capacity}: they need {needs} ({parts}).",
+                    "Refuse: bad neighbours break {} of {} guarantees in the simulator. The guarantee of {} breaks first, {}. {capacity}: they need {needs} ({parts}).",
                     self.broken().count(),
                     self.promises(),
                     tenant.volume,
-                    scenario.does.get(number).map_or("", String::as_str),
-                    with_neighbours(scenario, number),
-                    tenant.broken.join("; ")
+                    circumstances(scenario, number, tenant)
                 )
             }
         }
@@ -311,7 +300,7 @@ impl Guarantee {
 
     /// Number of guarantees in the scenarios that broke any.
     fn promises(&self) -> usize {
-        let broken = self.scenarios.iter().filter(|scenario| scenario.tenants.iter().any(|tenant| !tenant.broken.is_empty()));
+        let broken = self.scenarios.iter().filter(|scenario| scenario.is_broken());
         broken.map(|scenario| scenario.tenants.iter().filter(|tenant| tenant.reference.is_some()).count()).sum()
     }
 }
@@ -323,6 +312,12 @@ fn guarantees(number: u64, all: u64) -> String {
         (number, all) if number == all => format!("all {all} guarantees"),
         (number, all) => format!("{number} of {all} guarantees"),
     }
+}
+
+/// The load with which a tenant's guarantee breaks, those of the others, and what is broken, as the end of a sentence.
+fn circumstances(scenario: &ScenarioFigures, number: usize, tenant: &GotFigures) -> String {
+    let does = scenario.does.get(number).map_or("", String::as_str);
+    format!("with {does}{}: {}", with_neighbours(scenario, number), tenant.broken.join("; "))
 }
 
 /// The other tenants of a scenario with their loads, as the end of a sentence.
@@ -351,9 +346,18 @@ impl RemedyFigures {
 }
 
 impl ScenarioFigures {
+    /// Whether a guarantee is broken.
+    pub fn is_broken(&self) -> bool {
+        self.broken().next().is_some()
+    }
+
+    /// The tenants whose guarantees are broken, each with its number.
+    fn broken(&self) -> impl Iterator<Item = (usize, &GotFigures)> {
+        self.tenants.iter().enumerate().filter(|(_, tenant)| !tenant.broken.is_empty())
+    }
+
     fn say(&self, text: &mut String, width: Option<usize>) {
-        let broken: Vec<(usize, &GotFigures)> =
-            self.tenants.iter().enumerate().filter(|(_, tenant)| !tenant.broken.is_empty()).collect();
+        let broken: Vec<(usize, &GotFigures)> = self.broken().collect();
         let verdict = if broken.is_empty() { "kept".to_owned() } else { format!("{} broken", broken.len()) };
         paragraph(text, &printable(&format!("{} ({} s): {verdict}", self.name, three_digits(self.lasts_s))), width);
         for (number, tenant) in broken.iter().take(10) {

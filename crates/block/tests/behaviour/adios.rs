@@ -2,7 +2,7 @@
 
 use block::{Nanos, Op, Pick, Request, RequestId, Scheduler};
 
-use crate::{insert_all, ms, read, scheduler, serve_all, write};
+use crate::{insert_all, ms, pick_all, read, scheduler, serve_all, write};
 
 fn discard(id: RequestId, lba: u64) -> Request {
     Request { op: Op::Discard, ..write(id, lba) }
@@ -29,11 +29,6 @@ fn taught(setting: &str, write_takes: Nanos) -> (Box<dyn Scheduler>, Nanos) {
     let reads_and_writes = (0..400).map(|n| if n % 2 == 0 { (read(0, 8 * n), ms(1)) } else { (write(0, 8 * n), write_takes) });
     let now = teach(&mut *adios, Nanos::ZERO, reads_and_writes);
     (adios, now)
-}
-
-/// Picks without completions, up to the end.
-fn pick_all(scheduler: &mut dyn Scheduler, now: Nanos) -> Vec<Request> {
-    std::iter::from_fn(|| if let Pick::Go(request) = scheduler.pick(now) { Some(request) } else { None }).collect()
 }
 
 fn lbas(requests: &[Request]) -> Vec<u64> {

@@ -6,7 +6,7 @@ use block::{
 };
 
 use crate::disk::{Process, Report, run};
-use crate::{insert_all, ms, read, scheduler, scheduler_with, serve, serve_all, write};
+use crate::{insert_all, ms, pick_all, read, scheduler, scheduler_with, serve, serve_all, write};
 
 const UNMERGED: Limits = Limits { max_sectors: 0, merges: Merges::All };
 
@@ -709,11 +709,7 @@ fn a_queue_that_holds_its_share_of_the_tags_may_take_the_first_one_only() {
     assert_eq!(open(&*bfq, level(0, of(2, read(90, 9_000)))), 1);
     assert_eq!(open(&*bfq, of(3, read(90, 9_000))), 64, "one that has no queue yet");
     // Requests at the device count, completed ones do not.
-    let requests: Vec<Request> = std::iter::from_fn(|| match bfq.pick(ms(0)) {
-        Pick::Go(request) => Some(request),
-        _ => None,
-    })
-    .collect();
+    let requests = pick_all(&mut *bfq, ms(0));
     assert!(requests.len() > 40 && requests.iter().all(|request| request.stream == requests[0].stream));
     let own = |request: &Request| Request { lba: 9_000, ..*request };
     assert_eq!(open(&*bfq, own(&requests[0])), 1);

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::crowd::{Asks, Crowd, Manner, Neighbour};
-use crate::{insert_all, ms, read, scheduler};
+use crate::{insert_all, ms, pick_all, read, scheduler};
 
 /// Each tenant's share of the disk's time between two times, in percent.
 fn shares(crowd: &mut Crowd, from: Nanos, to: Nanos) -> Vec<f64> {
@@ -89,9 +89,7 @@ fn knowing(setting: &str, weights: [u32; 2], cost: Nanos, disks: u32) -> Box<dyn
     fairio.set_roster(&Roster::new(tenants, vec![(0..1_000_000, 0), (1_000_000..2_000_000, 1)], &[], disks).unwrap());
     for n in 0..50 {
         insert_all(&mut *fairio, ms(n), [read(0, 0), read(1, 1_000_000)]);
-        let went: Vec<Request> =
-            std::iter::from_fn(|| if let Pick::Go(request) = fairio.pick(ms(n)) { Some(request) } else { None }).collect();
-        for request in went {
+        for request in pick_all(&mut *fairio, ms(n)) {
             fairio.record_disk_time(&request, cost);
             fairio.completed(ms(n), &request, cost);
         }
@@ -154,8 +152,7 @@ fn the_device_queue_is_limited_to_what_keeps_the_disks_busy() {
         let mut fairio = knowing_two("fairio:cycle_ms=100", ms(5), disks);
         insert_all(&mut *fairio, ms(100), (10..410).map(|n| read(n, u64::from(n) * 100)));
         insert_all(&mut *fairio, ms(100), (410..810).map(|n| read(n, 1_000_000 + u64::from(n) * 100)));
-        let went = std::iter::from_fn(|| if let Pick::Go(request) = fairio.pick(ms(100)) { Some(request) } else { None });
-        let went: Vec<Request> = went.collect();
+        let went = pick_all(&mut *fairio, ms(100));
         assert!((16 * disks as usize..=most).contains(&went.len()), "{} went to {disks} disks", went.len());
         assert!(matches!(fairio.pick(ms(100)), Pick::WaitUntil(_)));
         for request in &went[..went.len() - 1] {
@@ -238,7 +235,7 @@ fn while_others_may_return_the_number_at_the_device_is_limited() {
         let mut fairio = knowing_two(&format!("fairio:cycle_ms=100,storage_load_threshold={threshold}"), ms(5), 1);
         insert_all(&mut *fairio, ms(100), [read(1, 1_000_000)]);
         insert_all(&mut *fairio, ms(100), (10..200).map(|n| read(n, u64::from(n) * 100)));
-        let went = std::iter::from_fn(|| if let Pick::Go(request) = fairio.pick(ms(100)) { Some(request) } else { None }).count();
+        let went = pick_all(&mut *fairio, ms(100)).len();
         assert!((11..=21).contains(&went) || went == threshold, "{went} went; a share of 10 or so, and one of the other tenant");
         assert!(matches!(fairio.pick(ms(100)), Pick::WaitUntil(_)), "with one of the other tenant at the device");
     }

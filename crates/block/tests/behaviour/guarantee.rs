@@ -7,7 +7,7 @@ use block::{Limits, Nanos, Pick, Request, RequestId, Roster, Scheduler, Tenant};
 
 use crate::disk::{Process, Report, run};
 use crate::youchoose::{VOLUME, alone, guaranteed, seeker};
-use crate::{insert_all, ms, read, scheduler_with, write};
+use crate::{insert_all, ms, pick_all, read, scheduler_with, write};
 
 /// A scheduler that does not merge, with a volume for each tenant.
 fn with_tenants(setting: &str, tenants: Vec<Tenant>, is_rotational: bool) -> Box<dyn Scheduler> {
@@ -107,19 +107,16 @@ fn parallel_units_get_as_many_requests_as_they_complete_in_time() {
     let mut scheduler = with_tenants("guarantee", vec![each(1_000), best_effort()], false);
     let mut now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1]);
     insert_all(&mut *scheduler, now, (100..140).map(|id| of(1, id)));
-    let send = |scheduler: &mut dyn Scheduler, now: Nanos| -> Vec<Request> {
-        std::iter::from_fn(|| if let Pick::Go(request) = scheduler.pick(now) { Some(request) } else { None }).collect()
-    };
-    let mut flying = send(&mut *scheduler, now);
+    let mut flying = pick_all(&mut *scheduler, now);
     assert_eq!(flying.len(), 2, "the first bound, although 995 ms are left for others");
     // A request of the promised tenant is in time with two others: there may be one more.
     insert_all(&mut *scheduler, now, [of(0, 200)]);
-    flying.extend(send(&mut *scheduler, now));
+    flying.extend(pick_all(&mut *scheduler, now));
     let promised = flying.pop().unwrap();
     assert_eq!(promised.id, 200);
     now += ms(5);
     scheduler.completed(now, &promised, ms(5));
-    flying.extend(send(&mut *scheduler, now));
+    flying.extend(pick_all(&mut *scheduler, now));
     assert_eq!(flying.len(), 3);
     // The next is kept by the device until the other one in flight is complete, and is late.
     let last = flying.pop().unwrap();
@@ -129,7 +126,7 @@ fn parallel_units_get_as_many_requests_as_they_complete_in_time() {
     assert_eq!(promised.id, 201);
     scheduler.completed(now + ms(2_900), &last, ms(2_905));
     scheduler.completed(now + ms(2_905), &promised, ms(1_915));
-    assert_eq!(send(&mut *scheduler, now + ms(2_905)).len(), 2);
+    assert_eq!(pick_all(&mut *scheduler, now + ms(2_905)).len(), 2);
 }
 
 #[test]
@@ -137,9 +134,6 @@ fn overdue_requests_are_sent_to_free_units_although_the_room_is_used_up() {
     let sent = |is_rotational: bool| {
         let mut scheduler = with_tenants("guarantee", (0..12).map(|_| each(20)).collect(), is_rotational);
         let mut now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
-        let send_all = |scheduler: &mut dyn Scheduler, now: Nanos| -> Vec<Request> {
-            std::iter::from_fn(|| if let Pick::Go(request) = scheduler.pick(now) { Some(request) } else { None }).collect()
-        };
         let insert =
             |scheduler: &mut dyn Scheduler, now: Nanos| insert_all(scheduler, now, (0..12).map(|n| of(u64::from(n), 500 + n)));
         // Units that complete all that they get in time: the bound rises.
@@ -147,14 +141,14 @@ fn overdue_requests_are_sent_to_free_units_although_the_room_is_used_up() {
             insert(&mut *scheduler, now);
             let mut left = 12;
             while left > 0 {
-                let flying = send_all(&mut *scheduler, now);
+                let flying = pick_all(&mut *scheduler, now);
                 now += ms(1);
                 flying.iter().for_each(|request| scheduler.completed(now, request, ms(1)));
                 left -= flying.len();
             }
         }
         insert(&mut *scheduler, now);
-        send_all(&mut *scheduler, now + ms(300)).len()
+        pick_all(&mut *scheduler, now + ms(300)).len()
     };
     assert_eq!((sent(true), sent(false)), (2, 6));
 }

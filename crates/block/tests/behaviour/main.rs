@@ -55,6 +55,11 @@ pub fn insert_all(scheduler: &mut dyn Scheduler, now: Nanos, requests: impl Into
     }
 }
 
+/// Picks without completions, up to the end.
+pub fn pick_all(scheduler: &mut dyn Scheduler, now: Nanos) -> Vec<Request> {
+    std::iter::from_fn(|| if let Pick::Go(request) = scheduler.pick(now) { Some(request) } else { None }).collect()
+}
+
 /// The LBA of the next request, which is completed at once.
 #[track_caller]
 pub fn serve(scheduler: &mut dyn Scheduler, now: Nanos) -> u64 {

@@ -2,7 +2,7 @@
 
 use block::{Nanos, Op, Pick, Priority, PriorityClass, Request, Room, Scheduler};
 
-use crate::{insert_all, ms, read, scheduler, serve, serve_all, write};
+use crate::{insert_all, ms, pick_all, read, scheduler, serve, serve_all, write};
 
 const NOW: Nanos = Nanos::ZERO;
 
@@ -114,8 +114,7 @@ fn writes_at_the_device(kyber: &mut dyn Scheduler, service: [Nanos; 2]) -> usize
         let ids = (0..128).map(|n| round * 256 + n);
         insert_all(kyber, now, ids.clone().map(|id| read(id, u64::from(id) * 100)));
         insert_all(kyber, now, ids.map(|id| write(id + 128, (1 << 32) + u64::from(id) * 100)));
-        let taken: Vec<Request> =
-            std::iter::from_fn(|| if let Pick::Go(request) = kyber.pick(now) { Some(request) } else { None }).collect();
+        let taken = pick_all(kyber, now);
         let mut done: Vec<_> = taken.iter().map(|request| (service[usize::from(request.op == Op::Write)], request)).collect();
         done.sort_by_key(|(took, _)| *took);
         for &(took, request) in &done {
@@ -125,7 +124,7 @@ fn writes_at_the_device(kyber: &mut dyn Scheduler, service: [Nanos; 2]) -> usize
         kyber.drain(&mut left);
     }
     insert_all(kyber, now, (0..256).map(|n| write(n, u64::from(n) * 100)));
-    std::iter::from_fn(|| if let Pick::Go(request) = kyber.pick(now) { Some(request) } else { None }).count()
+    pick_all(kyber, now).len()
 }
 
 #[test]

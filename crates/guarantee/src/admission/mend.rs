@@ -8,7 +8,7 @@ use sim::profile::{self, Profile};
 use testbed::pool::Workers;
 
 use super::scenarios::{Simulator, Which};
-use super::{GuaranteeRequest, Hardest, candidates, first_broken, is_broken, spectrum};
+use super::{GuaranteeRequest, Hardest, broken_in, candidates, first_broken, spectrum};
 use crate::capacity::{Need, Needs};
 use crate::tenants::Reference;
 
@@ -41,11 +41,6 @@ impl Remedy {
         // A request that does not fit is no remedy.
         Ok(broken.unwrap_or_else(|error| Some(format!("{error:#}"))))
     }
-}
-
-/// The names of the scenarios that broke a guarantee.
-fn broken_in(refused: &Guarantee) -> Vec<String> {
-    refused.scenarios.iter().filter(|scenario| is_broken(scenario)).map(|scenario| scenario.name.clone()).collect()
 }
 
 /// The largest number of guarantees that are kept if the tenants with the largest needs are left out: by bisection in the scenarios that
@@ -106,9 +101,9 @@ pub(super) fn fewer(
 fn needs(request: &GuaranteeRequest, hardest: &[Hardest]) -> anyhow::Result<Vec<(usize, Need)>> {
     let mut needs = Vec::new();
     for (number, candidate) in candidates(request)?.iter().enumerate() {
-        let Some((reference, limits)) = candidate.kind() else { continue };
-        let kind = hardest.iter().find(|kind| kind.reference == *reference && kind.limits == limits);
-        needs.push((number, kind.map_or_else(Need::default, |kind| kind.worst.need)));
+        let Some(kind) = candidate.kind() else { continue };
+        let known = hardest.iter().find(|known| known.is_of(kind));
+        needs.push((number, known.map_or_else(Need::default, |known| known.worst.need)));
     }
     Ok(needs)
 }
@@ -166,7 +161,7 @@ pub(super) fn remedies(
 /// Requests with limits on the tenants without a guarantee, relative to their throughput in the first scenario that broke one; empty if
 /// there are no such tenants.
 fn limited(request: &GuaranteeRequest, refused: &Guarantee) -> Vec<(String, GuaranteeRequest)> {
-    let Some(broken) = refused.scenarios.iter().find(|scenario| is_broken(scenario)) else { return Vec::new() };
+    let Some(broken) = refused.scenarios.iter().find(|scenario| scenario.is_broken()) else { return Vec::new() };
     let promises = &request.contract.promises;
     let got = |number: usize| broken.tenants.get(number).map_or(0.0, |tenant| tenant.throughput_mb_s);
     let without =

@@ -79,6 +79,12 @@ struct Hardest {
     worst: Worst,
 }
 
+impl Hardest {
+    fn is_of(&self, (reference, limits): (&Reference, Limits)) -> bool {
+        self.reference == *reference && self.limits == limits
+    }
+}
+
 /// Admits or refuses the tenants; if admitted, determines the headroom, and if refused, remedies: the first that helps, or with
 /// `is_thorough` one of each kind and other hosts, which can take several times as long as the rest.
 ///
@@ -131,9 +137,7 @@ pub fn breaks_again(request: &GuaranteeRequest, refused: &Guarantee, times: u64,
     let Some(lasts) = request.scenario else { return Ok(false) };
     let mut candidates = candidates(request)?;
     let kinds = worst_of_each(request, &mut candidates, workers)?;
-    let broken: Vec<&str> =
-        refused.scenarios.iter().filter(|scenario| is_broken(scenario)).map(|scenario| scenario.name.as_str()).collect();
-    Simulator::new(workers)?.breaks_again(request, &candidates, &kinds, &broken, Nanos(times * lasts.0))
+    Simulator::new(workers)?.breaks_again(request, &candidates, &kinds, &broken_in(refused), Nanos(times * lasts.0))
 }
 
 /// The lowest speed of the host at which the [`TIGHTEST`] scenarios break no guarantee, as a percentage in steps of a tenth. `None` without
@@ -164,8 +168,9 @@ fn kept_at_percent(
     Ok(Some(100.0 * f64::from(keeps) / f64::from(TENTHS)))
 }
 
-fn is_broken(scenario: &ScenarioFigures) -> bool {
-    scenario.tenants.iter().any(|tenant| !tenant.broken.is_empty())
+/// The names of the scenarios that broke a guarantee.
+fn broken_in(refused: &Guarantee) -> Vec<String> {
+    refused.scenarios.iter().filter(|scenario| scenario.is_broken()).map(|scenario| scenario.name.clone()).collect()
 }
 
 /// The name of the first of these scenarios that breaks a guarantee of this request, whose kinds of guarantees have known hardest patterns;
@@ -180,11 +185,10 @@ fn first_broken(
     let Some(lasts) = request.scenario else { return Ok(None) };
     let mut candidates = candidates(request)?;
     for candidate in &mut candidates {
-        let Some((reference, limits)) = candidate.kind() else { continue };
-        candidate.worst = hardest.iter().position(|kind| kind.reference == *reference && kind.limits == limits);
+        candidate.worst = candidate.kind().and_then(|kind| hardest.iter().position(|known| known.is_of(kind)));
     }
     let ran = simulator.scenarios(request, (&candidates, is_oversold), hardest, (which, lasts))?;
-    Ok(ran.into_iter().find(is_broken).map(|scenario| scenario.name))
+    Ok(ran.into_iter().find(ScenarioFigures::is_broken).map(|scenario| scenario.name))
 }
 
 /// Admits or refuses the tenants, and returns the hardest pattern of each kind of guarantee.

@@ -18,7 +18,7 @@ use testbed::chance;
 use testbed::pool::{Unseen, Workers};
 
 use super::neighbours::{self, KINDS, Kind};
-use super::{Candidate, GuaranteeRequest, Hardest, is_broken};
+use super::{Candidate, GuaranteeRequest, Hardest};
 use crate::placement::{Asks, Cluster, ClusterArray, ClusterVolume, OnReference, PROMISES, RunLength, got};
 use crate::planner::Assignment;
 
@@ -135,7 +135,7 @@ impl<'a> Simulator<'a> {
                 return Ok(None);
             }
             let figures = self.confirmed(&all[number], request, candidates, (lasts, to_confirm))?;
-            if is_broken(&figures) {
+            if figures.is_broken() {
                 first_broken.fetch_min(number, Ordering::Relaxed);
             }
             Ok(Some((number, figures)))
@@ -155,12 +155,12 @@ impl<'a> Simulator<'a> {
         request: &GuaranteeRequest,
         candidates: &[Candidate],
         kinds: &[Hardest],
-        named: &[&str],
+        named: &[String],
         lasts: Nanos,
     ) -> anyhow::Result<bool> {
         let seed = request.seed.wrapping_add(2);
-        for scenario in list(request, candidates, true, kinds)?.iter().filter(|scenario| named.contains(&scenario.name.as_str())) {
-            if is_broken(&self.run(scenario, (request, seed), candidates, (lasts, REQUESTS_TO_CONFIRM))?) {
+        for scenario in list(request, candidates, true, kinds)?.iter().filter(|scenario| named.contains(&scenario.name)) {
+            if self.run(scenario, (request, seed), candidates, (lasts, REQUESTS_TO_CONFIRM))?.is_broken() {
                 return Ok(true);
             }
         }
@@ -177,7 +177,7 @@ impl<'a> Simulator<'a> {
         (lasts, to_confirm): (Nanos, u64),
     ) -> anyhow::Result<ScenarioFigures> {
         let first = self.run(scenario, (request, request.seed), candidates, (lasts, budget(candidates)))?;
-        if !is_broken(&first) {
+        if !first.is_broken() {
             return Ok(first);
         }
         let length = (lasts + lasts, to_confirm);

@@ -58,7 +58,8 @@ impl Queue {
         self.admitted[usize::from(sync)] < self.settings.nr_requests
     }
 
-    /// Whether a tag is free for a request that may take any.
+    /// Whether a tag is free for a request that may take any. Some admitted requests may have no tag.
+    #[inline]
     pub(super) fn has_free_tag(&self) -> bool {
         self.tags.as_ref().is_some_and(|tags| self.admitted[0] + self.admitted[1] < tags.depth())
     }
@@ -67,11 +68,10 @@ impl Queue {
     /// scheduler has no tags.
     #[inline]
     fn take_tag(&mut self, open: u32) -> Option<u32> {
-        let admitted = self.admitted[0] + self.admitted[1];
+        let (has_free_tag, is_empty) = (self.has_free_tag(), self.admitted == [0; 2]);
         let tags = self.tags.as_mut()?;
-        // Some admitted requests may have no tag.
-        let tag = if admitted < tags.depth() { tags.take(open) } else { None };
-        tag.or((admitted == 0).then_some(NO_TAG))
+        let tag = if has_free_tag { tags.take(open) } else { None };
+        tag.or(is_empty.then_some(NO_TAG))
     }
 
     /// The number of tags that the next part of an issue may take.
