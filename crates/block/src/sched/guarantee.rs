@@ -200,18 +200,20 @@ impl Guarantee {
     fn update(&mut self, number: usize) {
         let next = self.next(number);
         let mut places = Places::default();
-        let mut next_cost = Nanos::ZERO;
+        let (mut next_cost, mut next_service) = (Nanos::ZERO, Nanos::ZERO);
         let client = &self.clients[number];
         if let Some((slot, ready_at)) = next {
             let request = self.queue.request(slot);
             let kind = usize::from(request.op.is_write());
             next_cost = Nanos(client.costs[kind].estimate_or(request.sectors, &self.costs[kind], SECTOR));
+            let charge = self.charges.get(request.id);
+            next_service = charge.map_or(Nanos::ZERO, |charge| charge.service);
             if ready_at > self.now {
                 places.wake = Some(key(ready_at.0, number));
             } else {
                 places.tag = Some(key(client.tag, number));
-                let charge = self.charges.get(request.id).filter(|_| client.is_promised());
-                places.due = charge.map(|charge| key(client.due(charge).0, number));
+                let promised = charge.filter(|_| client.is_promised());
+                places.due = promised.map(|charge| key(client.due(charge).0, number));
             }
         }
         places.room = client.room(self.now).map(|room| key(room.0, number));
@@ -220,7 +222,7 @@ impl Guarantee {
         }
         places.flight = client.flights.iter().map(|(_, due)| key(due.0, number)).min();
         let client = &mut self.clients[number];
-        client.next_cost = next_cost;
+        (client.next_cost, client.next_service) = (next_cost, next_service);
         let before = core::mem::replace(&mut client.places, places);
         self.lists.move_entries(number as u32, client.is_promised(), before, places);
     }
@@ -317,12 +319,13 @@ impl Guarantee {
         let work = client.next_cost;
         if let Some(charge) = self.charges.get_mut(request.id) {
             (charge.dispatched, charge.work) = (Some(self.now), work);
+            let due = client.due_in_flight(charge);
             client.sent(charge.service, work);
             charge.begin = self.ledger.sent(self.now, work);
             charge.in_flight = self.ledger.count();
             charge.others_done = self.ledger.done() - client.done;
             if client.is_promised() && self.register.roster().has_one_arm() {
-                client.flights.push((request.id, charge.arrival + client.tail()));
+                client.flights.push((request.id, due));
             }
         }
         if let Some(limiter) = &mut client.limiter {

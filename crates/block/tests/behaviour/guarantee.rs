@@ -130,6 +130,37 @@ fn parallel_units_get_as_many_requests_as_they_complete_in_time() {
 }
 
 #[test]
+fn parallel_units_get_fewer_requests_if_those_of_a_tenant_are_late_on_average() {
+    let sent = |took: u64| {
+        let mut scheduler = with_tenants("guarantee", vec![each(20), best_effort()], false);
+        let mut now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1]);
+        // Four at once: its reference disk responds within 80 ms.
+        insert_all(&mut *scheduler, now, (100..104).map(|id| of(0, id)));
+        while let Pick::Go(request) = scheduler.pick(now) {
+            now += ms(5);
+            scheduler.completed(now, &request, ms(5));
+        }
+        let mut others = 0;
+        for round in 0..20 {
+            insert_all(&mut *scheduler, now, (0..20).map(|n| of(1, 1_000 + 20 * round + n)));
+            let mut flying = pick_all(&mut *scheduler, now);
+            others = flying.len();
+            insert_all(&mut *scheduler, now, [of(0, 200 + round)]);
+            flying.extend(pick_all(&mut *scheduler, now + ms(15)));
+            // The last to be complete is the promised one.
+            flying.sort_by_key(|request| request.lba < VOLUME);
+            for (place, request) in flying.iter().enumerate() {
+                let at = now + Nanos(ms(took).0 * (place as u64 + 1) / flying.len() as u64).max(ms(15));
+                scheduler.completed(at, request, ms(5));
+            }
+            now += ms(took);
+        }
+        others
+    };
+    assert_eq!([20, 60].map(sent), [2, 1]);
+}
+
+#[test]
 fn overdue_requests_are_sent_to_free_units_although_the_room_is_used_up() {
     let sent = |is_rotational: bool| {
         let mut scheduler = with_tenants("guarantee", (0..12).map(|_| each(20)).collect(), is_rotational);
@@ -165,6 +196,25 @@ fn on_a_single_disk_nothing_is_sent_that_could_overtake_a_request_that_is_nearly
         volume_of(scheduler.pick(now + ms(32)))
     };
     assert_eq!((picks(true), picks(false)), (None, Some(1)));
+}
+
+#[test]
+fn a_request_of_a_tenant_with_many_queued_is_not_overtaken_either() {
+    let mut scheduler = with_tenants("guarantee", vec![each(40), best_effort()], true);
+    let now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1]);
+    insert_all(&mut *scheduler, now, (200..220).map(|id| of(0, id)));
+    assert_eq!(volume_of(scheduler.pick(now)), Some(0));
+    insert_all(&mut *scheduler, now + ms(32), [of(1, 300)]);
+    assert_eq!(volume_of(scheduler.pick(now + ms(32))), Some(0), "the one in flight is due in 6 ms, although the last is in 800");
+}
+
+#[test]
+fn a_request_that_takes_longer_than_the_forgiven_time_keeps_its_due_time() {
+    let mut scheduler = with_tenants("guarantee:debt_ms=500", vec![each(800), best_effort()], false);
+    let now = learn(&mut *scheduler, Nanos::ZERO, ms(5), &[0, 1]);
+    insert_all(&mut *scheduler, now, [of(0, 100)]);
+    insert_all(&mut *scheduler, now + ms(700), [of(0, 101), of(1, 102)]);
+    assert_eq!(volume_of(scheduler.pick(now + ms(785))), Some(0), "its reference disk would soon complete it");
 }
 
 #[test]
