@@ -27,7 +27,7 @@ fn a_promise_takes_a_tuned_store_back_to_a_scheduler_that_keeps_it() {
     assert_eq!((before["tuned"]["controller"].as_str(), before["read_ahead_kb"].as_u64()), (Some("fixed"), Some(512)), "{before}");
     served.does(&["create", "b", "--size", "128M", "--promise", "weight = 2"]);
     let after = served.first_store();
-    assert!(after["scheduler"] == "youchoose" && after["tuned"]["last"].as_str().unwrap().contains("have promises"), "{after}");
+    assert!(after["scheduler"] == "guarantee" && after["tuned"]["last"].as_str().unwrap().contains("have promises"), "{after}");
     let table = String::from_utf8(served.volume(&["status"]).stdout).unwrap();
     assert!(table.contains("read-ahead 512 KiB"), "{table}");
 }

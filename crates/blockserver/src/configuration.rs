@@ -123,7 +123,7 @@ pub struct Store {
     pub emulated: Option<String>,
     /// Model of the store's performance, as for `--disk`; required for admission control. An emulated disk is its own model.
     pub profile: Option<String>,
-    /// Scheduler with its tunables. Default: `youchoose`.
+    /// Scheduler with its tunables. Default: `guarantee`.
     pub scheduler: Option<String>,
     /// Controller for those of scheduler, queue depth and read-ahead that are not configured; `None` disables tuning.
     pub controller: Option<String>,

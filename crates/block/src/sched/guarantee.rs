@@ -13,16 +13,17 @@
 //! 2. *Slack.* As long as the device can work for others and still complete all promised requests in time, the spare capacity goes to tenants
 //!    without a guarantee, then to those with one, by tags: device time in proportion to the weights. So a guarantee is served when it is
 //!    due, and its owner never pays later for service beyond it. Service ahead of time, for lack of a request that fits, is credited up to
-//!    the next request of a tenant without a guarantee.
+//!    the next request of a tenant without a guarantee; on a single disk there is none while such a request waits for room.
 //! 3. *Room.* A request in flight cannot be recalled. None is sent unless the work outstanding, with it, leaves every other tenant with a
-//!    guarantee the device in time for its next request, which may arrive at any moment. The usable part of that room is learned. A device
+//!    guarantee the device in time for its next request, which may arrive at any moment. The usable part of that room is learned: it falls
+//!    if a response exceeds the worst case of the reference disk because of others, or if the responses are later on average. A device
 //!    with parallel units can keep a request for longer than the work in flight predicts, as flash does that collects garbage, so there the
 //!    number in flight is bounded too: it falls with each request that was late at the device, and rises with the others.
 //! 4. *Overtaking.* A disk that serves the nearest request first may keep a distant one for long. So no request is sent to a single disk that
 //!    could make a promised request in flight late if it were served before it.
 //! 5. *Write cache.* A write that the cache has acknowledged stays outstanding until its media time has passed ([`ledger`]).
 //! 6. *Flushes.* A drive takes no other command during a flush, and then serves the waiting ones in its own order, so no request is sent to a
-//!    single disk meanwhile. A tenant that syncs has earlier due times, by its usual flush.
+//!    single disk meanwhile. Writes of a tenant that syncs have earlier due times, by its usual flush.
 //! 7. *Urgency.* A request at its latest start is sent although the room is used up, if at most one other is in flight: an idle device
 //!    helps no tenant. If it is overdue, parallel units take it up to the bound of rule 3: a device with few of its units in use would
 //!    make all later ones late as well.
@@ -200,7 +201,7 @@ impl Guarantee {
     fn update(&mut self, number: usize) {
         let next = self.next(number);
         let mut places = Places::default();
-        let (mut next_cost, mut next_service) = (Nanos::ZERO, Nanos::ZERO);
+        let (mut next_cost, mut next_service, mut latest_start) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
         let client = &self.clients[number];
         if let Some((slot, ready_at)) = next {
             let request = self.queue.request(slot);
@@ -214,6 +215,8 @@ impl Guarantee {
                 places.tag = Some(key(client.tag, number));
                 let promised = charge.filter(|_| client.is_promised());
                 places.due = promised.map(|charge| key(client.due(charge).0, number));
+                let has_one_arm = self.register.roster().has_one_arm();
+                latest_start = promised.map_or(Nanos::ZERO, |charge| client.latest_start(charge, next_cost, has_one_arm));
             }
         }
         places.room = client.room(self.now).map(|room| key(room.0, number));
@@ -222,7 +225,7 @@ impl Guarantee {
         }
         places.flight = client.flights.iter().map(|(_, due)| key(due.0, number)).min();
         let client = &mut self.clients[number];
-        (client.next_cost, client.next_service) = (next_cost, next_service);
+        (client.next_cost, client.next_service, client.latest_start) = (next_cost, next_service, latest_start);
         let before = core::mem::replace(&mut client.places, places);
         self.lists.move_entries(number as u32, client.is_promised(), before, places);
     }
@@ -238,15 +241,14 @@ impl Guarantee {
     /// if one of them is late.
     fn slack(&self) -> i64 {
         let mut least = i64::MAX;
+        // The time of the earlier ones is that in the mean: worst cases of several rarely coincide.
         let mut demand = self.ledger.outstanding(self.now).0.cast_signed();
         let mut from = 0;
         for _ in 0..LOOK_AHEAD {
             let Some((place, number)) = self.lists.dues.at_or_after(from) else { break };
             from = place + 1;
-            let (due, client) = (value(place), &self.clients[number as usize]);
-            // The time of its own at worst, that of the earlier ones in the mean: worst cases of several rarely coincide.
-            let own = client.own().max(client.next_cost).0.cast_signed();
-            least = least.min(due.cast_signed() - self.now.0.cast_signed() - demand - own);
+            let client = &self.clients[number as usize];
+            least = least.min(client.latest_start.0.cast_signed() - self.now.0.cast_signed() - demand);
             demand += client.next_cost.0.cast_signed();
         }
         least
@@ -265,6 +267,14 @@ impl Guarantee {
             let others = outstanding - self.clients[other as usize].flying;
             others + cost <= Nanos(value(room)) && !self.ledger.is_full()
         })
+    }
+
+    /// Whether a tenant's next request may be sent to an idle single disk. Then a promised one is not sent ahead of its time, which would take
+    /// the room again and again. Of parallel units some would be idle, so there it is.
+    fn would_have_room(&self, number: usize) -> bool {
+        let cost = self.clients[number].next_cost;
+        let has = self.lists.rooms.first_but(number as u32).is_none_or(|(room, _)| cost <= Nanos(value(room)));
+        has && self.register.roster().has_one_arm()
     }
 
     /// Whether a tenant's next request can hardly be in time any more.
@@ -299,16 +309,14 @@ impl Guarantee {
             let may_go = self.ledger.count() < URGENT_IN_FLIGHT || helps || self.has_room(number);
             return if may_go { Ok((number, false)) } else { Err(later) };
         }
+        let until = later.min(self.now + Nanos(slack.cast_unsigned()));
+        let is_short = |number: usize| self.clients[number].next_cost.0.cast_signed() <= slack;
+        if best_effort.is_some_and(|number| is_short(number) && !self.has_room(number) && self.would_have_room(number)) {
+            return Err(until);
+        }
         let candidates = [best_effort, first, of_list(&self.lists.tags[PROMISED])].into_iter().flatten();
-        let fits = |&number: &usize| {
-            let is_short = self.clients[number].next_cost.0.cast_signed() <= slack;
-            (is_short || Some(number) == first) && self.has_room(number)
-        };
-        candidates
-            .into_iter()
-            .find(fits)
-            .map(|number| (number, true))
-            .ok_or_else(|| later.min(self.now + Nanos(slack.cast_unsigned())))
+        let fits = |&number: &usize| (is_short(number) || Some(number) == first) && self.has_room(number);
+        candidates.into_iter().find(fits).map(|number| (number, true)).ok_or(until)
     }
 
     /// Dispatches a tenant's next request.
@@ -377,7 +385,7 @@ impl Scheduler for Guarantee {
         if had_none {
             client.tag = client.tag.max(spare);
         }
-        let charge = client.charge(number, service, now);
+        let charge = client.charge(number, request.op.is_write(), service, now);
         if had_none && !is_promised && !others_wait {
             self.best_effort_served = now;
         }

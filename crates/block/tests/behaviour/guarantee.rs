@@ -88,6 +88,63 @@ fn others_go_first_as_long_as_a_promise_is_not_due() {
     assert_eq!(volume_of(late.pick(now + ms(44))), Some(0), "it has to be done in 6 ms");
 }
 
+/// The first tenant's request and one of best effort 20 ms later, of the 50 in which it is promised; and which of them goes first.
+fn first_after_20_ms(scheduler: &mut dyn Scheduler, now: Nanos, request: Request) -> Option<u64> {
+    insert_all(scheduler, now, [request]);
+    insert_all(scheduler, now + ms(20), [of(1, 901)]);
+    volume_of(scheduler.pick(now + ms(20)))
+}
+
+#[test]
+fn on_a_single_disk_the_pace_of_a_tenant_is_kept_with_usual_times_and_its_worst_case_with_the_worst() {
+    let first = |(at_once, is_rotational): (u32, bool)| {
+        let mut scheduler = with_tenants("guarantee", vec![each(50), best_effort()], is_rotational);
+        // Its reference disk responds within as many times 50 ms.
+        insert_all(&mut *scheduler, Nanos::ZERO, (0..at_once).map(|id| of(0, 700 + id)));
+        let mut now = Nanos::ZERO;
+        let mut serve = |scheduler: &mut dyn Scheduler, took: u64| {
+            while let Pick::Go(request) = scheduler.pick(now) {
+                now += ms(took);
+                scheduler.completed(now, &request, ms(took));
+            }
+            now
+        };
+        let start = serve(&mut *scheduler, 5);
+        insert_all(&mut *scheduler, start, [of(0, 800)]);
+        let start = serve(&mut *scheduler, 30);
+        let now = learn(&mut *scheduler, start, ms(5), &[0, 1]);
+        first_after_20_ms(&mut *scheduler, now, of(0, 900))
+    };
+    assert_eq!([(1, true), (4, true), (4, false)].map(first), [Some(0), Some(1), Some(0)]);
+}
+
+#[test]
+fn only_writes_of_a_tenant_that_syncs_are_due_earlier() {
+    let first = |is_write: bool| {
+        let mut scheduler = with_tenants("guarantee", vec![each(50), best_effort()], false);
+        scheduler.flush_began(Nanos::ZERO, 0);
+        scheduler.flush_ended(ms(40), 0, Nanos::ZERO);
+        let now = learn(&mut *scheduler, ms(40), ms(5), &[0, 1]);
+        let request = if is_write { write(900, 7_000) } else { of(0, 900) };
+        first_after_20_ms(&mut *scheduler, now, request)
+    };
+    assert_eq!([true, false].map(first), [Some(0), Some(1)]);
+}
+
+#[test]
+fn on_a_single_disk_a_promised_request_is_not_sent_ahead_of_its_time_while_best_effort_waits_for_room() {
+    let next = |is_rotational: bool| {
+        let mut scheduler = with_tenants("guarantee", vec![each(40), best_effort(), each(1_000)], is_rotational);
+        let now = learn(&mut *scheduler, Nanos::ZERO, ms(20), &[1]);
+        let now = learn(&mut *scheduler, now, ms(5), &[0, 2]);
+        insert_all(&mut *scheduler, now, [of(1, 900), of(1, 901), of(2, 902)]);
+        assert_eq!(volume_of(scheduler.pick(now)), Some(1));
+        // The other one of best effort would leave the first tenant too little of 35 ms.
+        volume_of(scheduler.pick(now))
+    };
+    assert_eq!([true, false].map(next), [None, Some(2)]);
+}
+
 #[test]
 fn requests_in_flight_leave_room_for_a_request_that_may_come() {
     let mut scheduler = with_tenants("guarantee", vec![each(20), best_effort()], true);
@@ -205,7 +262,7 @@ fn a_request_of_a_tenant_with_many_queued_is_not_overtaken_either() {
     insert_all(&mut *scheduler, now, (200..220).map(|id| of(0, id)));
     assert_eq!(volume_of(scheduler.pick(now)), Some(0));
     insert_all(&mut *scheduler, now + ms(32), [of(1, 300)]);
-    assert_eq!(volume_of(scheduler.pick(now + ms(32))), Some(0), "the one in flight is due in 6 ms, although the last is in 800");
+    assert_eq!(volume_of(scheduler.pick(now + ms(32))), None, "the one in flight is due in 6 ms, although the last is in 800");
 }
 
 #[test]

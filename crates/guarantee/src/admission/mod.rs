@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Contract ─▶ for each reference disk: patterns of every kind ─▶ the worst of them ─▶ needs …, has …
-//!        └──▶ all tenants at once, each a bad neighbour in turn, ─▶ youchoose ─▶ which promise was broken, or would be first
+//!        └──▶ all tenants at once, each a bad neighbour in turn, ─▶ guarantee ─▶ which promise was broken, or would be first
 //!             then each with loads that are drawn
 //! ```
 //! A guarantee that is broken in a scenario is run there a second time, for twice as long and with other random numbers: it counts as

@@ -24,7 +24,7 @@ use crate::capacity::{self, Extent, saturation, serve};
 use crate::tenants::judge;
 
 /// The scheduler that keeps guarantees.
-pub const PROMISES: &str = "youchoose";
+pub const PROMISES: &str = "guarantee";
 
 /// The part of the arrays' spare capacity that copying is planned to use. The copier reserves twice as much, because each chunk is read and
 /// then written: half of the spare capacity.

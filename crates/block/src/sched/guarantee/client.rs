@@ -38,6 +38,7 @@ const MAX_ANSWERS: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Charge {
     pub(super) tenant: usize,
+    pub(super) is_write: bool,
     /// Its time on the reference disk.
     pub(super) service: Nanos,
     /// Number of requests.
@@ -97,12 +98,14 @@ pub(super) struct Client {
     last: Nanos,
     /// For recent completions that were not yet followed by another request: lateness compared to the reference disk.
     answers: VecDeque<Nanos>,
-    /// Worst-case response on the reference disk; worst-case time at this device without the work of others; worst-case flush.
+    /// Worst-case response on the reference disk; worst-case times of its reads and writes at this device without the work of others.
     tail: High,
-    own: High,
+    own: [High; 2],
     /// Worst-case service time on the reference disk.
     longest: High,
+    /// Worst-case flush, and the usual one.
     flush: High,
+    usual_flush: Cost,
     /// Time by which its requests completed earlier than on the reference disk, less later use; at most the worst-case response there.
     credit: Nanos,
     /// The last time on the reference disk.
@@ -119,9 +122,10 @@ pub(super) struct Client {
     /// Time for which its reads and writes keep the device busy, by size; and their media time as the device tells it, for shares.
     pub(super) costs: [Cost; 2],
     pub(super) disk_time: Cost,
-    /// Cost of its next request, and the time of that request on the reference disk.
+    /// Cost of its next request, the time of that request on the reference disk, and its latest start.
     pub(super) next_cost: Nanos,
     pub(super) next_service: Nanos,
+    pub(super) latest_start: Nanos,
     /// Increases as it uses spare capacity.
     pub(super) tag: u64,
     pub(super) places: Places,
@@ -145,9 +149,10 @@ impl Client {
             last: Nanos::ZERO,
             answers: VecDeque::new(),
             tail: High::default(),
-            own: High::default(),
+            own: Default::default(),
             longest: High::default(),
             flush: High::default(),
+            usual_flush: Cost::default(),
             credit: Nanos::ZERO,
             service: Nanos::ZERO,
             patience: WHOLE,
@@ -159,6 +164,7 @@ impl Client {
             disk_time: Cost::default(),
             next_cost: Nanos::ZERO,
             next_service: Nanos::ZERO,
+            latest_start: Nanos::ZERO,
             tag: 0,
             places: Places::default(),
             counts: [0; 3],
@@ -224,9 +230,10 @@ impl Client {
     }
 
     /// The charge of a request that has just arrived.
-    pub(super) fn charge(&self, tenant: usize, service: Nanos, now: Nanos) -> Charge {
+    pub(super) fn charge(&self, tenant: usize, is_write: bool, service: Nanos, now: Nanos) -> Charge {
         Charge {
             tenant,
+            is_write,
             service,
             parts: 1,
             arrival: now,
@@ -239,10 +246,33 @@ impl Client {
         }
     }
 
-    /// When a queued request has to be done: when the reference disk would complete it, less a reserve; and within its worst case.
+    /// When a queued request has to be done: when the reference disk would complete it and the usual flush, and within its worst case with the
+    /// longest flush; less a reserve.
     pub(super) fn due(&self, charge: &Charge) -> Nanos {
+        let (by_clock, by_tail) = self.dues(charge);
+        by_clock.min(by_tail)
+    }
+
+    fn dues(&self, charge: &Charge) -> (Nanos, Nanos) {
         let by_clock = self.clock - (self.waiting_time - charge.service);
-        by_clock.min(charge.arrival + self.tail()) - (self.flush.get() + Nanos(charge.service.0 / RESERVE))
+        let reserve = Nanos(charge.service.0 / RESERVE);
+        let worst = if charge.is_write { self.flush.get() } else { Nanos::ZERO };
+        (by_clock - (self.flush_after(charge) + reserve), charge.arrival + self.tail() - (worst + reserve))
+    }
+
+    /// When a queued request of this cost has to be sent. Its worst case is kept with its worst time at this device, and its pace on a single
+    /// disk with the cost: otherwise a tenant would get twice what it is promised, as the worst case of a disk is more than twice the mean. The
+    /// time that parallel units take varies more than the cost says.
+    pub(super) fn latest_start(&self, charge: &Charge, cost: Nanos, has_one_arm: bool) -> Nanos {
+        let (by_clock, by_tail) = self.dues(charge);
+        let worst = self.own[usize::from(charge.is_write)].get().max(cost);
+        (by_clock - if has_one_arm { cost } else { worst }).min(by_tail - worst)
+    }
+
+    /// The usual flush that may follow a request: it is part of the response to a write that is synced.
+    fn flush_after(&self, charge: &Charge) -> Nanos {
+        let usual = self.usual_flush.mean().filter(|_| charge.is_write);
+        Nanos(usual.unwrap_or(0.0) as u64)
     }
 
     /// When a request has to be done once it is in flight: when it is due, with the worst-case service time instead of its own. A tenant
@@ -263,11 +293,6 @@ impl Client {
         self.bound.map_or(self.tail.get(), |bound| bound.min(self.tail.get()))
     }
 
-    /// Worst-case time at this device without the work of others.
-    pub(super) fn own(&self) -> Nanos {
-        self.own.get()
-    }
-
     /// Time for which others may keep the device from its next request; `None` if none is expected.
     pub(super) fn room(&self, now: Nanos) -> Option<Nanos> {
         let is_expected = self.open > 0 || now < self.silent_from();
@@ -281,7 +306,8 @@ impl Client {
     }
 
     fn slack(&self) -> Nanos {
-        let whole = self.tail() - (self.own.get() + self.flush.get());
+        let [reads, writes] = self.own.map(High::get);
+        let whole = self.tail() - reads.max(writes + self.flush.get());
         Nanos((u128::from(whole.0) * u128::from(self.patience) / u128::from(WHOLE)) as u64)
     }
 
@@ -302,14 +328,14 @@ impl Client {
         self.open_time = self.open_time - charge.service;
         self.last = now;
         let dispatched = charge.dispatched.filter(|_| self.is_promised())?;
-        // A flush may follow, and is part of the response to a write that is synced.
-        self.clock = self.clock.min(now + self.flush.get() + self.open_time + Nanos(charge.service.0 / TOLERANCE).max(credit));
+        self.clock =
+            self.clock.min(now + self.flush_after(charge) + self.open_time + Nanos(charge.service.0 / TOLERANCE).max(credit));
         if self.answers.len() < MAX_ANSWERS {
             self.answers.push_back((now - charge.reference_done).min(debt));
         }
         let at_device = now - dispatched;
         let own = (at_device - (others_done - charge.others_done)).max(charge.work.min(at_device));
-        self.own.add(own);
+        self.own[usize::from(charge.is_write)].add(own);
         let is_late = now - charge.arrival > self.tail();
         let is_late_by_others = is_late && own <= self.tail();
         for (count, is_one) in self.counts.iter_mut().zip([true, is_late, is_late_by_others]) {
@@ -338,6 +364,7 @@ impl Client {
     /// Registers a flush that was requested at `since`. A request that follows a late one counts as issued earlier.
     pub(super) fn flushed(&mut self, now: Nanos, since: Nanos, debt: Nanos) {
         self.flush.add(now - since);
+        self.usual_flush.learn(0, (now - since).0);
         self.last = now;
         if self.is_promised() && self.open == 0 {
             self.answers.clear();
