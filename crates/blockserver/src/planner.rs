@@ -1,6 +1,6 @@
 //! Proposes moves between stores, with which every store can keep its guarantees.
 //!
-//! A store is judged as by admission control: in the worst case of what the owners of its volumes may send. Of the volumes whose removal
+//! A store is judged as by admission control: in the worst case of the requests of its volumes. Of the volumes whose removal
 //! helps, the one with the least data to copy is proposed; of the stores that can keep their guarantees with it, the one with the most
 //! spare capacity.
 
