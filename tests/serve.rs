@@ -414,7 +414,7 @@ fn a_broken_promise_is_reported_with_the_volume_that_is_the_cause() {
 #[test]
 fn a_promise_that_the_store_cannot_keep_is_refused_with_the_reason() {
     let served = Served::new(
-        "[[store]]\nname = 'disk'\nemulated = 'sata7200'\n[[store]]\nname = 'file'\npath = 'FOLDER/store'\n\
+        "[[store]]\nname = 'disk'\nemulated = 'atlas10k'\n[[store]]\nname = 'file'\npath = 'FOLDER/store'\n\
          [[store]]\nname = 'like'\npath = 'FOLDER/store-2'\nprofile = 'ssd-dftl'\n",
     );
     served.does(&["create", "a", "--store", "disk", "--size", "1G", "--promise", "reference = 'barracuda'"]);

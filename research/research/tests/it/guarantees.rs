@@ -1,6 +1,7 @@
 //! Guarantees on drawn hosts, at a size that takes seconds; `tests/bars/guarantees` has the rest.
 
 use experiment::comparison::regime::scheduler;
+use guarantee::placement::PROMISES;
 use guarantee::tenants::{Contract, Reference, TenantGuarantee};
 use progress::monitor::Quiet;
 use research::guarantees::admission::admission;
@@ -19,7 +20,7 @@ use testbed::world::World;
 #[test]
 fn a_tenant_alone_on_its_reference_disk_has_the_performance_of_no_scheduler() {
     let quiet = Quiet::default();
-    let pair = ["youchoose", "none"].map(|name| scheduler(name).unwrap());
+    let pair = [PROMISES, "none"].map(|name| scheduler(name).unwrap());
     let numbers: Vec<u32> = (0..40).collect();
     for result in bars::alone(Which::Learn, 7, &numbers, &pair, Workers::new(&quiet, Some(2))).unwrap() {
         assert!(result.throughput >= 0.99 && result.p99 <= 1.05, "{result:?}");
@@ -29,7 +30,7 @@ fn a_tenant_alone_on_its_reference_disk_has_the_performance_of_no_scheduler() {
 #[test]
 fn contracts_are_the_same_for_any_number_of_threads() {
     let quiet = Quiet::default();
-    let schedulers = ["youchoose", "none"].map(|name| scheduler(name).unwrap());
+    let schedulers = [PROMISES, "none"].map(|name| scheduler(name).unwrap());
     let run =
         |threads| bars::contracts(Which::Learn, 1, &[2, 3, 5], &schedulers, None, Workers::new(&quiet, Some(threads))).unwrap();
     for (one, two) in run(1).iter().zip(&run(2)) {
@@ -109,9 +110,9 @@ fn contracts_are_written_as_files_that_can_be_run() {
 }
 
 #[test]
-fn of_drawn_contracts_youchoose_keeps_more_than_no_scheduler() {
+fn of_drawn_contracts_the_default_scheduler_keeps_more_than_none() {
     let quiet = Quiet::default();
-    let schedulers = ["youchoose", "none"].map(|name| scheduler(name).unwrap());
+    let schedulers = [PROMISES, "none"].map(|name| scheduler(name).unwrap());
     let numbers: Vec<u32> = (0..8).collect();
     let all = bars::contracts(Which::Learn, 7, &numbers, &schedulers, None, Workers::new(&quiet, Some(2))).unwrap();
     let broken = |position: usize| all.iter().map(|result| result.broken(position).0).sum::<usize>();
@@ -122,7 +123,7 @@ fn of_drawn_contracts_youchoose_keeps_more_than_no_scheduler() {
 #[test]
 fn first_seconds_are_the_same_again() {
     let quiet = Quiet::default();
-    let schedulers = ["youchoose", "none"].map(|name| scheduler(name).unwrap());
+    let schedulers = [PROMISES, "none"].map(|name| scheduler(name).unwrap());
     let run = || first_second(Which::Learn, 1, &[0, 1], &schedulers, Workers::new(&quiet, Some(1))).unwrap();
     let (one, two) = (run(), run());
     assert!(one.iter().zip(&two).all(|(one, two)| one.load == two.load && one.outcomes == two.outcomes), "{one:?} {two:?}");
@@ -131,7 +132,7 @@ fn first_seconds_are_the_same_again() {
 #[test]
 fn no_limit_is_exceeded_in_any_second_and_nearly_no_reservation_missed() {
     let quiet = Quiet::default();
-    let schedulers = ["youchoose", "none"].map(|name| scheduler(name).unwrap());
+    let schedulers = [PROMISES, "none"].map(|name| scheduler(name).unwrap());
     let numbers: Vec<u32> = (0..24).collect();
     let all = rates::rates(Which::Learn, 7, &numbers, 0.7, &schedulers, Workers::new(&quiet, Some(2))).unwrap();
     let broken = |position: usize, is_limit: bool| all.iter().map(|result| result.broken(position, is_limit).0).sum::<usize>();
