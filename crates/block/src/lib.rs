@@ -28,6 +28,7 @@ mod by_request;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod cost;
+mod credit;
 mod decay;
 mod declaration;
 mod directory;

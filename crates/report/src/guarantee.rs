@@ -314,7 +314,7 @@ fn guarantees(number: u64, all: u64) -> String {
     }
 }
 
-/// The load with which a tenant's guarantee breaks, those of the others, and what is broken, as the end of a sentence.
+/// The load with which a tenant's guarantee breaks, those of the others, and the broken figures, as the end of a sentence.
 fn circumstances(scenario: &ScenarioFigures, number: usize, tenant: &GotFigures) -> String {
     let does = scenario.does.get(number).map_or("", String::as_str);
     format!("with {does}{}: {}", with_neighbours(scenario, number), tenant.broken.join("; "))

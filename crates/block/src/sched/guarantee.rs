@@ -311,10 +311,15 @@ impl Guarantee {
         }
         let until = later.min(self.now + Nanos(slack.cast_unsigned()));
         let is_short = |number: usize| self.clients[number].next_cost.0.cast_signed() <= slack;
-        if best_effort.is_some_and(|number| is_short(number) && !self.has_room(number) && self.would_have_room(number)) {
-            return Err(until);
+        if let Some(number) = best_effort.filter(|&number| is_short(number)) {
+            if self.has_room(number) {
+                return Ok((number, true));
+            }
+            if self.would_have_room(number) {
+                return Err(until);
+            }
         }
-        let candidates = [best_effort, first, of_list(&self.lists.tags[PROMISED])].into_iter().flatten();
+        let candidates = [first, of_list(&self.lists.tags[PROMISED])].into_iter().flatten();
         let fits = |&number: &usize| (is_short(number) || Some(number) == first) && self.has_room(number);
         candidates.into_iter().find(fits).map(|number| (number, true)).ok_or(until)
     }
@@ -327,14 +332,13 @@ impl Guarantee {
         let work = client.next_cost;
         if let Some(charge) = self.charges.get_mut(request.id) {
             (charge.dispatched, charge.work) = (Some(self.now), work);
-            let due = client.due_in_flight(charge);
+            if client.is_promised() && self.register.roster().has_one_arm() {
+                client.flights.push((request.id, client.due_in_flight(charge)));
+            }
             client.sent(charge.service, work);
             charge.begin = self.ledger.sent(self.now, work);
             charge.in_flight = self.ledger.count();
             charge.others_done = self.ledger.done() - client.done;
-            if client.is_promised() && self.register.roster().has_one_arm() {
-                client.flights.push((request.id, due));
-            }
         }
         if let Some(limiter) = &mut client.limiter {
             limiter.charge(self.now, &request);

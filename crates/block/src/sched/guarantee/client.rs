@@ -12,6 +12,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::cost::Cost;
+use crate::credit::Credit;
 use crate::promise::{is_same, promised};
 use crate::quantile::{High, ONE_IN};
 use crate::rates::Limiter;
@@ -106,8 +107,8 @@ pub(super) struct Client {
     /// Worst-case flush, and the usual one.
     flush: High,
     usual_flush: Cost,
-    /// Time by which its requests completed earlier than on the reference disk, less later use; at most the worst-case response there.
-    credit: Nanos,
+    /// Whether its requests are in time on average.
+    credit: Credit,
     /// The last time on the reference disk.
     service: Nanos,
     /// The part of its room that others may use, learned from whether requests are late because of others; and the time of the last
@@ -153,7 +154,7 @@ impl Client {
             longest: High::default(),
             flush: High::default(),
             usual_flush: Cost::default(),
-            credit: Nanos::ZERO,
+            credit: Credit::default(),
             service: Nanos::ZERO,
             patience: WHOLE,
             reduced: Nanos::ZERO,
@@ -261,7 +262,7 @@ impl Client {
     }
 
     /// When a queued request of this cost has to be sent. Its worst case is kept with its worst time at this device, and its pace on a single
-    /// disk with the cost: otherwise a tenant would get twice what it is promised, as the worst case of a disk is more than twice the mean. The
+    /// disk with the cost: otherwise a tenant would get twice its promise, as the worst case of a disk is more than twice the mean. The
     /// time that parallel units take varies more than the cost says.
     pub(super) fn latest_start(&self, charge: &Charge, cost: Nanos, has_one_arm: bool) -> Nanos {
         let (by_clock, by_tail) = self.dues(charge);
@@ -341,7 +342,8 @@ impl Client {
         for (count, is_one) in self.counts.iter_mut().zip([true, is_late, is_late_by_others]) {
             *count += u64::from(is_one);
         }
-        let is_late_on_average = self.is_overdrawn(now, charge.reference_done.max(charge.arrival + own));
+        let allowed = charge.reference_done.max(charge.arrival + own);
+        let is_late_on_average = self.credit.is_overdrawn(now, allowed, self.tail());
         if (is_late_by_others || is_late_on_average) && charge.arrival >= self.reduced {
             self.reduced = now;
             self.patience -= self.patience / STEPS;
@@ -349,16 +351,6 @@ impl Client {
             self.patience = (self.patience + WHOLE / STEPS / ONE_IN).min(WHOLE);
         }
         Some(own <= self.tail() && at_device > self.tail())
-    }
-
-    /// Whether a request that completed at `now` and would have at `allowed` on the reference disk is late by more than the earlier ones were
-    /// early. No single response need exceed the worst case there if all are slower than the usual one.
-    fn is_overdrawn(&mut self, now: Nanos, allowed: Nanos) -> bool {
-        self.credit = (self.credit + (allowed - now)).min(self.tail());
-        let debit = now - allowed;
-        let is_overdrawn = debit > self.credit;
-        self.credit = if is_overdrawn { self.tail() } else { self.credit - debit };
-        is_overdrawn
     }
 
     /// Registers a flush that was requested at `since`. A request that follows a late one counts as issued earlier.

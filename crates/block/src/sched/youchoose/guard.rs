@@ -15,6 +15,7 @@
 //! and its successor is issued late.
 
 use crate::Nanos;
+use crate::credit::Credit;
 use crate::quantile::{High, Low, ONE_IN};
 
 /// A volume that issues no request for this time after it was expected is no longer waited for.
@@ -46,9 +47,8 @@ pub(super) struct Guard {
     /// Correction of the slack, in nanoseconds. Positive, as the worst cases of `tail` and `own` rarely coincide; negative because of work
     /// that others leave in a device's cache, and of requests that overtake.
     learned: i64,
-    /// Time by which its requests completed earlier than on the reference disk, less later use; at most the worst-case response. While it
-    /// is positive, requests are in time on average, and so are those that follow a completion.
-    credit: Nanos,
+    /// Whether its requests are in time on average.
+    credit: Credit,
     /// Time of the last reduction of the slack. Requests from before carry no information about it.
     reduced: Nanos,
     /// The shortest recent think time between a completion and the next request.
@@ -69,7 +69,7 @@ impl Guard {
 
     /// A guard for another reference disk or bound, which keeps the knowledge of this device.
     pub(super) fn with_bound(self, bound: Option<Nanos>) -> Guard {
-        Guard { tail: High::default(), learned: 0, credit: Nanos::ZERO, bound, counts: [0; 3], ..self }
+        Guard { tail: High::default(), learned: 0, credit: Credit::default(), bound, counts: [0; 3], ..self }
     }
 
     /// Records an arrival when nothing was in flight.
@@ -93,10 +93,7 @@ impl Guard {
         let tail = self.tail().0.cast_signed();
         // The host's own time for the request is not caused by others.
         let allowed = response.reference_done.max(now - response.took + response.own);
-        self.credit = (self.credit + (allowed - now)).min(self.tail());
-        let debit = now - allowed;
-        let is_overdrawn = debit > self.credit;
-        self.credit = if is_overdrawn { self.tail() } else { self.credit - debit };
+        let is_overdrawn = self.credit.is_overdrawn(now, allowed, self.tail());
         let is_late = response.took > self.tail();
         let is_late_by_others = is_late && response.own <= self.tail();
         for (count, is_one) in self.counts.iter_mut().zip([true, is_late, is_late_by_others]) {
