@@ -192,3 +192,11 @@ impl Place {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 }
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("log of the agent:\n{}", self.log());
+        }
+    }
+}

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use block::StreamId;
+use rustix::fs::{Advice, fadvise};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use super::load::{Generator, Load, Place};
@@ -25,6 +26,9 @@ pub const COMMAND: &str = "generate";
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum bytes of fio's output that are read. Choice: bounds the length of an error; not varied.
 const MAX_OUTPUT_BYTES: u64 = 2_000;
+/// Interval in which the scratch file is dropped from the page cache. Choice: a drop may lose one read-ahead (128 KiB) of each process, 1% of
+/// what a hard disk reads in this time; a drive of 1 GB/s reads 100 MB; not varied.
+const FORGET_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs one fio process at a time.
 pub struct Fio {
@@ -34,6 +38,8 @@ pub struct Fio {
     seconds: u64,
     child: Option<Child>,
     is_stopped: bool,
+    /// When the page cache was last dropped; `None` for a load that does not use it.
+    forgot: Option<Instant>,
     /// Process and thread ids of the current load.
     known: BTreeSet<StreamId>,
 }
@@ -45,7 +51,7 @@ impl Fio {
     /// fio is not installed, or its version cannot be read.
     pub fn new(scratch: File, place: Place, seconds: u64) -> Result<Fio, String> {
         experiment::fio::version().map_err(|error| format!("{error:#}"))?;
-        Ok(Fio { scratch, place, seconds, child: None, is_stopped: false, known: BTreeSet::new() })
+        Ok(Fio { scratch, place, seconds, child: None, is_stopped: false, forgot: None, known: BTreeSet::new() })
     }
 
     /// Adds fio's current threads: they start one after the other, and are no longer listed after its exit.
@@ -65,6 +71,7 @@ impl Generator for Fio {
         let child = command.spawn().map_err(cannot)?;
         self.known = BTreeSet::from([child.id()]);
         (self.child, self.is_stopped) = (Some(child), false);
+        self.forgot = load.is_buffered().then(Instant::now);
         Ok(())
     }
 
@@ -87,6 +94,13 @@ impl Generator for Fio {
         let failed = report.lines().find(|line| line.contains("error=")).unwrap_or_default();
         self.child = None;
         if self.is_stopped { Ok(false) } else { Err(format!("fio exited unexpectedly ({status}): {}{failed}", stderr.trim())) }
+    }
+
+    fn forget_cached(&mut self) {
+        let Some(forgot) = self.forgot.as_mut().filter(|forgot| forgot.elapsed() >= FORGET_INTERVAL) else { return };
+        *forgot = Instant::now();
+        // A filesystem without page cache refuses the advice, and needs none.
+        let _ = fadvise(&self.scratch, 0, None, Advice::DontNeed);
     }
 
     fn stop(&mut self) {
@@ -129,4 +143,48 @@ pub fn become_fio(parent: u32, arguments: &[String]) -> anyhow::Error {
         return anyhow::anyhow!("the parent process has exited");
     }
     anyhow::Error::new(Command::new("fio").args(arguments).exec()).context("cannot run fio")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+
+    use super::super::load::loads;
+    use super::*;
+
+    /// Size of the file that the load reads over and over.
+    const BYTES: u64 = 8 << 20;
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Bytes that the process has read from devices; `None` after its exit.
+    fn read_bytes(process: u32) -> Option<u64> {
+        let text = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("read_bytes: "))?.parse().ok()
+    }
+
+    #[test]
+    fn a_load_through_the_page_cache_keeps_reading_from_the_device() {
+        if experiment::fio::version().is_err() {
+            eprintln!("skipped: needs fio");
+            return;
+        }
+        // Not the temporary folder, which may be in memory.
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&vec![7; BYTES as usize]).unwrap();
+        file.sync_all().unwrap();
+        file.seek(SeekFrom::Start(0)).unwrap();
+        let mut fio = Fio::new(file, Place { begins: 0, bytes: BYTES }, 600).unwrap();
+        let load = loads(1).find(|load| load.is_buffered()).unwrap();
+        // The test starts fio itself: `/proc/self/exe` is the program with the tests.
+        let arguments = load.arguments(fio.place, fio.seconds);
+        let child = Command::new("fio").args(arguments).stdin(fio.scratch.try_clone().unwrap()).stdout(Stdio::null()).spawn().unwrap();
+        let (process, began) = (child.id(), Instant::now());
+        (fio.child, fio.forgot) = (Some(child), Some(began));
+        while read_bytes(process).is_none_or(|bytes| bytes < 4 * BYTES) {
+            assert_eq!(fio.is_there(), Ok(true));
+            assert!(began.elapsed() < TIMEOUT, "{load}: {:?} bytes from the device", read_bytes(process));
+            fio.forget_cached();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 }

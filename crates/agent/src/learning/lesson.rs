@@ -147,6 +147,7 @@ impl Lesson {
     /// fio fails, or the result cannot be stored.
     pub fn step(&mut self, now: Nanos, plant: &mut dyn Target, found: &Setting) -> Result<Option<Learned>, String> {
         let is_there = self.generator.is_there()?;
+        self.generator.forget_cached();
         let Some(exercise) = &self.exercise else {
             if !is_there {
                 self.begin(now, plant)?;

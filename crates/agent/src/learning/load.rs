@@ -75,6 +75,11 @@ pub struct Place {
 }
 
 impl Load {
+    /// Whether it uses the page cache.
+    pub fn is_buffered(&self) -> bool {
+        self.is_buffered
+    }
+
     /// fio's arguments for a run of this many seconds. The file is fio's standard input, so that it opens no other; each process has its
     /// own part.
     pub fn arguments(&self, place: Place, seconds: u64) -> Vec<String> {
@@ -146,6 +151,9 @@ pub trait Generator: Send {
     /// # Errors
     /// It exited unexpectedly: the message.
     fn is_there(&mut self) -> Result<bool, String>;
+
+    /// Forgets what the load has read, so that a load through the page cache keeps reading from the device. Called several times a second.
+    fn forget_cached(&mut self) {}
 
     /// Stops the load without waiting: its outstanding requests may still complete later.
     fn stop(&mut self);
