@@ -25,6 +25,8 @@ mod disk;
 mod faults;
 #[path = "serve/moves.rs"]
 mod moves;
+#[path = "serve/stores.rs"]
+mod stores;
 #[path = "serve/tuning.rs"]
 mod tuning;
 
@@ -49,8 +51,8 @@ impl Served {
             at("nbd")
         );
         std::fs::write(folder.path().join("serve.toml"), text).unwrap();
-        for store in ["store", "store-2"] {
-            std::fs::File::create(folder.path().join(store)).unwrap().set_len(2 << 30).unwrap();
+        for (store, size) in [("store", 2 << 30), ("store-2", 2 << 30), ("small-1", 256 << 20), ("small-2", 256 << 20)] {
+            std::fs::File::create(folder.path().join(store)).unwrap().set_len(size).unwrap();
         }
         let mut served = Served { folder, server: None };
         served.start();
@@ -71,6 +73,11 @@ impl Served {
 
     /// By another program, whose arguments it is.
     fn start_by(&mut self, starter: &[&str]) {
+        self.try_start_by(starter).unwrap_or_else(|(_, said)| panic!("the server ended: {said}"));
+    }
+
+    /// As above; an error is the exit code and the output of a server that ended.
+    fn try_start_by(&mut self, starter: &[&str]) -> Result<(), (Option<i32>, String)> {
         let config = self.path("serve.toml");
         let mut words = starter.iter().copied().chain([PROGRAM]);
         let mut command = Command::new(words.next().unwrap());
@@ -79,11 +86,14 @@ impl Served {
         let mut said = String::new();
         let mut lines = BufReader::new(server.stderr.take().unwrap());
         while !said.contains("ready") {
-            assert!(lines.read_line(&mut said).unwrap() > 0, "the server ended: {said}");
+            if lines.read_line(&mut said).unwrap() == 0 {
+                return Err((server.wait().unwrap().code(), said));
+            }
         }
         // Drain its output, so that it never blocks.
         std::thread::spawn(move || lines.read_to_string(&mut String::new()));
         self.server = Some(server);
+        Ok(())
     }
 
     fn kill(&mut self) {
@@ -287,7 +297,7 @@ fn commands_that_cannot_be_carried_out_are_refused_with_the_reason() {
     served.does(&["create", "a", "--size", "1G"]);
     served.refuses(&["create", "a", "--size", "1G"], "volume a: there is one of this name already");
     served.refuses(&["create", "../a", "--size", "1G"], "letters, digits");
-    served.refuses(&["create", "b", "--size", "4G", "--thick"], "needs 64 extents of 64 MiB, and store main has 32 free");
+    served.refuses(&["create", "b", "--size", "4G", "--thick"], "needs 64 extents of 64 MiB, and store main has 30 free");
     served.refuses(&["create", "b", "--size", "4097"], "should be a multiple of 512");
     served.refuses(&["create", "b", "--size", "1G", "--store", "other"], "store other: there is none; there are main");
     served.refuses(&["create", "b", "--size", "1G", "--promise", "wieght = 2"], "weight");

@@ -146,7 +146,8 @@ pub fn two_stores(scheduler: &str) -> Served {
     served
 }
 
-const FREE: u64 = 2 << 30;
+/// Without the first extent and the last, which the label occupies.
+const FREE: u64 = (2 << 30) - (2 << 26);
 
 #[test]
 fn a_volume_moves_while_it_is_written_and_is_the_same_at_the_other_store() {
@@ -195,7 +196,8 @@ fn crashes_of_moves(count: u64, seed: u64) {
             std::thread::sleep(pause);
             if cancels {
                 let answer = served.asks(&json!({"do": "cancel-move", "name": "a"}));
-                assert!(answer == "done" || answer.to_string().contains("not being moved"), "{answer}");
+                let is_late = ["not being moved", "already"].iter().any(|why| answer.to_string().contains(why));
+                assert!(answer == "done" || is_late, "{answer}");
             }
             if kills {
                 served.kill_now();

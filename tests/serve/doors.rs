@@ -150,7 +150,7 @@ fn what_cannot_be_used_for_tls_is_refused_at_the_start() {
     Signer::new().sign(folder.path(), "server", "server");
     let other = folder.path().join("other");
     Signer::new().sign(&other, "server", "server");
-    std::fs::File::create(folder.path().join("store")).unwrap().set_len(128 << 20).unwrap();
+    std::fs::File::create(folder.path().join("store")).unwrap().set_len(256 << 20).unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
     for (certificate, key, wanted) in [
         (at("server-key.pem"), at("server-key.pem"), "server-key.pem: should hold certificates in PEM, and holds none"),

@@ -163,8 +163,8 @@ fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
     for client in [&mut bad, &mut good] {
         assert_eq!(client.write(0, &data, true).unwrap() + client.write(4 << 20, &data, true).unwrap(), 0);
     }
-    // The first extent of the store belongs to the volume.
-    on.disk.set("one", Fault { fails: Some(4 << 20..(4 << 20) + 4096), ..Fault::default() });
+    // The second extent of the store belongs to the volume, the first to the label.
+    on.disk.set("one", Fault { fails: Some(68 << 20..(68 << 20) + 4096), ..Fault::default() });
     assert_eq!((reads(&mut bad, 4 << 20), bad.write(4 << 20, &data, false).unwrap()), (5, 5));
     assert_eq!((reads(&mut bad, 0), bad.write(0, &data, false).unwrap(), reads(&mut good, 4 << 20)), (0, 0, 0));
     let status = on.served.volume_status("bad");
@@ -183,7 +183,7 @@ fn a_store_that_fails_fails_only_the_requests_concerned_and_recovers() {
     assert_eq!(on.served.moves("good", "one", 1 << 30), "done");
     let failed = on.served.wait_until_moved("good");
     assert!(failed["store"] == "third" && failed["move_failed"].as_str().unwrap().contains("writing"), "{failed}");
-    assert_eq!(on.served.store_status("one")["free_bytes"].as_u64(), Some(STORE - (64 << 20)), "nothing is left of it");
+    assert_eq!(on.served.store_status("one")["free_bytes"].as_u64(), Some(STORE - (3 << 26)), "nothing is left of it");
     // The fault is cleared.
     on.disk.set("one", Fault::default());
     assert_eq!((bad.write(100 << 20, &data, true).unwrap(), reads(&mut bad, 4 << 20), bad.flush().unwrap()), (0, 0, 0));

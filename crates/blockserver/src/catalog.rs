@@ -3,24 +3,36 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Transaction, params};
+
+use crate::label::{Known, Uuid, Version};
 
 /// Bytes of an extent.
 pub const EXTENT_BYTES: u64 = 64 << 20;
 
-/// Schema version of the file. Version 1 had no checksums and no moves.
-const VERSION: i64 = 2;
+/// Maximum size of a volume in bytes.
+pub const MOST_BYTES: u64 = 1 << 56;
+
+/// Schema version of the file. Version 1 had no checksums and no moves, version 2 no versions of stores.
+const VERSION: i64 = 3;
 
 /// The checksum of a row covers all its other columns: it detects damage that SQLite does not, such as a changed number.
 const SCHEMA: &str = "
-create table store (name text primary key, extents integer not null) strict;
+create table store (
+    name text primary key,
+    extents integer not null,
+    uuid text,
+    generation integer not null default 0,
+    start text
+) strict;
 create table volume (
     id integer primary key autoincrement,
     name text not null unique,
     store text not null references store (name),
     bytes integer not null,
     contract text not null,
+    moves integer not null default 0,
     checksum integer not null default 0
 ) strict;
 create table extent (
@@ -43,6 +55,15 @@ create table move (
 ) strict;
 ";
 
+const IDENTITY: &str = "create table catalog (uuid text not null) strict;";
+
+const VERSIONS: &str = "
+alter table store add column uuid text;
+alter table store add column generation integer not null default 0;
+alter table store add column start text;
+alter table volume add column moves integer not null default 0;
+";
+
 const CHECKSUMS: &str = "
 alter table volume add column checksum integer not null default 0;
 alter table extent add column checksum integer not null default 0;
@@ -61,8 +82,30 @@ pub struct Record {
     pub bytes: u64,
     /// Contract: keys of a tenant in TOML; empty without guarantees.
     pub contract: String,
+    /// Number of moves between stores so far.
+    pub moves: u32,
     /// Allocated extents: place in the volume and number on the store.
     pub extents: Vec<(u32, u32)>,
+}
+
+/// A store in the catalog.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreRecord {
+    /// Name.
+    pub name: String,
+    /// Number of extents, including reserved ones.
+    pub extents: u32,
+    /// State of its label; `None` for an emulated disk.
+    pub version: Option<Version>,
+}
+
+/// The generation that a store has with a change; `None` for an emulated disk.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    /// Name of the store.
+    pub store: &'a str,
+    /// Generation of its label.
+    pub generation: Option<u64>,
 }
 
 /// The open catalog, locked against other servers. Every change is durable when the call returns.
@@ -76,7 +119,11 @@ impl Catalog {
     /// # Errors
     /// The file cannot be opened, is locked, has an unknown version, or is damaged.
     pub fn open(path: &Path) -> anyhow::Result<Catalog> {
-        Catalog::open_file(path).map_err(|error| {
+        let created = path
+            .try_exists()
+            .map_err(anyhow::Error::from)
+            .and_then(|is_there| if is_there { Ok(()) } else { create(path, Uuid::random()?) });
+        created.and_then(|()| Catalog::open_file(path)).map_err(|error| {
             let code = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
             match code {
                 Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => error.context(DAMAGED),
@@ -86,10 +133,17 @@ impl Catalog {
         })
     }
 
+    /// Creates a catalog with this identifier, which a lost one had.
+    ///
+    /// # Errors
+    /// There is a file already, or it cannot be written.
+    pub fn recreate(path: &Path, uuid: Uuid) -> anyhow::Result<Catalog> {
+        ensure!(!path.try_exists()?, "is there already");
+        create(path, uuid)?;
+        Catalog::open_file(path)
+    }
+
     fn open_file(path: &Path) -> anyhow::Result<Catalog> {
-        if !path.try_exists()? {
-            create(path)?;
-        }
         let mut file = Connection::open(path)?;
         // Exclusive: a second server would allocate the same extents.
         file.pragma_update(None, "locking_mode", "exclusive")?;
@@ -99,7 +153,7 @@ impl Catalog {
         let version: i64 = file.pragma_query_value(None, "user_version", |row| row.get(0))?;
         match version {
             0 => bail!("{DAMAGED}, or delete it if it never was a catalog: it is empty, or of another program"),
-            1 => upgrade(&mut file)?,
+            1 | 2 => upgrade(&mut file, version)?,
             VERSION => file.execute_batch("begin exclusive; commit;")?,
             other => bail!("is of version {other}, and this program knows {VERSION}"),
         }
@@ -115,12 +169,7 @@ impl Catalog {
         let orphans = self.file.prepare("pragma foreign_key_check")?.exists([])?;
         ensure!(!orphans, "{DAMAGED}: rows of volumes or stores that are not there");
         for (table, sum) in [("volume", VOLUME_SUM), ("extent", EXTENT_SUM)] {
-            let mut read = self.file.prepare(&format!("select {sum}, checksum from {table}"))?;
-            let mut rows = read.query([])?;
-            while let Some(row) = rows.next()? {
-                let (text, sum): (String, u32) = (row.get(0)?, row.get(1)?);
-                ensure!(checksum(&text) == sum, "{DAMAGED}: the checksum of a row of {table} is wrong: {text}");
-            }
+            verify(&self.file, table, sum)?;
         }
         let sql = "select count(*) from extent join volume on volume.id = extent.volume
                    where extent.store != volume.store or place * ?1 >= bytes";
@@ -129,18 +178,85 @@ impl Catalog {
         Ok(())
     }
 
-    /// Registers a store, or updates its size.
+    /// The identifier of the catalog.
     ///
     /// # Errors
-    /// The database cannot be read or written, or the store has shrunk below an extent that is in use.
-    pub fn add_store(&self, name: &str, extents: u32) -> anyhow::Result<()> {
-        let last: Option<i64> = self.file.query_row("select max(number) from extent where store = ?1", [name], |row| row.get(0))?;
-        if let Some(last) = last.filter(|last| *last >= i64::from(extents)) {
-            bail!("store {name}: has {extents} extents of 64 MiB, and extent {last} is in use: it has become smaller");
+    /// The database cannot be read, or has none.
+    pub fn uuid(&self) -> anyhow::Result<Uuid> {
+        let text: String = self.file.query_row("select uuid from catalog", [], |row| row.get(0))?;
+        text.parse().map_err(|error| anyhow!("{DAMAGED}: its UUID {error}"))
+    }
+
+    /// The stores with their versions.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn stores(&self) -> anyhow::Result<Known> {
+        let mut read = self.file.prepare("select name, uuid, generation, start from store")?;
+        let rows = read.query_map([], |row| {
+            let (uuid, generation, start): (Option<String>, i64, Option<String>) = (row.get(1)?, row.get(2)?, row.get(3)?);
+            Ok((row.get::<_, String>(0)?, uuid.zip(start), generation.cast_unsigned()))
+        })?;
+        rows.map(|row| {
+            let (name, uuids, generation) = row?;
+            let version = |(store, start): (String, String)| -> Result<Version, String> {
+                Ok(Version { store: store.parse()?, generation, start: start.parse()? })
+            };
+            let version = uuids.map(version).transpose();
+            Ok((name, version.map_err(|error| anyhow!("{DAMAGED}: a UUID of a store {error}"))?))
+        })
+        .collect()
+    }
+
+    /// The id that the next volume gets. Ids are not reused.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn next_id(&self) -> anyhow::Result<u32> {
+        let sql = "select seq from sqlite_sequence where name = 'volume'";
+        let last: Option<i64> = self.file.query_row(sql, [], |row| row.get(0)).optional()?;
+        Ok(u32::try_from(last.unwrap_or(0) + 1)?)
+    }
+
+    /// Sets the volumes, and the versions of these stores, in one transaction. A store that has changed its name is known by the new one.
+    ///
+    /// # Errors
+    /// The database cannot be written, or two volumes have the same name or extent.
+    pub fn reconcile(&mut self, stores: &[StoreRecord], volumes: &[Record]) -> anyhow::Result<()> {
+        let before = self.volumes()?;
+        let change = self.file.transaction()?;
+        change.execute_batch("pragma defer_foreign_keys = on")?;
+        let differs = |record: &&Record| !volumes.contains(record);
+        for record in before.iter().filter(differs) {
+            change.execute("delete from extent where volume = ?1", [record.id])?;
+            if !volumes.iter().any(|volume| volume.id == record.id) {
+                change.execute("delete from volume where id = ?1", [record.id])?;
+            } else {
+                // Frees the name, which another volume may have.
+                change.execute("update volume set name = ?2 where id = ?1", params![record.id, format!(".{}", record.id)])?;
+            }
         }
-        let sql = "insert into store values (?1, ?2) on conflict (name) do update set extents = excluded.extents";
-        self.file.execute(sql, params![name, extents])?;
-        Ok(())
+        for StoreRecord { name, extents, version } in stores {
+            let sql = "insert into store values (?1, ?2, ?3, ?4, ?5) on conflict (name) do update
+                       set extents = excluded.extents, uuid = excluded.uuid, generation = excluded.generation, start = excluded.start";
+            let uuids = version.map(|version| (version.store.to_string(), version.start.to_string()));
+            let generation = version.map_or(0, |version| version.generation.cast_signed());
+            let (store, start) = uuids.unzip();
+            change.execute(sql, params![name, extents, store, generation, start])?;
+            let renamed = "select name from store where uuid = ?1 and name != ?2";
+            change.execute(&format!("update move set store = ?2 where store in ({renamed})"), params![store, name])?;
+            change.execute(&format!("delete from store where name in ({renamed})"), params![store, name])?;
+        }
+        for record in volumes.iter().filter(|record| !before.contains(record)) {
+            let Record { id, name, store, bytes, contract, moves, extents } = record;
+            let sql = "insert into volume (id, name, store, bytes, contract, moves) values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (id) do update
+                       set name = excluded.name, store = excluded.store, bytes = excluded.bytes, contract = excluded.contract,
+                       moves = excluded.moves";
+            change.execute(sql, params![id, name, store, bytes.cast_signed(), contract, moves])?;
+            insert(&change, *id, store, extents)?;
+            seal_volume(&change, *id)?;
+        }
+        Ok(change.commit()?)
     }
 
     /// All volumes with their extents, ordered by name.
@@ -148,7 +264,7 @@ impl Catalog {
     /// # Errors
     /// The database cannot be read.
     pub fn volumes(&self) -> anyhow::Result<Vec<Record>> {
-        let mut read = self.file.prepare("select id, name, store, bytes, contract from volume order by name")?;
+        let mut read = self.file.prepare("select id, name, store, bytes, contract, moves from volume order by name")?;
         let volumes = read.query_map([], |row| {
             Ok(Record {
                 id: row.get(0)?,
@@ -156,6 +272,7 @@ impl Catalog {
                 store: row.get(2)?,
                 bytes: row.get::<_, i64>(3)?.cast_unsigned(),
                 contract: row.get(4)?,
+                moves: row.get(5)?,
                 extents: Vec::new(),
             })
         })?;
@@ -168,66 +285,73 @@ impl Catalog {
         Ok(volumes)
     }
 
-    /// Records a new volume without extents and returns its id.
+    /// Records a new volume without extents.
     ///
     /// # Errors
-    /// The database cannot be read or written, or the name is taken.
-    pub fn create(&mut self, name: &str, store: &str, bytes: u64, contract: &str) -> anyhow::Result<u32> {
+    /// The database cannot be read or written, or the name or id is taken.
+    pub fn create(&mut self, record: &Record, at: At<'_>) -> anyhow::Result<()> {
+        let Record { id, name, store, bytes, contract, moves, .. } = record;
         let there: Option<u32> =
             self.file.query_row("select id from volume where name = ?1", [name], |row| row.get(0)).optional()?;
         if there.is_some() {
             bail!("volume {name}: there is one of this name already");
         }
-        let change = self.file.transaction()?;
-        let sql = "insert into volume (name, store, bytes, contract) values (?1, ?2, ?3, ?4)";
-        change.execute(sql, params![name, store, bytes.cast_signed(), contract])?;
-        let id = u32::try_from(change.last_insert_rowid())?;
-        seal_volume(&change, id)?;
-        change.commit()?;
-        Ok(id)
+        self.change(at, |change| {
+            let sql = "insert into volume (id, name, store, bytes, contract, moves) values (?1, ?2, ?3, ?4, ?5, ?6)";
+            change.execute(sql, params![id, name, store, bytes.cast_signed(), contract, moves])?;
+            seal_volume(change, *id)
+        })
     }
 
     /// Sets the size of a volume and frees the extents beyond its end.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn resize(&mut self, id: u32, bytes: u64) -> anyhow::Result<()> {
-        let change = self.file.transaction()?;
-        change.execute("update volume set bytes = ?2 where id = ?1", params![id, bytes.cast_signed()])?;
-        let extents = bytes.div_ceil(EXTENT_BYTES);
-        change.execute("delete from extent where volume = ?1 and place >= ?2", params![id, extents.cast_signed()])?;
-        seal_volume(&change, id)?;
-        Ok(change.commit()?)
+    pub fn resize(&mut self, id: u32, bytes: u64, at: At<'_>) -> anyhow::Result<()> {
+        self.change(at, |change| {
+            change.execute("update volume set bytes = ?2 where id = ?1", params![id, bytes.cast_signed()])?;
+            let extents = bytes.div_ceil(EXTENT_BYTES);
+            change.execute("delete from extent where volume = ?1 and place >= ?2", params![id, extents.cast_signed()])?;
+            seal_volume(change, id)
+        })
     }
 
     /// Sets the contract of a volume.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn promise(&mut self, id: u32, contract: &str) -> anyhow::Result<()> {
-        let change = self.file.transaction()?;
-        change.execute("update volume set contract = ?2 where id = ?1", params![id, contract])?;
-        seal_volume(&change, id)?;
-        Ok(change.commit()?)
+    pub fn promise(&mut self, id: u32, contract: &str, at: At<'_>) -> anyhow::Result<()> {
+        self.change(at, |change| {
+            change.execute("update volume set contract = ?2 where id = ?1", params![id, contract])?;
+            seal_volume(change, id)
+        })
     }
 
     /// Removes a volume and frees its extents.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn delete(&self, id: u32) -> anyhow::Result<()> {
-        self.file.execute("delete from volume where id = ?1", [id])?;
-        Ok(())
+    pub fn delete(&mut self, id: u32, at: At<'_>) -> anyhow::Result<()> {
+        self.change(at, |change| {
+            change.execute("delete from volume where id = ?1", [id])?;
+            Ok(())
+        })
     }
 
     /// Records extents, as place and number, that a volume is given on a store.
     ///
     /// # Errors
     /// The database cannot be written, or an extent is in use.
-    pub fn allocate(&mut self, id: u32, store: &str, extents: &[(u32, u32)]) -> anyhow::Result<()> {
-        let change = self.file.transaction()?;
-        insert(&change, id, store, extents)?;
-        Ok(change.commit()?)
+    pub fn allocate(&mut self, id: u32, extents: &[(u32, u32)], at: At<'_>) -> anyhow::Result<()> {
+        self.change(at, |change| insert(change, id, at.store, extents))
+    }
+
+    /// Records the generation of a store after a change that the catalog does not have.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn advance(&mut self, at: At<'_>) -> anyhow::Result<()> {
+        self.change(at, |_| Ok(()))
     }
 
     /// Moves in progress, by volume id: destination store and copy rate in bytes/s.
@@ -263,13 +387,23 @@ impl Catalog {
     ///
     /// # Errors
     /// The database cannot be written, or an extent is in use.
-    pub fn finish_move(&mut self, id: u32, store: &str, extents: &[(u32, u32)]) -> anyhow::Result<()> {
+    pub fn finish_move(&mut self, id: u32, extents: &[(u32, u32)], at: At<'_>) -> anyhow::Result<()> {
+        self.change(at, |change| {
+            change.execute("delete from extent where volume = ?1", [id])?;
+            insert(change, id, at.store, extents)?;
+            change.execute("update volume set store = ?2, moves = moves + 1 where id = ?1", params![id, at.store])?;
+            change.execute("delete from move where volume = ?1", [id])?;
+            seal_volume(change, id)
+        })
+    }
+
+    /// Makes a change and records the generation of its store, in one transaction.
+    fn change(&mut self, at: At<'_>, make: impl FnOnce(&Transaction<'_>) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let change = self.file.transaction()?;
-        change.execute("delete from extent where volume = ?1", [id])?;
-        insert(&change, id, store, extents)?;
-        change.execute("update volume set store = ?2 where id = ?1", params![id, store])?;
-        change.execute("delete from move where volume = ?1", [id])?;
-        seal_volume(&change, id)?;
+        make(&change)?;
+        if let Some(generation) = at.generation {
+            change.execute("update store set generation = ?2 where name = ?1", params![at.store, generation.cast_signed()])?;
+        }
         Ok(change.commit()?)
     }
 }
@@ -278,8 +412,22 @@ impl Catalog {
 const DAMAGED: &str = "is damaged; restore it from a copy of the same time as the stores";
 
 /// SQL expressions for the text that is checksummed, for each table.
-const VOLUME_SUM: &str = "id || '|' || name || '|' || store || '|' || bytes || '|' || contract";
+const VOLUME_SUM: &str = "id || '|' || name || '|' || store || '|' || bytes || '|' || contract || '|' || moves";
 const EXTENT_SUM: &str = "store || '|' || number || '|' || volume || '|' || place";
+
+/// As [`VOLUME_SUM`], in version 2.
+const VOLUME_SUM_2: &str = "id || '|' || name || '|' || store || '|' || bytes || '|' || contract";
+
+/// Checks the checksums of a table.
+fn verify(file: &Connection, table: &str, sum: &str) -> anyhow::Result<()> {
+    let mut read = file.prepare(&format!("select {sum}, checksum from {table}"))?;
+    let mut rows = read.query([])?;
+    while let Some(row) = rows.next()? {
+        let (text, sum): (String, u32) = (row.get(0)?, row.get(1)?);
+        ensure!(checksum(&text) == sum, "{DAMAGED}: the checksum of a row of {table} is wrong: {text}");
+    }
+    Ok(())
+}
 
 fn checksum(text: &str) -> u32 {
     crc32fast::hash(text.as_bytes())
@@ -305,7 +453,7 @@ fn insert(change: &Transaction<'_>, id: u32, store: &str, extents: &[(u32, u32)]
 }
 
 /// Creates the file under a temporary name and renames it, so that an empty file at `path` is known to be damaged.
-fn create(path: &Path) -> anyhow::Result<()> {
+fn create(path: &Path, uuid: Uuid) -> anyhow::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = Path::new(&new);
@@ -315,7 +463,10 @@ fn create(path: &Path) -> anyhow::Result<()> {
     }
     let file = Connection::open(new)?;
     file.pragma_update(None, "synchronous", "full")?;
-    file.execute_batch(&format!("begin exclusive; {SCHEMA} {MOVES} pragma user_version = {VERSION}; commit;"))?;
+    let sql = format!(
+        "begin exclusive; {SCHEMA} {MOVES} {IDENTITY} insert into catalog values ('{uuid}'); pragma user_version = {VERSION}; commit;"
+    );
+    file.execute_batch(&sql)?;
     file.close().map_err(|(_, error)| error)?;
     // Logs left over from a removed catalog must not be replayed into the new one.
     for left in ["-wal", "-journal"] {
@@ -330,22 +481,30 @@ fn create(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Upgrades a file from version 1 to [`VERSION`].
-fn upgrade(file: &mut Connection) -> anyhow::Result<()> {
+/// Upgrades a file from an earlier version to [`VERSION`].
+fn upgrade(file: &mut Connection, from: i64) -> anyhow::Result<()> {
+    let uuid = Uuid::random()?;
     let change = file.transaction_with_behavior(rusqlite::TransactionBehavior::Exclusive)?;
-    change.execute_batch(&format!("{CHECKSUMS} {MOVES}"))?;
+    if from == 1 {
+        change.execute_batch(&format!("{CHECKSUMS} {MOVES}"))?;
+    } else {
+        verify(&change, "volume", VOLUME_SUM_2)?;
+    }
+    change.execute_batch(&format!("{VERSIONS} {IDENTITY} insert into catalog values ('{uuid}');"))?;
     let ids = change.prepare("select id from volume")?.query_map([], |row| row.get(0))?.collect::<Result<Vec<u32>, _>>()?;
     for id in ids {
         seal_volume(&change, id)?;
     }
-    let read = "select store, number, volume, place from extent";
-    let extents: Vec<(String, u32, u32, u32)> = change
-        .prepare(read)?
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
-        .collect::<Result<_, _>>()?;
-    for (store, number, volume, place) in extents {
-        let sum = checksum(&format!("{store}|{number}|{volume}|{place}"));
-        change.execute("update extent set checksum = ?3 where store = ?1 and number = ?2", params![store, number, sum])?;
+    if from == 1 {
+        let read = "select store, number, volume, place from extent";
+        let extents: Vec<(String, u32, u32, u32)> = change
+            .prepare(read)?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?
+            .collect::<Result<_, _>>()?;
+        for (store, number, volume, place) in extents {
+            let sum = checksum(&format!("{store}|{number}|{volume}|{place}"));
+            change.execute("update extent set checksum = ?3 where store = ?1 and number = ?2", params![store, number, sum])?;
+        }
     }
     change.pragma_update(None, "user_version", VERSION)?;
     Ok(change.commit()?)
@@ -355,26 +514,43 @@ fn upgrade(file: &mut Connection) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
+    fn at(store: &str) -> At<'_> {
+        At { store, generation: None }
+    }
+
+    /// Adds stores without labels.
+    fn add_stores(catalog: &mut Catalog, names: &[&str]) {
+        let record = |name: &&str| StoreRecord { name: (*name).to_owned(), extents: 100, version: None };
+        let volumes = catalog.volumes().unwrap();
+        catalog.reconcile(&names.iter().map(record).collect::<Vec<_>>(), &volumes).unwrap();
+    }
+
+    fn create(catalog: &mut Catalog, name: &str, store: &str, bytes: u64, contract: &str) -> anyhow::Result<u32> {
+        let id = catalog.next_id()?;
+        let (name, store, contract) = (name.to_owned(), store.to_owned(), contract.to_owned());
+        catalog.create(&Record { id, name, store: store.clone(), bytes, contract, moves: 0, extents: Vec::new() }, at(&store))?;
+        Ok(id)
+    }
+
     #[test]
     fn what_was_written_is_there_after_opening_again_and_freed_extents_are_free() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("serve.db");
         let mut catalog = Catalog::open(&path).unwrap();
-        catalog.add_store("a", 10).unwrap();
-        let id = catalog.create("one", "a", 3 * EXTENT_BYTES, "weight = 2").unwrap();
-        catalog.allocate(id, "a", &[(0, 4), (2, 5)]).unwrap();
-        assert!(catalog.create("one", "a", 1, "").unwrap_err().to_string().contains("of this name"));
-        assert!(catalog.allocate(id, "a", &[(1, 4)]).is_err(), "an extent has one owner");
+        add_stores(&mut catalog, &["a"]);
+        let id = create(&mut catalog, "one", "a", 3 * EXTENT_BYTES, "weight = 2").unwrap();
+        catalog.allocate(id, &[(0, 4), (2, 5)], at("a")).unwrap();
+        assert!(create(&mut catalog, "one", "a", 1, "").unwrap_err().to_string().contains("of this name"));
+        assert!(catalog.allocate(id, &[(1, 4)], at("a")).is_err(), "an extent has one owner");
         drop(catalog);
         let mut catalog = Catalog::open(&path).unwrap();
         let record = catalog.volumes().unwrap().remove(0);
         assert_eq!((record.id, record.extents.as_slice(), record.contract.as_str()), (id, &[(0, 4), (2, 5)][..], "weight = 2"));
-        assert!(catalog.add_store("a", 5).unwrap_err().to_string().contains("extent 5 is in use"));
-        catalog.resize(id, EXTENT_BYTES + 1).unwrap();
+        catalog.resize(id, EXTENT_BYTES + 1, at("a")).unwrap();
         assert_eq!(catalog.volumes().unwrap()[0].extents, [(0, 4)]);
-        catalog.delete(id).unwrap();
-        let other = catalog.create("two", "a", EXTENT_BYTES, "").unwrap();
-        catalog.allocate(other, "a", &[(0, 4)]).unwrap();
+        catalog.delete(id, at("a")).unwrap();
+        let other = create(&mut catalog, "two", "a", EXTENT_BYTES, "").unwrap();
+        catalog.allocate(other, &[(0, 4)], at("a")).unwrap();
         assert_ne!(other, id);
     }
 
@@ -383,10 +559,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("serve.db");
         let mut catalog = Catalog::open(&path).unwrap();
-        catalog.add_store("a", 10).unwrap();
-        catalog.add_store("b", 10).unwrap();
-        let id = catalog.create("one", "a", 3 * EXTENT_BYTES, "").unwrap();
-        catalog.allocate(id, "a", &[(0, 4), (2, 5)]).unwrap();
+        add_stores(&mut catalog, &["a", "b"]);
+        let id = create(&mut catalog, "one", "a", 3 * EXTENT_BYTES, "").unwrap();
+        catalog.allocate(id, &[(0, 4), (2, 5)], at("a")).unwrap();
         catalog.begin_move(id, "b", 7).unwrap();
         assert!(catalog.begin_move(id, "a", 7).is_err(), "one move at a time");
         drop(catalog);
@@ -394,12 +569,12 @@ mod tests {
         assert_eq!(catalog.moves().unwrap(), [(id, ("b".to_owned(), 7))].into());
         catalog.cancel_move(id).unwrap();
         catalog.begin_move(id, "b", 8).unwrap();
-        let other = catalog.create("two", "b", EXTENT_BYTES, "").unwrap();
-        catalog.allocate(other, "b", &[(0, 1)]).unwrap();
-        assert!(catalog.finish_move(id, "b", &[(0, 0), (2, 1)]).is_err(), "extent 1 is of another volume");
+        let other = create(&mut catalog, "two", "b", EXTENT_BYTES, "").unwrap();
+        catalog.allocate(other, &[(0, 1)], at("b")).unwrap();
+        assert!(catalog.finish_move(id, &[(0, 0), (2, 1)], at("b")).is_err(), "extent 1 is of another volume");
         let record = |catalog: &Catalog| catalog.volumes().unwrap().remove(0);
         assert_eq!((record(&catalog).store.as_str(), record(&catalog).extents), ("a", vec![(0, 4), (2, 5)]), "all or nothing");
-        catalog.finish_move(id, "b", &[(0, 0), (2, 2)]).unwrap();
+        catalog.finish_move(id, &[(0, 0), (2, 2)], at("b")).unwrap();
         drop(catalog);
         let catalog = Catalog::open(&path).unwrap();
         assert_eq!((record(&catalog).store.as_str(), record(&catalog).extents), ("b", vec![(0, 0), (2, 2)]));
@@ -412,9 +587,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, damaged) = (folder.path().join("serve.db"), folder.path().join("damaged.db"));
         let mut catalog = Catalog::open(&path).unwrap();
-        catalog.add_store("a", 100).unwrap();
-        let id = catalog.create("one", "a", 60 * EXTENT_BYTES, "weight = 2").unwrap();
-        catalog.allocate(id, "a", &(0..40).map(|place| (place, 59 - place)).collect::<Vec<_>>()).unwrap();
+        add_stores(&mut catalog, &["a"]);
+        let id = create(&mut catalog, "one", "a", 60 * EXTENT_BYTES, "weight = 2").unwrap();
+        catalog.allocate(id, &(0..40).map(|place| (place, 59 - place)).collect::<Vec<_>>(), at("a")).unwrap();
         let said = catalog.volumes().unwrap();
         drop(catalog);
         let whole = std::fs::read(&path).unwrap();
@@ -446,22 +621,37 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_version_1_is_taken_over() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("serve.db");
-        let file = Connection::open(&path).unwrap();
-        let schema = SCHEMA
-            .replace(",\n    checksum integer not null default 0\n", "\n")
-            .replace("    checksum integer not null default 0,\n", "");
-        file.execute_batch(&format!(
-            "{schema} insert into store values ('a', 9); insert into volume values (3, 'one', 'a', {EXTENT_BYTES}, 'weight = 2');
-             insert into extent values ('a', 4, 3, 0); pragma user_version = 1;"
-        ))
-        .unwrap();
-        drop(file);
-        drop(Catalog::open(&path).unwrap());
-        let record = Catalog::open(&path).unwrap().volumes().unwrap().remove(0);
-        assert_eq!((record.id, record.extents.as_slice(), record.contract.as_str()), (3, &[(0, 4)][..], "weight = 2"));
+    fn a_file_of_an_earlier_version_is_taken_over() {
+        for version in [1, 2] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("serve.db");
+            let file = Connection::open(&path).unwrap();
+            let checked = |row: &str| if version == 1 { String::new() } else { format!(", {}", checksum(row)) };
+            let column = if version == 1 { "" } else { ", checksum integer not null default 0" };
+            file.execute_batch(&format!(
+                "create table store (name text primary key, extents integer not null) strict;
+                 create table volume (id integer primary key autoincrement, name text not null unique, store text not null references store (name),
+                     bytes integer not null, contract text not null{column}) strict;
+                 create table extent (store text not null references store (name), number integer not null,
+                     volume integer not null references volume (id) on delete cascade, place integer not null{column},
+                     primary key (store, number), unique (volume, place)) strict, without rowid;
+                 {}
+                 insert into store values ('a', 9);
+                 insert into volume values (3, 'one', 'a', {EXTENT_BYTES}, 'weight = 2'{});
+                 insert into extent values ('a', 4, 3, 0{});
+                 pragma user_version = {version};",
+                if version == 1 { "" } else { MOVES },
+                checked(&format!("3|one|a|{EXTENT_BYTES}|weight = 2")),
+                checked("a|4|3|0")
+            ))
+            .unwrap();
+            drop(file);
+            let uuid = Catalog::open(&path).unwrap().uuid().unwrap();
+            let catalog = Catalog::open(&path).unwrap();
+            let record = catalog.volumes().unwrap().remove(0);
+            assert_eq!((record.id, record.extents.as_slice(), record.contract.as_str()), (3, &[(0, 4)][..], "weight = 2"));
+            assert_eq!((catalog.uuid().unwrap(), catalog.stores().unwrap()), (uuid, [("a".to_owned(), None)].into()));
+        }
     }
 
     #[test]

@@ -258,7 +258,7 @@ fn status(server: &Server, watch: &Watch) -> Status {
             read_ahead_kb,
             tuned: store.tuning.tuned(),
             engine: store.host.engine().name().to_owned(),
-            bytes: u64::from(store.extents) * EXTENT_BYTES,
+            bytes: store.usable_extents() * EXTENT_BYTES,
             free_bytes: server.free(store) * EXTENT_BYTES,
             pieces: counts.pieces.load(Ordering::Relaxed),
             requests: counts.requests.load(Ordering::Relaxed),

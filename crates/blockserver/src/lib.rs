@@ -14,6 +14,7 @@ pub mod control;
 mod dirty;
 pub mod door;
 mod health;
+pub mod label;
 pub mod metrics;
 pub mod migration;
 pub mod nbd;

@@ -26,6 +26,9 @@ enum Command {
     /// Make, change, move, delete and list volumes of a running server
     #[command(subcommand)]
     Volume(program::volume::Command),
+    /// List, adopt and recover stores while the server is stopped
+    #[command(subcommand)]
+    Store(program::store::Command),
     /// Say which volumes should move to another store, so that every store can keep its guarantees
     Plan(program::plan::Plan),
     /// Reload the tables of permitted users
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         None => program::run(&cli.config),
         Some(Command::Volume(command)) => program::volume::run(&command),
+        Some(Command::Store(command)) => program::store::run(&command),
         Some(Command::Plan(plan)) => program::plan::run(&plan),
         Some(Command::Reload(reload)) => program::reload::run(&reload),
         Some(Command::Completions(arguments)) => manual::complete(&arguments, Cli::command()),

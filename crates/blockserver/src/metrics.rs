@@ -235,7 +235,7 @@ impl Scraped {
             let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?;
             stores.iter().try_for_each(|store| metric.encode_family(&label(store))?.encode_gauge(&(value(store) as f64)))
         };
-        gauge("store_size", "Size in whole extents", &|store| u64::from(store.extents) * EXTENT_BYTES)?;
+        gauge("store_size", "Size in whole extents", &|store| store.usable_extents() * EXTENT_BYTES)?;
         gauge("store_free", "Space that no volume has", &|store| self.server.free(store) * EXTENT_BYTES)?;
         for (name, help, place) in [
             ("store_pieces", "Parts of requests that were asked of the store", 0),

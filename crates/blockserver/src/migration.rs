@@ -265,9 +265,11 @@ impl Move {
             return Ok(Some(written));
         }
         let extents = self.extents();
+        let changing = locked(&self.volume.changing);
         host.finish(self, &extents).map_err(|error| Ended::Failed(format!("{error:#}")))?;
         *locked(&self.left_behind) = self.volume.extents();
         let before = self.volume.switch(&self.to, &extents);
+        drop(changing);
         self.volume.hold(false);
         host.arrived(self);
         // The old extents must not be freed while they are read. Cancelling is no longer possible.

@@ -1,11 +1,14 @@
 //! The stores and volumes of the server, and the operations on them.
 
 mod moves;
+pub(crate) mod stores;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use crate::nbd::{Export, Exports};
 use anyhow::{Context, bail, ensure};
@@ -15,20 +18,23 @@ use guarantee::tenants::Contract;
 use serde::{Deserialize, Serialize};
 
 use crate::admission::{self, Asked};
-use crate::catalog::{Catalog, EXTENT_BYTES, Record};
+use crate::catalog::{At, Catalog, EXTENT_BYTES, MOST_BYTES, Record};
 use crate::configuration::{Configuration, is_name};
+use crate::label::{Change, StoreLabel};
 use crate::migration::Move;
-use crate::store_entry::{self, StoreEntry};
+use crate::store_entry::StoreEntry;
 use crate::volume::{OpenVolume, Owner, Volume};
 
-/// Maximum size of a volume in bytes.
-const MOST_BYTES: u64 = 1 << 56;
+/// Stream of the server's own requests: volumes have ids from 1 on.
+const NO_STREAM: StreamId = 0;
+/// How long the end of the server waits for a store that does not answer. Choice: less than systemd's 90 s; not varied.
+const ENDS: Duration = Duration::from_secs(5);
 
 /// Mutable state. Never locked while waiting for a store or the catalog.
 #[derive(Default)]
 struct State {
     volumes: BTreeMap<String, Arc<Volume>>,
-    /// Allocated or reserved extents, by store.
+    /// Extents that are allocated, about to be, or occupied by the label, by store.
     used: BTreeMap<String, BTreeSet<u32>>,
     /// Tenants as passed to schedulers, by volume id.
     tenants: BTreeMap<StreamId, Tenant>,
@@ -36,6 +42,17 @@ struct State {
     moves: BTreeMap<StreamId, Arc<Move>>,
     /// Reasons of the last failed moves, by volume id.
     failed_moves: BTreeMap<StreamId, String>,
+    /// Admitted contracts that are being recorded, by volume name, with the stores that have to keep them.
+    admitted: BTreeMap<String, (Vec<String>, Asked)>,
+}
+
+/// An admitted contract, until it is recorded or that has failed.
+struct Admitted<'a>(&'a Server, &'a str);
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.0.lock().admitted.remove(self.1);
+    }
 }
 
 impl State {
@@ -83,11 +100,13 @@ pub struct NewVolume {
 /// The stores and their volumes.
 pub struct Server {
     stores: Vec<Arc<StoreEntry>>,
-    /// Locked while the file is written. Lock order: before `state`.
+    /// Locked while the file is written. Lock order: labels of stores, catalog, state.
     catalog: Mutex<Catalog>,
     state: Mutex<State>,
-    /// Held from an admission check until the guarantee is recorded: two that fit one at a time may not fit together.
+    /// Held during an admission check until the contract is among those admitted: two that fit one at a time may not fit together.
     giving: Mutex<()>,
+    /// Id of the next volume.
+    next_id: AtomicU32,
     /// Signals the end of a move.
     move_ended: Condvar,
     is_stopping: AtomicBool,
@@ -99,18 +118,14 @@ impl Server {
     /// # Errors
     /// A store or the catalog cannot be opened, or the catalog refers to stores or extents that do not exist.
     pub fn start(configuration: &Configuration) -> anyhow::Result<Arc<Server>> {
-        let catalog = &configuration.catalog;
-        let catalog = Catalog::open(catalog).with_context(|| format!("catalog: {}", catalog.display()))?;
-        let stores =
-            configuration.stores.iter().map(|store| store_entry::open(store).map(Arc::new)).collect::<anyhow::Result<Vec<_>>>()?;
-        for store in &stores {
-            catalog.add_store(&store.name, store.extents)?;
-        }
+        let path = &configuration.catalog;
+        let mut catalog = Catalog::open(path).with_context(|| format!("catalog: {}", path.display()))?;
+        let stores = stores::open(configuration, &mut catalog, &stores::Accept::Known)?;
         let records = catalog.volumes()?;
-        let (mut used, mut tenants) = (BTreeMap::<String, BTreeSet<u32>>::new(), BTreeMap::new());
+        let mut used: BTreeMap<String, BTreeSet<u32>> =
+            stores.iter().map(|store| (store.name.clone(), store.reserved.clone())).collect();
+        let mut tenants = BTreeMap::new();
         for record in &records {
-            let there = stores.iter().any(|store| store.name == record.store);
-            ensure!(there, "volume {}: is on store {}, which the configuration does not name", record.name, record.store);
             used.entry(record.store.clone()).or_default().extend(record.extents.iter().map(|(_, number)| *number));
             let tenant = tenant(&record.name, &record.contract).with_context(|| format!("volume {}", record.name))?;
             tenants.insert(record.id, tenant);
@@ -118,9 +133,10 @@ impl Server {
         let moves = catalog.moves()?;
         let server = Arc::new(Server {
             stores,
+            giving: Mutex::default(),
+            next_id: AtomicU32::new(catalog.next_id()?),
             catalog: Mutex::new(catalog),
             state: Mutex::new(State { used, tenants, ..State::default() }),
-            giving: Mutex::default(),
             move_ended: Condvar::new(),
             is_stopping: AtomicBool::new(false),
         });
@@ -142,6 +158,71 @@ impl Server {
 
     fn catalog(&self) -> MutexGuard<'_, Catalog> {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a change of a store's volumes: on the store, as a request of `stream`, then in the catalog. If the catalog fails, it is undone
+    /// on the store.
+    ///
+    /// # Errors
+    /// The store or the catalog cannot be written, or the change is not possible. The state of the store is unknown if
+    /// [`is_known`](Server::is_known) says so.
+    fn record(
+        &self,
+        store: &StoreEntry,
+        stream: StreamId,
+        change: impl FnOnce(&StoreLabel) -> anyhow::Result<Change>,
+        enter: impl FnOnce(&mut Catalog, At<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let mut label = store.label.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut write = |blocks| store.host.write_durably(stream, blocks);
+        let mut inverse = Change::default();
+        if let Some(label) = &mut *label {
+            let change = change(label)?;
+            inverse = match label.apply(&change, &mut write) {
+                Ok(inverse) => inverse,
+                Err(error) => {
+                    // The state of the store is known again, if this succeeds.
+                    drop(label.undo(&Change::default(), &mut write));
+                    return Err(error).with_context(|| format!("store {}: its label", store.name));
+                }
+            };
+        }
+        let generation = label.as_ref().map(|label| label.version().generation);
+        let entered = enter(&mut self.catalog(), At { store: &store.name, generation });
+        if let (Err(_), Some(label)) = (&entered, &mut *label)
+            && let Err(error) = label.undo(&inverse, &mut write)
+        {
+            tracing::error!(store = store.name, error = format!("{error}"), "a change cannot be undone");
+        }
+        entered
+    }
+
+    /// Records the end of the server in the labels and the catalog: a copy of a store from before is older. A store that does not answer is
+    /// left out.
+    pub fn end(self: &Arc<Self>) {
+        let (sender, ended) = mpsc::channel();
+        for store in &self.stores {
+            let (server, store, sender) = (self.clone(), store.clone(), sender.clone());
+            thread::spawn(move || {
+                let mut label = store.label.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(label) = &mut *label else { return };
+                let written = label.end(&mut |blocks| store.host.write_durably(NO_STREAM, blocks));
+                let at = At { store: &store.name, generation: Some(label.version().generation) };
+                let entered = written.map_err(anyhow::Error::from).and_then(|()| server.catalog().advance(at));
+                if let Err(error) = entered {
+                    tracing::error!(store = store.name, error = format!("{error:#}"), "the end is not recorded");
+                }
+                drop(sender);
+            });
+        }
+        drop(sender);
+        // Disconnected when all threads have ended.
+        let _: Result<(), _> = ended.recv_timeout(ENDS);
+    }
+
+    /// Whether the label of a store is known to be as it is in memory.
+    fn is_known(store: &StoreEntry) -> bool {
+        store.label.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(StoreLabel::is_written)
     }
 
     /// Adds the volume of a catalog record to the state.
@@ -199,8 +280,11 @@ impl Server {
         copies: Option<u64>,
     ) -> anyhow::Result<Option<String>> {
         let volumes = self.promised(store);
-        let others = volumes.iter().filter(|volume| volume.name != name);
+        let admitted = self.lock().admitted.clone();
+        let others = volumes.iter().filter(|volume| volume.name != name && !admitted.contains_key(&volume.name));
         let others = others.map(|volume| Asked { name: volume.name.clone(), bytes: volume.bytes(), contract: volume.contract() });
+        let others =
+            others.chain(admitted.values().filter(|(stores, _)| stores.contains(&store.name)).map(|(_, asked)| asked.clone()));
         let asked = Asked { name: name.to_owned(), bytes, contract: contract.to_owned() };
         let copying = {
             let state = self.lock();
@@ -263,20 +347,23 @@ impl Server {
         check_size(name, bytes, &store)?;
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
         let (note, volume) = {
-            let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
-            ensure!(!self.lock().volumes.contains_key(name), "volume {name}: there is one of this name already");
-            let note = if *is_unchecked { None } else { self.admit(&store, name, bytes, contract)? };
+            let (note, _admitted) = self.admit_alone(name, bytes, contract, std::slice::from_ref(&store), || {
+                ensure!(!self.lock().volumes.contains_key(name), "volume {name}: there is one of this name already");
+                if *is_unchecked { Ok(None) } else { self.admit(&store, name, bytes, contract) }
+            })?;
             let (needed, free) = (bytes.div_ceil(EXTENT_BYTES), self.free(&store));
             ensure!(
                 !*is_thick || needed <= free,
                 "volume {name}: needs {needed} extents of 64 MiB, and store {} has {free} free",
                 store.name
             );
-            let id = self.catalog().create(name, &store.name, bytes, contract)?;
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+            let (on, contract) = (store.name.clone(), contract.to_owned());
+            let record = Record { id, name: name.to_owned(), store: on, bytes, contract, moves: 0, extents: Vec::new() };
+            self.record(&store, id, |label| label.with_volume(&record), |catalog, at| catalog.create(&record, at))?;
             let mut state = self.lock();
             state.tenants.insert(id, tenant);
-            let (store, contract) = (store.name.clone(), contract.to_owned());
-            self.enter(&mut state, Record { id, name: name.to_owned(), store, bytes, contract, extents: Vec::new() });
+            self.enter(&mut state, record);
             (note, state.volumes.get(name).cloned().context("the volume has gone")?)
         };
         if *is_thick && let Err(error) = self.allocate(&volume, 0, bytes) {
@@ -286,6 +373,24 @@ impl Server {
         let state = self.lock();
         self.tell(&state, &store)?;
         Ok(note)
+    }
+
+    /// Admits a contract, one at a time, and counts it until the returned guard is dropped. Returns the note of `check`.
+    fn admit_alone<'a>(
+        &'a self,
+        name: &'a str,
+        bytes: u64,
+        contract: &str,
+        stores: &[Arc<StoreEntry>],
+        check: impl FnOnce() -> anyhow::Result<Option<String>>,
+    ) -> anyhow::Result<(Option<String>, Admitted<'a>)> {
+        let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
+        ensure!(!self.lock().admitted.contains_key(name), "volume {name}: is being changed by another command; try again");
+        let note = check()?;
+        let asked = Asked { name: name.to_owned(), bytes, contract: contract.to_owned() };
+        let stores = stores.iter().map(|store| store.name.clone()).collect();
+        self.lock().admitted.insert(name.to_owned(), (stores, asked));
+        Ok((note, Admitted(self, name)))
     }
 
     fn store(&self, name: Option<&str>) -> anyhow::Result<Arc<StoreEntry>> {
@@ -320,8 +425,7 @@ impl Server {
         let volume = Server::settled(&self.lock(), name)?;
         let (store, _counted) = volume.begin_allocation();
         check_size(name, bytes, &store)?;
-        // Per store, so that a stalled store does not block the others.
-        let _alone = store.allocating.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = volume.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let before = volume.bytes();
         if bytes > before
             && let Some(extent) = volume.extent((before / EXTENT_BYTES) as u32)
@@ -330,7 +434,6 @@ impl Server {
             let tail = before % EXTENT_BYTES;
             store.host.zero(volume.id, [(u64::from(extent) * EXTENT_BYTES + tail, EXTENT_BYTES - tail)])?;
         }
-        let mut catalog = self.catalog();
         let state = self.lock();
         let volume = Server::settled(&state, name)?;
         ensure!(volume.bytes() == before && volume.is_on(&store), "volume {name}: was changed at the same time; try again");
@@ -343,17 +446,26 @@ impl Server {
         }
         let places = bytes.div_ceil(EXTENT_BYTES);
         let freed: Vec<_> = volume.extents().into_iter().filter(|(place, _)| u64::from(*place) >= places).collect();
+        let record = Record { bytes, ..volume.record() };
         if bytes < before {
-            // Before the catalog: a client that opens the volume now does not use extents that are about to be freed.
+            // Before it is recorded: a client that opens the volume now does not use extents that are about to be freed.
             volume.resize(bytes);
         }
         drop(state);
-        let entered = catalog.resize(volume.id, bytes);
-        drop(catalog);
+        let entered = self.record(
+            &store,
+            volume.id,
+            |label| Ok(label.with_volume(&record)?.frees(&freed)),
+            |catalog, at| catalog.resize(volume.id, bytes, at),
+        );
         let mut state = self.lock();
         if let Err(error) = entered {
             volume.resize(before);
             volume.place(&freed);
+            drop(state);
+            if !Server::is_known(&store) {
+                volume.fail();
+            }
             return Err(error);
         }
         volume.resize(bytes);
@@ -367,21 +479,21 @@ impl Server {
     /// There is no such volume, the contract is invalid, or, unless `is_unchecked`, a store could not keep its guarantees.
     pub fn promise(&self, name: &str, contract: &str, is_unchecked: bool) -> anyhow::Result<Option<String>> {
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
-        let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
-        let (volume, stores) = {
-            let state = self.lock();
-            let volume = Server::volume(&state, name)?;
-            let to = state.moves.get(&volume.id).map(|moving| moving.to.clone());
-            (volume.clone(), to.into_iter().chain([volume.store()]).collect::<Vec<_>>())
-        };
-        let mut note = None;
-        for store in stores.iter().filter(|_| !is_unchecked) {
-            note = self.admit(store, name, volume.bytes(), contract)?;
-        }
-        let mut catalog = self.catalog();
-        let volume = Server::volume(&self.lock(), name)?;
-        catalog.promise(volume.id, contract)?;
-        drop(catalog);
+        let (volume, stores) = self.places_of(name)?;
+        let (note, _admitted) = self.admit_alone(name, volume.bytes(), contract, &stores, || {
+            let mut note = None;
+            for store in stores.iter().filter(|_| !is_unchecked) {
+                note = self.admit(store, name, volume.bytes(), contract)?;
+            }
+            Ok(note)
+        })?;
+        let _changing = volume.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, at_now) = self.places_of(name)?;
+        let is_same = Arc::ptr_eq(&now, &volume) && at_now.iter().all(|store| stores.iter().any(|known| Arc::ptr_eq(known, store)));
+        ensure!(is_same, "volume {name}: was changed at the same time; try again");
+        let store = volume.store();
+        let record = Record { contract: contract.to_owned(), ..volume.record() };
+        self.record(&store, volume.id, |label| label.with_volume(&record), |catalog, at| catalog.promise(volume.id, contract, at))?;
         let mut state = self.lock();
         volume.set_contract(contract);
         state.tenants.insert(volume.id, tenant);
@@ -391,12 +503,20 @@ impl Server {
         Ok(note)
     }
 
+    /// A volume, and the stores that keep its guarantee: its own, and the one that it is being moved to.
+    fn places_of(&self, name: &str) -> anyhow::Result<(Arc<Volume>, Vec<Arc<StoreEntry>>)> {
+        let state = self.lock();
+        let volume = Server::volume(&state, name)?;
+        let to = state.moves.get(&volume.id).map(|moving| moving.to.clone());
+        let stores = to.into_iter().chain([volume.store()]).collect();
+        Ok((volume, stores))
+    }
+
     /// Deletes a volume and its data.
     ///
     /// # Errors
     /// There is no such volume, it is open, or it is being moved.
     pub fn delete(&self, name: &str) -> anyhow::Result<()> {
-        let catalog = self.catalog();
         let volume = {
             let mut state = self.lock();
             let volume = Server::settled(&state, name)?;
@@ -405,16 +525,23 @@ impl Server {
             state.volumes.remove(name);
             volume
         };
-        let deleted = catalog.delete(volume.id);
-        drop(catalog);
-        let mut state = self.lock();
+        let store = volume.store();
+        let deleted = self.record(
+            &store,
+            volume.id,
+            |label| Ok(label.without_volume(volume.id)),
+            |catalog, at| catalog.delete(volume.id, at),
+        );
         if let Err(error) = deleted {
-            state.volumes.insert(name.to_owned(), volume);
+            if !Server::is_known(&store) {
+                volume.fail();
+            }
+            self.lock().volumes.insert(name.to_owned(), volume);
             return Err(error);
         }
+        let mut state = self.lock();
         state.tenants.remove(&volume.id);
         state.failed_moves.remove(&volume.id);
-        let store = volume.store();
         state.free(&store, &volume.extents());
         self.tell(&state, &store)
     }
@@ -432,8 +559,7 @@ impl Owner for Server {
 
     fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()> {
         let (store, _counted) = volume.begin_allocation();
-        // Per store, so that a stalled store does not block volumes of the others.
-        let _alone = store.allocating.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = volume.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = volume.missing(offset, bytes);
         if missing.is_empty() {
             return Ok(());
@@ -443,7 +569,10 @@ impl Owner for Server {
         let given: Vec<(u32, u32)> = missing.into_iter().zip(free).collect();
         let ranges = given.iter().map(|(_, number)| (u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES));
         let zeroed = store.host.zero(volume.id, ranges);
-        let entered = zeroed.and_then(|()| self.catalog().allocate(volume.id, &store.name, &given).map_err(io::Error::other));
+        let entered = zeroed.and_then(|()| {
+            let change = |label: &StoreLabel| Ok(label.gives(volume.id, &given));
+            self.record(&store, volume.id, change, |catalog, at| catalog.allocate(volume.id, &given, at)).map_err(io::Error::other)
+        });
         if let Err(error) = entered {
             self.lock().free(&store, &given);
             return Err(error);

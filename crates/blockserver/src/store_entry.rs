@@ -1,5 +1,6 @@
 //! An open store.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use crate::store::{Extents, Medium, StoreDevice, StoreHost};
@@ -11,6 +12,7 @@ use sim::profile::{DeviceOptions, Profile};
 
 use crate::catalog::EXTENT_BYTES;
 use crate::configuration::{DEPTH, Store};
+use crate::label::StoreLabel;
 use crate::tuning::{Given, Tuning};
 
 /// An open store: a file, block device or emulated disk with its scheduler.
@@ -23,8 +25,12 @@ pub struct StoreEntry {
     pub block_bytes: u32,
     /// Whether it is a rotational disk.
     pub is_rotational: bool,
-    /// Number of extents.
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Number of extents, including reserved ones.
     pub extents: u32,
+    /// Extents that the label occupies.
+    pub reserved: BTreeSet<u32>,
     /// Active settings of the queue, and their tuning.
     pub tuning: Tuning,
     /// Data of the store.
@@ -35,8 +41,16 @@ pub struct StoreEntry {
     pub disks: u32,
     /// Place of each extent in its volume, for the scheduler.
     pub places: Arc<Extents>,
-    /// Serializes allocations.
-    pub allocating: Mutex<()>,
+    /// Which volume has which extent, on the store itself; `None` on an emulated disk. Locked until a change is in the catalog, too: their
+    /// generations are in order.
+    pub label: Mutex<Option<StoreLabel>>,
+}
+
+impl StoreEntry {
+    /// Number of extents that volumes can have.
+    pub fn usable_extents(&self) -> u64 {
+        u64::from(self.extents) - self.reserved.len() as u64
+    }
 }
 
 /// Opens a store.
@@ -85,12 +99,14 @@ pub fn open(store: &Store) -> anyhow::Result<StoreEntry> {
         host,
         block_bytes,
         is_rotational,
+        bytes,
         extents,
+        reserved: BTreeSet::new(),
         tuning,
         backing,
         disks,
         profile,
         places: Arc::new(Extents::new(extents, EXTENT_BYTES / 512)),
-        allocating: Mutex::default(),
+        label: Mutex::default(),
     })
 }

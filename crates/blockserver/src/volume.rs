@@ -1,7 +1,7 @@
 //! A volume: its size, its extents on a store, and the requests to it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::store::{Batch, Buffer, Buffers, Kind, Piece, Replies, Work};
 use block::StreamId;
 use smallvec::SmallVec;
 
-use crate::catalog::EXTENT_BYTES;
+use crate::catalog::{EXTENT_BYTES, Record};
 use crate::dirty::Dirty;
 use crate::health::Health;
 use crate::store_entry::StoreEntry;
@@ -98,12 +98,16 @@ pub struct Volume {
     counts: [AtomicU64; 4],
     /// Time during which clients were throttled, in nanoseconds.
     held_back_ns: AtomicU64,
+    /// Number of moves so far.
+    moves: AtomicU32,
+    /// Held while its size, extents, contract or store change.
+    pub(crate) changing: Mutex<()>,
     owner: Weak<dyn Owner>,
 }
 
 impl Volume {
     /// A volume from its catalog record.
-    pub(crate) fn new(record: crate::catalog::Record, store: Arc<StoreEntry>, owner: Weak<dyn Owner>) -> Volume {
+    pub(crate) fn new(record: Record, store: Arc<StoreEntry>, owner: Weak<dyn Owner>) -> Volume {
         let mut extents = vec![NONE; record.bytes.div_ceil(EXTENT_BYTES) as usize];
         for (place, number) in record.extents {
             if let Some(extent) = extents.get_mut(place as usize) {
@@ -122,6 +126,8 @@ impl Volume {
             clients: AtomicUsize::new(0),
             counts: Default::default(),
             held_back_ns: AtomicU64::new(0),
+            moves: AtomicU32::new(record.moves),
+            changing: Mutex::default(),
             owner,
         }
     }
@@ -156,6 +162,13 @@ impl Volume {
 
     pub(crate) fn set_contract(&self, contract: &str) {
         contract.clone_into(&mut self.contract.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// As the catalog records it.
+    pub(crate) fn record(&self) -> Record {
+        let (id, name, store, bytes) = (self.id, self.name.clone(), self.store().name.clone(), self.bytes());
+        let (contract, moves) = (self.contract(), self.moves.load(Ordering::Relaxed));
+        Record { id, name, store, bytes, contract, moves, extents: self.extents() }
     }
 
     /// Number of clients that have it open.
@@ -252,6 +265,7 @@ impl Volume {
         route.turn ^= 1;
         route.dirty = None;
         route.store = store.clone();
+        self.moves.fetch_add(1, Ordering::Relaxed);
         route.extents.fill(NONE);
         for (place, number) in extents {
             if let Some(extent) = route.extents.get_mut(*place as usize) {

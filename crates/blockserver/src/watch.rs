@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::store::{Report, Served, Totals};
 use block::StreamId;
@@ -45,6 +45,9 @@ struct Judged {
     calm: u32,
 }
 
+/// Interval of the checks.
+const INTERVAL: Duration = Duration::from_secs(1);
+
 /// Thread that checks every store each second. Dropping it ends the thread.
 pub struct Watch {
     judged: Arc<Mutex<BTreeMap<StreamId, Judged>>>,
@@ -62,8 +65,15 @@ impl Watch {
         let thread = {
             let (server, judged, is_ended) = (server.clone(), judged.clone(), is_ended.clone());
             thread::Builder::new().name("watch".to_owned()).spawn(move || {
+                let mut next = Instant::now() + INTERVAL;
                 while !is_ended.load(Ordering::Relaxed) {
-                    thread::sleep(Duration::from_secs(1));
+                    let now = Instant::now();
+                    if now < next {
+                        // The end wakes it.
+                        thread::park_timeout(next - now);
+                        continue;
+                    }
+                    next = now + INTERVAL;
                     look(&server, &judged);
                 }
             })?
@@ -82,6 +92,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         self.is_ended.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }

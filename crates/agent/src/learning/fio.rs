@@ -177,7 +177,8 @@ mod tests {
         let load = loads(1).find(|load| load.is_buffered()).unwrap();
         // The test starts fio itself: `/proc/self/exe` is the program with the tests.
         let arguments = load.arguments(fio.place, fio.seconds);
-        let child = Command::new("fio").args(arguments).stdin(fio.scratch.try_clone().unwrap()).stdout(Stdio::null()).spawn().unwrap();
+        let child =
+            Command::new("fio").args(arguments).stdin(fio.scratch.try_clone().unwrap()).stdout(Stdio::null()).spawn().unwrap();
         let (process, began) = (child.id(), Instant::now());
         (fio.child, fio.forgot) = (Some(child), Some(began));
         while read_bytes(process).is_none_or(|bytes| bytes < 4 * BYTES) {

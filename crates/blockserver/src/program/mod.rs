@@ -2,6 +2,7 @@
 
 pub mod plan;
 pub mod reload;
+pub mod store;
 pub mod volume;
 
 use std::path::Path;
@@ -49,6 +50,7 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
     }
     server.stop();
     doors.close();
+    server.end();
     opened
 }
 

@@ -10,6 +10,7 @@ use block::StreamId;
 
 use super::{Server, State};
 use crate::admission::Asked;
+use crate::catalog::{Catalog, Record};
 use crate::configuration::Moves;
 use crate::migration::{Ended, Host, Move, Progress};
 use crate::planner::{self, Advice, Place, Placed, World};
@@ -40,12 +41,14 @@ impl Server {
         is_unchecked: bool,
     ) -> anyhow::Result<Option<String>> {
         let to = self.store(Some(to))?;
-        let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
         let volume = Server::settled(&self.lock(), name)?;
+        let from = volume.store();
+        let _alone = self.giving.lock().unwrap_or_else(PoisonError::into_inner);
         self.check_move(&volume, &to)?;
         let note = if is_unchecked { None } else { self.admit_move(&volume, &to, bytes_per_second)? };
         let catalog = self.catalog();
         let volume = Server::settled(&self.lock(), name)?;
+        ensure!(volume.is_on(&from), "volume {name}: was changed at the same time; try again");
         catalog.begin_move(volume.id, &to.name, bytes_per_second)?;
         drop(catalog);
         self.spawn_move(volume, to, bytes_per_second)?;
@@ -156,6 +159,11 @@ impl Server {
         } else {
             state.free(&moving.to, &moving.extents());
         }
+        drop(state);
+        if ended.is_ok() {
+            self.forget_left_behind(moving);
+        }
+        let mut state = self.lock();
         state.failed_moves.extend(failure.map(|reason| (moving.volume.id, reason)));
         for store in [&moving.from, &moving.to] {
             if let Err(error) = self.tell(&state, store) {
@@ -163,6 +171,15 @@ impl Server {
             }
         }
         self.move_ended.notify_all();
+    }
+
+    /// Removes a moved volume from the label of the store that it was on. If that fails, the next start does it: the other store has more moves.
+    fn forget_left_behind(&self, moving: &Move) {
+        let id = moving.volume.id;
+        let forgotten = self.record(&moving.from, id, |label| Ok(label.without_volume(id)), Catalog::advance);
+        if let Err(error) = forgotten {
+            tracing::warn!(store = moving.from.name, error = format!("{error:#}"), "the label has a volume that was moved");
+        }
     }
 
     /// Cancels a move, after which the volume stays on its store. Returns a note if that takes long or the volume has already been moved.
@@ -304,10 +321,17 @@ impl Host for Server {
     }
 
     fn finish(&self, moving: &Move, extents: &[(u32, u32)]) -> anyhow::Result<()> {
-        let mut catalog = self.catalog();
-        let Err(error) = catalog.finish_move(moving.volume.id, &moving.to.name, extents) else { return Ok(()) };
+        let (id, to, before) = (moving.volume.id, &moving.to, moving.volume.record());
+        let record = Record { store: to.name.clone(), moves: before.moves + 1, extents: extents.to_vec(), ..before };
+        // Owners first: a volume in the label has all of its extents.
+        self.record(to, id, |label| Ok(label.gives_all(id, extents)), Catalog::advance)?;
+        let finished = self.record(to, id, |label| label.with_volume(&record), |catalog, at| catalog.finish_move(id, extents, at));
+        let Err(error) = finished else { return Ok(()) };
+        let catalog = self.catalog();
         // A failed commit may still be durable. Another successful commit rules that out; otherwise the state of the volume is unknown.
-        if catalog.cancel_move(moving.volume.id).is_err() {
+        let is_unknown = catalog.cancel_move(id).is_err();
+        drop(catalog);
+        if is_unknown || !Server::is_known(to) {
             moving.volume.fail();
         }
         Err(error)

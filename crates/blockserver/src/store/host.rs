@@ -13,7 +13,7 @@ use block::{Nanos, Roster, Scheduler, StreamId};
 use sim::host::{Queue, QueueSettings};
 use sim::run::Server as _;
 use smallvec::SmallVec;
-use uring::{Buffers, Waker};
+use uring::{Buffer, Buffers, Waker};
 
 use super::device::{Hand, Passed, StoreDevice};
 use super::job::{Done, Job, Moves};
@@ -414,6 +414,29 @@ impl StoreHost {
             }
         }
         ask(Kind::Flush, SmallVec::new())
+    }
+
+    /// Writes blocks, as byte offset and data, and makes them durable. Blocks until done.
+    ///
+    /// # Errors
+    /// The medium failed, or the store ends.
+    pub fn write_durably(&self, stream: StreamId, blocks: Vec<(u64, Buffer)>) -> io::Result<()> {
+        let (sender, answers) = mpsc::channel();
+        let replies: Arc<dyn Replies> = Arc::new(Waiter(sender));
+        let work = |kind, pieces| Work { stream, kind, pieces, is_durable: false, replies: replies.clone(), cookie: 0 };
+        let count = blocks.len();
+        let mut batch = Batch::default();
+        for (offset, data) in blocks {
+            let sectors = (data.len() / 512) as u32;
+            self.put(work(Kind::Write, [Piece { lba: Some(offset / 512), sectors, buffer: Some(data) }].into()), &mut batch);
+        }
+        batch.run();
+        let answer = || answers.recv().unwrap_or_else(|_| Err(io::Error::other("the store ends")));
+        // All answers: a failed write must not leave another one under way.
+        let written: Vec<io::Result<()>> = (0..count).map(|_| answer()).collect();
+        written.into_iter().collect::<io::Result<()>>()?;
+        self.submit(work(Kind::Flush, SmallVec::new()));
+        answer()
     }
 
     /// Sets the tenants. `tenants` are the streams, with their numbers on the roster, whose standings [`report`](StoreHost::report)
