@@ -25,6 +25,8 @@ mod disk;
 mod faults;
 #[path = "serve/moves.rs"]
 mod moves;
+#[path = "serve/space.rs"]
+mod space;
 #[path = "serve/stores.rs"]
 mod stores;
 #[path = "serve/tuning.rs"]

@@ -33,6 +33,8 @@ create table volume (
     bytes integer not null,
     contract text not null,
     moves integer not null default 0,
+    thick integer not null default 0,
+    max_used integer,
     checksum integer not null default 0
 ) strict;
 create table extent (
@@ -62,6 +64,8 @@ alter table store add column uuid text;
 alter table store add column generation integer not null default 0;
 alter table store add column start text;
 alter table volume add column moves integer not null default 0;
+alter table volume add column thick integer not null default 0;
+alter table volume add column max_used integer;
 ";
 
 const CHECKSUMS: &str = "
@@ -84,6 +88,10 @@ pub struct Record {
     pub contract: String,
     /// Number of moves between stores so far.
     pub moves: u32,
+    /// Whether space is kept for all of it: trims do not give it back.
+    pub is_thick: bool,
+    /// Maximum allocated space in bytes; `None`: its size.
+    pub max_used: Option<u64>,
     /// Allocated extents: place in the volume and number on the store.
     pub extents: Vec<(u32, u32)>,
 }
@@ -248,13 +256,8 @@ impl Catalog {
             change.execute(&format!("delete from store where name in ({renamed})"), params![store, name])?;
         }
         for record in volumes.iter().filter(|record| !before.contains(record)) {
-            let Record { id, name, store, bytes, contract, moves, extents } = record;
-            let sql = "insert into volume (id, name, store, bytes, contract, moves) values (?1, ?2, ?3, ?4, ?5, ?6) on conflict (id) do update
-                       set name = excluded.name, store = excluded.store, bytes = excluded.bytes, contract = excluded.contract,
-                       moves = excluded.moves";
-            change.execute(sql, params![id, name, store, bytes.cast_signed(), contract, moves])?;
-            insert(&change, *id, store, extents)?;
-            seal_volume(&change, *id)?;
+            write_volume(&change, record)?;
+            insert(&change, record.id, &record.store, &record.extents)?;
         }
         Ok(change.commit()?)
     }
@@ -264,7 +267,8 @@ impl Catalog {
     /// # Errors
     /// The database cannot be read.
     pub fn volumes(&self) -> anyhow::Result<Vec<Record>> {
-        let mut read = self.file.prepare("select id, name, store, bytes, contract, moves from volume order by name")?;
+        let mut read =
+            self.file.prepare("select id, name, store, bytes, contract, moves, thick, max_used from volume order by name")?;
         let volumes = read.query_map([], |row| {
             Ok(Record {
                 id: row.get(0)?,
@@ -273,6 +277,8 @@ impl Catalog {
                 bytes: row.get::<_, i64>(3)?.cast_unsigned(),
                 contract: row.get(4)?,
                 moves: row.get(5)?,
+                is_thick: row.get(6)?,
+                max_used: row.get::<_, Option<i64>>(7)?.map(i64::cast_unsigned),
                 extents: Vec::new(),
             })
         })?;
@@ -290,29 +296,24 @@ impl Catalog {
     /// # Errors
     /// The database cannot be read or written, or the name or id is taken.
     pub fn create(&mut self, record: &Record, at: At<'_>) -> anyhow::Result<()> {
-        let Record { id, name, store, bytes, contract, moves, .. } = record;
+        let name = &record.name;
         let there: Option<u32> =
             self.file.query_row("select id from volume where name = ?1", [name], |row| row.get(0)).optional()?;
         if there.is_some() {
             bail!("volume {name}: there is one of this name already");
         }
-        self.change(at, |change| {
-            let sql = "insert into volume (id, name, store, bytes, contract, moves) values (?1, ?2, ?3, ?4, ?5, ?6)";
-            change.execute(sql, params![id, name, store, bytes.cast_signed(), contract, moves])?;
-            seal_volume(change, *id)
-        })
+        self.change(at, |change| write_volume(change, record))
     }
 
-    /// Sets the size of a volume and frees the extents beyond its end.
+    /// Sets the size of a volume and its maximum space, and frees the extents beyond its end.
     ///
     /// # Errors
     /// The database cannot be written.
-    pub fn resize(&mut self, id: u32, bytes: u64, at: At<'_>) -> anyhow::Result<()> {
+    pub fn resize(&mut self, record: &Record, at: At<'_>) -> anyhow::Result<()> {
         self.change(at, |change| {
-            change.execute("update volume set bytes = ?2 where id = ?1", params![id, bytes.cast_signed()])?;
-            let extents = bytes.div_ceil(EXTENT_BYTES);
-            change.execute("delete from extent where volume = ?1 and place >= ?2", params![id, extents.cast_signed()])?;
-            seal_volume(change, id)
+            let extents = record.bytes.div_ceil(EXTENT_BYTES);
+            change.execute("delete from extent where volume = ?1 and place >= ?2", params![record.id, extents.cast_signed()])?;
+            write_volume(change, record)
         })
     }
 
@@ -343,7 +344,27 @@ impl Catalog {
     /// # Errors
     /// The database cannot be written, or an extent is in use.
     pub fn allocate(&mut self, id: u32, extents: &[(u32, u32)], at: At<'_>) -> anyhow::Result<()> {
-        self.change(at, |change| insert(change, id, at.store, extents))
+        self.change(at, |change| {
+            // An extent that was there before is about to be freed.
+            for (place, _) in extents {
+                change.execute("delete from extent where volume = ?1 and place = ?2", params![id, place])?;
+            }
+            insert(change, id, at.store, extents)
+        })
+    }
+
+    /// Frees extents of a volume, as place and number, that it has trimmed. Those that it does not have any more are ignored.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn free(&mut self, id: u32, extents: &[(u32, u32)], at: At<'_>) -> anyhow::Result<()> {
+        self.change(at, |change| {
+            for (_, number) in extents {
+                let sql = "delete from extent where store = ?1 and number = ?2 and volume = ?3";
+                change.execute(sql, params![at.store, number, id])?;
+            }
+            Ok(())
+        })
     }
 
     /// Records the generation of a store after a change that the catalog does not have.
@@ -412,7 +433,8 @@ impl Catalog {
 const DAMAGED: &str = "is damaged; restore it from a copy of the same time as the stores";
 
 /// SQL expressions for the text that is checksummed, for each table.
-const VOLUME_SUM: &str = "id || '|' || name || '|' || store || '|' || bytes || '|' || contract || '|' || moves";
+const VOLUME_SUM: &str = "id || '|' || name || '|' || store || '|' || bytes || '|' || contract || '|' || moves
+    || '|' || thick || '|' || ifnull(max_used, '')";
 const EXTENT_SUM: &str = "store || '|' || number || '|' || volume || '|' || place";
 
 /// As [`VOLUME_SUM`], in version 2.
@@ -431,6 +453,18 @@ fn verify(file: &Connection, table: &str, sum: &str) -> anyhow::Result<()> {
 
 fn checksum(text: &str) -> u32 {
     crc32fast::hash(text.as_bytes())
+}
+
+/// Adds a volume without its extents, or sets its columns.
+fn write_volume(change: &Transaction<'_>, record: &Record) -> anyhow::Result<()> {
+    let Record { id, name, store, bytes, contract, moves, is_thick, max_used, .. } = record;
+    let sql =
+        "insert into volume (id, name, store, bytes, contract, moves, thick, max_used) values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+               on conflict (id) do update set name = excluded.name, store = excluded.store, bytes = excluded.bytes,
+               contract = excluded.contract, moves = excluded.moves, thick = excluded.thick, max_used = excluded.max_used";
+    let max_used = max_used.map(u64::cast_signed);
+    change.execute(sql, params![id, name, store, bytes.cast_signed(), contract, moves, is_thick, max_used])?;
+    seal_volume(change, *id)
 }
 
 /// Updates the checksum of a volume after a change.
@@ -491,6 +525,9 @@ fn upgrade(file: &mut Connection, from: i64) -> anyhow::Result<()> {
         verify(&change, "volume", VOLUME_SUM_2)?;
     }
     change.execute_batch(&format!("{VERSIONS} {IDENTITY} insert into catalog values ('{uuid}');"))?;
+    // Space of a volume that has all of it was perhaps meant to stay.
+    let sql = "update volume set thick = 1 where (select count(*) from extent where volume = volume.id) * ?1 >= bytes";
+    change.execute(sql, [EXTENT_BYTES.cast_signed()])?;
     let ids = change.prepare("select id from volume")?.query_map([], |row| row.get(0))?.collect::<Result<Vec<u32>, _>>()?;
     for id in ids {
         seal_volume(&change, id)?;
@@ -528,7 +565,20 @@ mod tests {
     fn create(catalog: &mut Catalog, name: &str, store: &str, bytes: u64, contract: &str) -> anyhow::Result<u32> {
         let id = catalog.next_id()?;
         let (name, store, contract) = (name.to_owned(), store.to_owned(), contract.to_owned());
-        catalog.create(&Record { id, name, store: store.clone(), bytes, contract, moves: 0, extents: Vec::new() }, at(&store))?;
+        catalog.create(
+            &Record {
+                id,
+                name,
+                store: store.clone(),
+                bytes,
+                contract,
+                moves: 0,
+                is_thick: false,
+                max_used: None,
+                extents: Vec::new(),
+            },
+            at(&store),
+        )?;
         Ok(id)
     }
 
@@ -546,8 +596,12 @@ mod tests {
         let mut catalog = Catalog::open(&path).unwrap();
         let record = catalog.volumes().unwrap().remove(0);
         assert_eq!((record.id, record.extents.as_slice(), record.contract.as_str()), (id, &[(0, 4), (2, 5)][..], "weight = 2"));
-        catalog.resize(id, EXTENT_BYTES + 1, at("a")).unwrap();
+        let smaller = Record { bytes: EXTENT_BYTES + 1, ..catalog.volumes().unwrap().remove(0) };
+        catalog.resize(&smaller, at("a")).unwrap();
         assert_eq!(catalog.volumes().unwrap()[0].extents, [(0, 4)]);
+        catalog.allocate(id, &[(0, 7)], at("a")).unwrap();
+        catalog.free(id, &[(0, 4)], at("a")).unwrap();
+        assert_eq!(catalog.volumes().unwrap()[0].extents, [(0, 7)], "trimmed, and written again before it was freed");
         catalog.delete(id, at("a")).unwrap();
         let other = create(&mut catalog, "two", "a", EXTENT_BYTES, "").unwrap();
         catalog.allocate(other, &[(0, 4)], at("a")).unwrap();

@@ -31,10 +31,13 @@ pub enum Command {
     Resize {
         /// Name of the volume.
         name: String,
-        /// New size in bytes.
-        bytes: u64,
+        /// New size in bytes; `None` leaves it.
+        bytes: Option<u64>,
         /// Whether the volume may shrink.
         shrink: bool,
+        /// New maximum space in bytes; `None` leaves it, 0 removes it.
+        #[serde(default)]
+        max_used: Option<u64>,
     },
     /// Changes the contract of a volume.
     Promise {
@@ -127,6 +130,8 @@ pub struct StoreStatus {
     pub bytes: u64,
     /// Space not allocated to any volume.
     pub free_bytes: u64,
+    /// Space that its volumes may use in total; more than `bytes` if it is overcommitted.
+    pub promised_bytes: u64,
     /// Pieces submitted, before merging.
     pub pieces: u64,
     /// Requests dispatched by the scheduler, after merging.
@@ -148,6 +153,8 @@ pub struct VolumeStatus {
     pub bytes: u64,
     /// Space allocated on the store.
     pub allocated_bytes: u64,
+    /// Maximum of that; `None`: its size.
+    pub max_used_bytes: Option<u64>,
     /// Number of clients that have it open.
     pub clients: usize,
     /// Reads since the server started.
@@ -228,7 +235,7 @@ fn carry_out(command: Command, ruled: &Ruled) -> anyhow::Result<Answer> {
     let noted = |note: Option<String>| note.map_or(Answer::Done, Answer::Noted);
     match command {
         Command::Create(new) => return server.create(&new).map(noted),
-        Command::Resize { name, bytes, shrink } => server.resize(&name, bytes, shrink)?,
+        Command::Resize { name, bytes, shrink, max_used } => server.resize(&name, bytes, shrink, max_used)?,
         Command::Promise { name, contract, is_unchecked } => return server.promise(&name, &contract, is_unchecked).map(noted),
         Command::Delete { name } => server.delete(&name)?,
         Command::Move { name, to, bytes_per_second, is_unchecked } => {
@@ -260,6 +267,7 @@ fn status(server: &Server, watch: &Watch) -> Status {
             engine: store.host.engine().name().to_owned(),
             bytes: store.usable_extents() * EXTENT_BYTES,
             free_bytes: server.free(store) * EXTENT_BYTES,
+            promised_bytes: server.promised_bytes(store),
             pieces: counts.pieces.load(Ordering::Relaxed),
             requests: counts.requests.load(Ordering::Relaxed),
             failed: counts.failed.load(Ordering::Relaxed),
@@ -276,6 +284,7 @@ fn status(server: &Server, watch: &Watch) -> Status {
             store: volume.store().name.clone(),
             bytes: volume.bytes(),
             allocated_bytes: volume.extents().len() as u64 * EXTENT_BYTES,
+            max_used_bytes: volume.max_used(),
             clients: volume.clients(),
             reads,
             writes,

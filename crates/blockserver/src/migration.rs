@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::EXTENT_BYTES;
 use crate::configuration::PACE;
-use crate::dirty::{Chunk, Dirty, GRANULE};
+use crate::granules::{Chunk, GRANULE, Granules};
 use crate::store_entry::StoreEntry;
 use crate::volume::Volume;
 
@@ -220,7 +220,7 @@ impl Move {
         self.wait_for_turn(host, self.volume.other_turn())?;
         let (before, _) = self.volume.turn();
         self.wait_for_turn(host, before)?;
-        let mut set = Dirty::default();
+        let mut set = Granules::default();
         self.volume.extents().iter().for_each(|(place, _)| set.mark_extent(*place));
         let paced = How { stream: self.stream, is_paced: true, held_until: None };
         loop {
@@ -246,7 +246,7 @@ impl Move {
 
     /// The cutover: holds back writes, copies the rest and switches the store. `Some`: it took too long and writes continue; the set is to
     /// be copied again.
-    fn finish(&self, host: &dyn Host) -> Result<Option<Dirty>, Ended> {
+    fn finish(&self, host: &dyn Host) -> Result<Option<Granules>, Ended> {
         let until = Instant::now() + LONGEST_HOLD;
         self.volume.hold(true);
         let (before, rest) = self.volume.turn();
@@ -294,7 +294,7 @@ impl Move {
     }
 
     /// Copies chunks. Returns whether this was done while writes were still held back, and the mean time for a chunk.
-    fn copy(&self, host: &dyn Host, set: &Dirty, how: &How) -> Result<(bool, Duration), Ended> {
+    fn copy(&self, host: &dyn Host, set: &Granules, how: &How) -> Result<(bool, Duration), Ended> {
         let most = [&self.from, &self.to].map(|store| 512 * u64::from(store.host.most_sectors())).into_iter().fold(CHUNK, u64::min);
         let (sender, answers) = mpsc::channel();
         let replies: Arc<dyn Replies> = Arc::new(Answers(sender));

@@ -1,6 +1,7 @@
 //! The stores and volumes of the server, and the operations on them.
 
 mod moves;
+mod reclaim;
 pub(crate) mod stores;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +96,9 @@ pub struct NewVolume {
     pub contract: String,
     /// Skips admission control.
     pub is_unchecked: bool,
+    /// Maximum allocated space in bytes; `None`: its size.
+    #[serde(default)]
+    pub max_used: Option<u64>,
 }
 
 /// The stores and their volumes.
@@ -335,17 +339,26 @@ impl Server {
         self.lock().free_extents(store)
     }
 
+    /// Space that the volumes of a store may use in total, in bytes.
+    pub fn promised_bytes(&self, store: &StoreEntry) -> u64 {
+        let of_it = |volume: &&Arc<Volume>| volume.store().name == store.name;
+        let extents = |bytes: u64| bytes.div_ceil(EXTENT_BYTES) * EXTENT_BYTES;
+        let most = |volume: &Arc<Volume>| extents(volume.bytes()).min(volume.max_used().unwrap_or(u64::MAX));
+        self.lock().volumes.values().filter(of_it).map(most).sum()
+    }
+
     /// Creates a volume, which reads as zeros. Returns a note for its owner, if any.
     ///
     /// # Errors
     /// The name is taken or invalid, the size or contract is invalid, or the store lacks space or could not keep its guarantees.
     pub fn create(self: &Arc<Self>, new: &NewVolume) -> anyhow::Result<Option<String>> {
-        let NewVolume { name, store, bytes, is_thick, contract, is_unchecked } = new;
+        let NewVolume { name, store, bytes, is_thick, contract, is_unchecked, max_used } = new;
         let (bytes, contract) = (*bytes, contract.as_str());
         ensure!(is_name(name), "volume {name:?}: letters, digits, '.', '_' and '-' are right, at most 64");
         let store = self.store(store.as_deref())?;
         check_size(name, bytes, &store)?;
         let tenant = tenant(name, contract).with_context(|| format!("volume {name}"))?;
+        ensure!(!*is_thick || max_used.is_none(), "volume {name}: has all of its space, and cannot have a maximum");
         let (note, volume) = {
             let (note, _admitted) = self.admit_alone(name, bytes, contract, std::slice::from_ref(&store), || {
                 ensure!(!self.lock().volumes.contains_key(name), "volume {name}: there is one of this name already");
@@ -359,7 +372,8 @@ impl Server {
             );
             let id = self.next_id.fetch_add(1, Ordering::Relaxed);
             let (on, contract) = (store.name.clone(), contract.to_owned());
-            let record = Record { id, name: name.to_owned(), store: on, bytes, contract, moves: 0, extents: Vec::new() };
+            let (is_thick, max_used, extents) = (*is_thick, *max_used, Vec::new());
+            let record = Record { id, name: name.to_owned(), store: on, bytes, contract, moves: 0, is_thick, max_used, extents };
             self.record(&store, id, |label| label.with_volume(&record), |catalog, at| catalog.create(&record, at))?;
             let mut state = self.lock();
             state.tenants.insert(id, tenant);
@@ -417,12 +431,14 @@ impl Server {
         Ok(volume)
     }
 
-    /// Resizes a volume. Clients see the new size when they reconnect.
+    /// Changes the size of a volume, which clients see when they reconnect, and its maximum space; `None` leaves it. A maximum of 0 removes it.
     ///
     /// # Errors
     /// There is no such volume, it is being moved, the size is invalid, or it would shrink while it is open or without `may_shrink`.
-    pub fn resize(&self, name: &str, bytes: u64, may_shrink: bool) -> anyhow::Result<()> {
+    pub fn resize(&self, name: &str, bytes: Option<u64>, may_shrink: bool, max_used: Option<u64>) -> anyhow::Result<()> {
         let volume = Server::settled(&self.lock(), name)?;
+        let bytes = bytes.unwrap_or_else(|| volume.bytes());
+        ensure!(!volume.is_thick() || max_used.is_none(), "volume {name}: has all of its space, and cannot have a maximum");
         let (store, _counted) = volume.begin_allocation();
         check_size(name, bytes, &store)?;
         let _alone = volume.changing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -446,7 +462,9 @@ impl Server {
         }
         let places = bytes.div_ceil(EXTENT_BYTES);
         let freed: Vec<_> = volume.extents().into_iter().filter(|(place, _)| u64::from(*place) >= places).collect();
-        let record = Record { bytes, ..volume.record() };
+        let recorded = volume.record();
+        let max_used = max_used.map_or(recorded.max_used, |most| Some(most).filter(|most| *most > 0));
+        let record = Record { bytes, max_used, ..recorded };
         if bytes < before {
             // Before it is recorded: a client that opens the volume now does not use extents that are about to be freed.
             volume.resize(bytes);
@@ -455,8 +473,8 @@ impl Server {
         let entered = self.record(
             &store,
             volume.id,
-            |label| Ok(label.with_volume(&record)?.frees(&freed)),
-            |catalog, at| catalog.resize(volume.id, bytes, at),
+            |label| Ok(label.with_volume(&record)?.and_frees(&freed)),
+            |catalog, at| catalog.resize(&record, at),
         );
         let mut state = self.lock();
         if let Err(error) = entered {
@@ -469,6 +487,7 @@ impl Server {
             return Err(error);
         }
         volume.resize(bytes);
+        volume.set_max_used(max_used);
         state.free(&store, &freed);
         self.tell(&state, &store)
     }
@@ -565,6 +584,9 @@ impl Owner for Server {
             return Ok(());
         }
         let full = || io::Error::from_raw_os_error(28);
+        if !volume.may_use(missing.len()) {
+            return Err(full());
+        }
         let free = self.lock().reserve(&store, missing.len()).ok_or_else(full)?;
         let given: Vec<(u32, u32)> = missing.into_iter().zip(free).collect();
         let ranges = given.iter().map(|(_, number)| (u64::from(*number) * EXTENT_BYTES, EXTENT_BYTES));

@@ -11,12 +11,16 @@ use block::StreamId;
 use smallvec::SmallVec;
 
 use crate::catalog::{EXTENT_BYTES, Record};
-use crate::dirty::Dirty;
+use crate::granules::{GRANULE, Granules};
 use crate::health::Health;
 use crate::store_entry::StoreEntry;
 
 /// Marks a place without an extent.
 pub(crate) const NONE: u32 = u32::MAX;
+/// Marks a volume that may use as much space as its size.
+const NO_LIMIT: u64 = u64::MAX;
+/// Maximum number of ranges in a reply about allocation. Choice: 32 KiB on the wire; not varied.
+const MOST_RANGES: usize = 4096;
 
 /// The owner of all volumes, which allocates their extents.
 pub trait Owner: Send + Sync {
@@ -39,7 +43,7 @@ struct Route {
     /// Index of the counter for new requests: see [`Volume::turn`].
     turn: usize,
     /// During a move: ranges written since the current turn began.
-    dirty: Option<Mutex<Dirty>>,
+    dirty: Option<Mutex<Granules>>,
     /// Writes, trims and zeroes are held back.
     is_held: bool,
     /// Writes, trims and zeroes fail with EIO.
@@ -100,6 +104,13 @@ pub struct Volume {
     held_back_ns: AtomicU64,
     /// Number of moves so far.
     moves: AtomicU32,
+    /// Whether space is kept for all of it.
+    is_thick: bool,
+    /// Maximum allocated space in bytes; [`NO_LIMIT`]: its size.
+    max_used: AtomicU64,
+    /// Granules that were trimmed and not written since, and whether there are any.
+    trimmed: Mutex<Granules>,
+    has_trimmed: AtomicBool,
     /// Held while its size, extents, contract or store change.
     pub(crate) changing: Mutex<()>,
     owner: Weak<dyn Owner>,
@@ -127,6 +138,10 @@ impl Volume {
             counts: Default::default(),
             held_back_ns: AtomicU64::new(0),
             moves: AtomicU32::new(record.moves),
+            is_thick: record.is_thick,
+            max_used: AtomicU64::new(record.max_used.unwrap_or(NO_LIMIT)),
+            trimmed: Mutex::default(),
+            has_trimmed: AtomicBool::new(false),
             changing: Mutex::default(),
             owner,
         }
@@ -168,7 +183,71 @@ impl Volume {
     pub(crate) fn record(&self) -> Record {
         let (id, name, store, bytes) = (self.id, self.name.clone(), self.store().name.clone(), self.bytes());
         let (contract, moves) = (self.contract(), self.moves.load(Ordering::Relaxed));
-        Record { id, name, store, bytes, contract, moves, extents: self.extents() }
+        let (is_thick, max_used) = (self.is_thick, self.max_used());
+        Record { id, name, store, bytes, contract, moves, is_thick, max_used, extents: self.extents() }
+    }
+
+    /// Whether space is kept for all of it.
+    pub fn is_thick(&self) -> bool {
+        self.is_thick
+    }
+
+    /// Maximum allocated space in bytes; `None`: its size.
+    pub fn max_used(&self) -> Option<u64> {
+        Some(self.max_used.load(Ordering::Relaxed)).filter(|bytes| *bytes != NO_LIMIT)
+    }
+
+    pub(crate) fn set_max_used(&self, bytes: Option<u64>) {
+        self.max_used.store(bytes.unwrap_or(NO_LIMIT), Ordering::Relaxed);
+    }
+
+    /// Whether it may have this many more extents.
+    pub(crate) fn may_use(&self, extents: usize) -> bool {
+        self.max_used().is_none_or(|most| (self.extents().len() + extents) as u64 * EXTENT_BYTES <= most)
+    }
+
+    /// Takes extents that were trimmed as a whole out of the volume, as place and number, and begins a turn. The extents can be freed once
+    /// [`wait_for_turn`](Volume::wait_for_turn) has returned true for the returned turn, whose requests may still use them. `None` if there
+    /// are none, or requests of the turn before are outstanding.
+    pub(crate) fn detach_trimmed(&self) -> Option<(usize, Vec<(u32, u32)>)> {
+        if self.is_thick || !self.has_trimmed.load(Ordering::SeqCst) {
+            return None;
+        }
+        let mut route = self.change_route();
+        let mut trimmed = self.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.under_way.counts[route.turn ^ 1].load(Ordering::SeqCst) > 0 {
+            return None;
+        }
+        let mut detached = Vec::new();
+        for place in trimmed.whole() {
+            trimmed.forget(place);
+            if let Some(extent) = route.extents.get_mut(place as usize).filter(|extent| **extent != NONE) {
+                detached.push((place, std::mem::replace(extent, NONE)));
+            }
+        }
+        self.has_trimmed.store(trimmed.bytes() > 0, Ordering::SeqCst);
+        if detached.is_empty() {
+            return None;
+        }
+        let before = route.turn;
+        route.turn ^= 1;
+        Some((before, detached))
+    }
+
+    /// Notes a trim, or a write to what was trimmed before.
+    fn note_trims(&self, ask: &Ask) {
+        let trimmed = || self.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
+        match ask.kind {
+            Kind::Trim if !self.is_thick => {
+                let end = ask.offset + ask.bytes;
+                // Behind its end there is nothing to keep.
+                let end = if end == self.bytes() { end.next_multiple_of(EXTENT_BYTES) } else { end };
+                trimmed().mark_inside(ask.offset, end - ask.offset);
+                self.has_trimmed.store(true, Ordering::SeqCst);
+            }
+            Kind::Write | Kind::Zero if self.has_trimmed.load(Ordering::SeqCst) => trimmed().unmark(ask.offset, ask.bytes),
+            _ => {}
+        }
     }
 
     /// Number of clients that have it open.
@@ -226,7 +305,7 @@ impl Volume {
     /// Begins a turn, with a request counter and a dirty set of its own, and returns the previous turn with its dirty set. That data is on
     /// the store once [`wait_for_turn`](Volume::wait_for_turn) has returned true for the turn. There are only two counters: the turn before
     /// the returned one must have been waited for.
-    pub(crate) fn turn(&self) -> (usize, Dirty) {
+    pub(crate) fn turn(&self) -> (usize, Granules) {
         let mut route = self.change_route();
         let before = route.turn;
         route.turn ^= 1;
@@ -377,6 +456,9 @@ impl Volume {
             if changes && let Some(dirty) = &route.dirty {
                 dirty.lock().unwrap_or_else(PoisonError::into_inner).mark(ask.offset, ask.bytes);
             }
+            if changes {
+                self.note_trims(ask);
+            }
             let turn = route.turn;
             self.under_way.counts[turn].fetch_add(1, Ordering::SeqCst);
             return Some((route, turn));
@@ -518,9 +600,15 @@ impl Export for OpenVolume {
         let route = self.volume.route();
         let mut found: Vec<(u64, bool)> = Vec::new();
         let mut at = offset;
-        for length in pieces(offset, bytes, EXTENT_BYTES, EXTENT_BYTES) {
-            let is_hole = route.lba(at).is_none();
+        let trimmed = self.volume.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_trimmed = trimmed.bytes() > 0;
+        let step = if has_trimmed { GRANULE } else { EXTENT_BYTES };
+        for length in pieces(offset, bytes, step, step) {
+            let is_hole = route.lba(at).is_none() || has_trimmed && trimmed.contains(at);
             at += length;
+            if found.len() == MOST_RANGES && found.last().is_some_and(|(_, was_hole)| *was_hole != is_hole) {
+                break;
+            }
             match found.last_mut() {
                 Some((before, was_hole)) if *was_hole == is_hole => *before += length,
                 _ => found.push((length, is_hole)),

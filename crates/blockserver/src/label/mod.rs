@@ -70,6 +70,8 @@ struct Entry {
     contract: String,
     /// Number of moves so far. If two stores have the volume, it is on the one with more.
     moves: u32,
+    is_thick: bool,
+    max_used: Option<u64>,
 }
 
 /// Owner of an extent.
@@ -171,9 +173,10 @@ impl StoreLabel {
     /// # Errors
     /// The store has no block left for another volume, or its contract is too long for a block.
     pub fn with_volume(&self, volume: &Record) -> anyhow::Result<Change> {
-        let Record { id, name, bytes, contract, moves, .. } = volume;
-        let entry = Entry { id: *id, name: name.clone(), bytes: *bytes, contract: contract.clone(), moves: *moves };
-        let known = self.block_of(*id);
+        let Record { id, name, bytes, contract, moves, is_thick, max_used, .. } = volume;
+        let (id, bytes, moves, is_thick, max_used) = (*id, *bytes, *moves, *is_thick, *max_used);
+        let entry = Entry { id, name: name.clone(), bytes, contract: contract.clone(), moves, is_thick, max_used };
+        let known = self.block_of(id);
         let free = || (1..=self.layout.volumes).find(|index| !self.entries.contains_key(index));
         let index = known.or_else(free).with_context(|| {
             format!("volume {name}: store {} has {} volumes, which is its maximum", self.name, self.layout.volumes)
@@ -203,6 +206,13 @@ impl StoreLabel {
     /// As [`gives`](StoreLabel::gives), of a volume that gets all of its extents.
     pub fn gives_all(&self, id: u32, extents: &[(u32, u32)]) -> Change {
         self.without_owner(id, |_| true).and_gives(id, extents)
+    }
+
+    /// The change that frees extents of a volume, as place and number. Those that it does not have are left alone.
+    pub fn frees(&self, id: u32, extents: &[(u32, u32)]) -> Change {
+        let is_its = |number: &u32| self.owners.get(*number as usize).is_some_and(|owner| owner.volume == id);
+        let numbers = extents.iter().map(|(_, number)| *number).filter(is_its);
+        Change { entries: Vec::new(), owners: numbers.map(|number| (number, Owner::default())).collect() }
     }
 
     /// The change that frees extents of a volume at some places.
@@ -404,7 +414,7 @@ impl Change {
 
     /// Adds extents, as place and number, that are freed.
     #[must_use]
-    pub fn frees(mut self, extents: &[(u32, u32)]) -> Change {
+    pub fn and_frees(mut self, extents: &[(u32, u32)]) -> Change {
         self.owners.extend(extents.iter().map(|(_, number)| (*number, Owner::default())));
         self
     }
@@ -417,10 +427,10 @@ fn volumes<'a>(store: &str, layout: &Layout, entries: impl Iterator<Item = &'a E
         extents.entry(owner.volume).or_default().entry(owner.place).or_insert(number);
     }
     let mut found = BTreeMap::<u32, Record>::new();
-    for Entry { id, name, bytes, contract, moves } in entries {
-        let (id, bytes, contract, moves) = (*id, *bytes, contract.clone(), *moves);
-        let record = Record { id, name: name.clone(), store: store.to_owned(), bytes, contract, moves, extents: Vec::new() };
-        found.entry(id).or_insert(record);
+    for Entry { id, name, bytes, contract, moves, is_thick, max_used } in entries {
+        let (id, bytes, moves, is_thick, max_used, extents) = (*id, *bytes, *moves, *is_thick, *max_used, Vec::new());
+        let (name, store, contract) = (name.clone(), store.to_owned(), contract.clone());
+        found.entry(id).or_insert(Record { id, name, store, bytes, contract, moves, is_thick, max_used, extents });
     }
     for record in found.values_mut() {
         let places = u32::try_from(record.bytes.div_ceil(EXTENT_BYTES)).unwrap_or(u32::MAX);

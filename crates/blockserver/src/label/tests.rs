@@ -13,7 +13,17 @@ fn uuid() -> Uuid {
 
 fn volume(id: u32, extents: &[(u32, u32)]) -> Record {
     let (name, store) = (format!("volume-{id}"), "a".to_owned());
-    Record { id, name, store, bytes: 8 * EXTENT_BYTES, contract: "weight = 2".to_owned(), moves: 0, extents: extents.to_vec() }
+    Record {
+        id,
+        name,
+        store,
+        bytes: 8 * EXTENT_BYTES,
+        contract: "weight = 2".to_owned(),
+        moves: 0,
+        is_thick: false,
+        max_used: None,
+        extents: extents.to_vec(),
+    }
 }
 
 /// A store in memory.

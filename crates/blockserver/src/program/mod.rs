@@ -34,6 +34,7 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).without_time().with_target(false).init();
     let server = Server::start(&configuration)?;
     stalls::start(Arc::downgrade(&server))?;
+    server.reclaim()?;
     tuner::start(server.stores())?;
     let watch = Arc::new(Watch::start(&server)?);
     if let Some(limits) = configuration.moves.as_ref().filter(|moves| moves.auto) {

@@ -48,6 +48,9 @@ pub struct Create {
     /// Give it all of its space now, not as it is written
     #[arg(long)]
     thick: bool,
+    /// Space that it may use at most [default: its size]
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "thick")]
+    max_used: Option<u64>,
     #[command(flatten)]
     contract: Contract,
     #[command(flatten)]
@@ -71,8 +74,11 @@ pub struct Resize {
     /// The volume
     name: String,
     /// The new size
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    size: u64,
+    #[arg(long, value_name = "SIZE", value_parser = size, required_unless_present = "max_used")]
+    size: Option<u64>,
+    /// Space that it may use at most; 0: its size
+    #[arg(long, value_name = "SIZE", value_parser = size_or_zero)]
+    max_used: Option<u64>,
     /// Allow a smaller size: data beyond it are lost
     #[arg(long)]
     shrink: bool,
@@ -131,6 +137,10 @@ pub struct Status_ {
     socket: Socket,
 }
 
+fn size_or_zero(text: &str) -> Result<u64, String> {
+    if text == "0" { Ok(0) } else { size(text) }
+}
+
 impl Contract {
     /// The contract as TOML.
     fn text(&self) -> String {
@@ -144,7 +154,7 @@ impl Contract {
 /// No server answers, or it rejects the command.
 pub fn run(command: &Command) -> anyhow::Result<()> {
     let (socket, asked, is_json) = match command {
-        Command::Create(Create { name, size, store, thick, contract, socket }) => {
+        Command::Create(Create { name, size, store, thick, max_used, contract, socket }) => {
             let (name, store, is_unchecked) = (name.clone(), store.clone(), contract.unchecked);
             (
                 socket,
@@ -155,12 +165,13 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
                     is_thick: *thick,
                     contract: contract.text(),
                     is_unchecked,
+                    max_used: *max_used,
                 }),
                 false,
             )
         }
-        Command::Resize(Resize { name, size, shrink, socket }) => {
-            (socket, control::Command::Resize { name: name.clone(), bytes: *size, shrink: *shrink }, false)
+        Command::Resize(Resize { name, size, max_used, shrink, socket }) => {
+            (socket, control::Command::Resize { name: name.clone(), bytes: *size, shrink: *shrink, max_used: *max_used }, false)
         }
         Command::Promise(Promise { name, contract, socket }) => (
             socket,
@@ -195,10 +206,12 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
 /// The tables of stores and volumes.
 fn table(status: &Status) -> String {
     let gib = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 30));
-    let mut text = format!("{:16} {:>10} {:>10} {:>9}  {}\n", "store", "GiB", "free GiB", "engine", "scheduler");
+    let heads = ["store", "GiB", "free GiB", "promised", "engine", "scheduler"];
+    let [store, size, free, promised, engine, scheduler] = heads;
+    let mut text = format!("{store:16} {size:>10} {free:>10} {promised:>10} {engine:>9}  {scheduler}\n");
     for store in &status.stores {
-        let (size, free) = (gib(store.bytes), gib(store.free_bytes));
-        text += &format!("{:16} {size:>10} {free:>10} {:>9}  {}\n", store.name, store.engine, store.scheduler);
+        let [size, free, promised] = [store.bytes, store.free_bytes, store.promised_bytes].map(gib);
+        text += &format!("{:16} {size:>10} {free:>10} {promised:>10} {:>9}  {}\n", store.name, store.engine, store.scheduler);
         if let Some(tuned) = &store.tuned {
             let last = tuned.last.as_deref().unwrap_or("nothing changed yet");
             let Tuned { controller, changes, .. } = tuned;

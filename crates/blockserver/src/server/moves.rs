@@ -107,6 +107,8 @@ impl Server {
         let stream = COPIERS + volume.id;
         let moving = Arc::new(Move::new(volume, to, stream, bytes_per_second));
         {
+            // Not while trimmed extents are taken out.
+            let _changing = moving.volume.changing.lock().unwrap_or_else(PoisonError::into_inner);
             let mut state = self.lock();
             state.failed_moves.remove(&moving.volume.id);
             state.moves.insert(moving.volume.id, moving.clone());
