@@ -366,6 +366,35 @@ fn request(command: u16, bytes: u32) -> Vec<u8> {
     request
 }
 
+/// A user takes at most half of the places, and none from commands.
+#[test]
+fn a_user_with_very_many_connections_keeps_neither_others_nor_the_operator_out() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let served = Served::new(&format!(
+        "[[store]]\nname = 'main'\npath = 'FOLDER/store'\nscheduler = 'none'\n[[listen]]\ntcp = '127.0.0.1:{port}'\n"
+    ));
+    served.does(&["create", "a", "--size", "64M"]);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let rustix::process::Rlimit { maximum, .. } = limit;
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, rustix::process::Rlimit { current: maximum, maximum }).unwrap();
+    // The server has closed those beyond its limit when their first byte is missing.
+    let idle: Vec<UnixStream> = (0..1100).map(|_| UnixStream::connect(served.path("nbd")).unwrap()).collect();
+    let refused = idle.iter().filter(|client| {
+        client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut client: &UnixStream = client;
+        client.read(&mut [0; 18]).is_ok_and(|length| length == 0)
+    });
+    assert!(refused.count() >= 1100 - 1024, "a limit for one user");
+    let begun = Instant::now();
+    assert_eq!(served.status("a")["name"], "a");
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    let mut other = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let mut greeting = [0; 18];
+    other.read_exact(&mut greeting).unwrap();
+    assert!(greeting.starts_with(b"NBDMAGIC"));
+}
+
 #[test]
 fn hostile_clients_keep_no_other_client_out() {
     let served = Served::file("none");

@@ -15,7 +15,6 @@ mod error;
 pub mod journal;
 mod lines;
 pub mod log;
-pub mod notify;
 pub mod other_writers;
 mod ownership;
 #[cfg(feature = "policy")]

@@ -4,6 +4,8 @@ use std::io::{self, Write as _};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use endpoint::notify::printable;
+
 /// The environment variable for the log level, for example `debug`.
 const LOG: &str = "SEEKWISE_LOG";
 
@@ -103,11 +105,6 @@ fn date(days: u64) -> (u64, u64, u64) {
     let day = day_of_year - (153 * month + 2) / 5 + 1;
     let (month, is_next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     (400 * cycle + year + is_next_year, month, day)
-}
-
-/// A text without control characters, as names of processes and devices come from outside.
-pub fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

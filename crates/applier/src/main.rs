@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use applier::attribute;
 use applier::cgroup::{self, Allowed};
-use applier::log::{self, printable};
-use applier::notify::Notify;
+use applier::log;
 use applier::policy::{Policy, Sources};
 use applier::sysfs::Sysfs;
 use applier::{AtExit, Listen, MayKeep, Options, PROGRAM, Rules, serve};
+use endpoint::notify::Notify;
 use lexopt::{Arg, Parser, ValueExt as _};
 use listenfd::ListenFd;
 use nix::sys::signal::{SigSet, Signal};
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
         Err(Failure::Work(message)) => (message, 1),
     };
     for line in message.lines() {
-        eprintln!("{PROGRAM}: {}", printable(line));
+        eprintln!("{PROGRAM}: {}", endpoint::notify::printable(line));
     }
     ExitCode::from(code)
 }

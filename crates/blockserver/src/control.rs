@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,8 @@ use crate::watch::Watch;
 
 /// Maximum length of a command line in bytes.
 const MOST_BYTES: u64 = 1 << 20;
+/// Interval at which a client tries to connect to a server that is starting.
+const LOOKS: Duration = Duration::from_millis(20);
 
 /// A command, tagged by `do`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -321,13 +324,29 @@ pub enum Carried {
     Status(Status),
 }
 
-/// Sends a command to a running server and returns its reply.
+/// Connects to a server that may be starting.
+fn connect(socket: &Path, wait: Duration) -> std::io::Result<UnixStream> {
+    let begun = Instant::now();
+    loop {
+        match UnixStream::connect(socket) {
+            Err(error)
+                if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused)
+                    && begun.elapsed() < wait =>
+            {
+                std::thread::sleep(LOOKS);
+            }
+            connected => return connected,
+        }
+    }
+}
+
+/// Sends a command to a server, which may be starting for the time `wait`, and returns its reply.
 ///
 /// # Errors
 /// No server answers on this socket, or the server rejects the command.
-pub fn ask(socket: &Path, command: &Command) -> anyhow::Result<Carried> {
+pub fn ask(socket: &Path, command: &Command, wait: Duration) -> anyhow::Result<Carried> {
     let at = || format!("{}: no server answers; is seekwise-serve running, and may you open its socket?", socket.display());
-    let mut stream = UnixStream::connect(socket).with_context(at)?;
+    let mut stream = connect(socket, wait).with_context(at)?;
     let mut text = serde_json::to_string(command)?;
     text.push('\n');
     stream.write_all(text.as_bytes()).with_context(at)?;

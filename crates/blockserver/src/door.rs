@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -18,6 +18,7 @@ use crate::nbd::{Client, Entrance, Export, Exports, Origin, Security, connection
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, socket_peercred};
+use rustix::process::{Resource, getrlimit};
 
 use crate::access::Access;
 use crate::control::{self, Ruled};
@@ -25,8 +26,14 @@ use crate::server::Server;
 
 /// Interval at which a listener checks whether it is closed.
 const LOOKS: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Maximum number of connected clients: each has two threads.
-const MOST_CLIENTS: usize = 1024;
+/// Maximum number of connected clients: each has two threads and [`DESCRIPTORS`]. Half of them may be of one peer.
+const MOST_CLIENTS: usize = 2048;
+/// Maximum number of connections to the control socket, which clients do not take places from.
+const MOST_OPERATORS: usize = 64;
+/// File descriptors of a client.
+const DESCRIPTORS: u64 = 4;
+/// File descriptors that are not for clients: stores, catalog, listeners and commands.
+const OTHER_DESCRIPTORS: u64 = 256;
 /// Maximum time to wait for outstanding requests when the server ends.
 const FAREWELL: Duration = Duration::from_secs(30);
 
@@ -96,8 +103,19 @@ impl Exports for Open<'_> {
     }
 }
 
-/// Functions that shut down a connection, by its number.
-type Streams = std::collections::BTreeMap<u64, Box<dyn FnOnce() + Send>>;
+/// Who has a connection, for the limits of their number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Peer {
+    /// A user of this machine; `None` if unknown.
+    User(Option<u32>),
+    /// Another machine.
+    Machine(IpAddr),
+    /// Somebody at the control socket.
+    Operator,
+}
+
+/// Connections by their numbers, with the functions that shut them down.
+type Streams = std::collections::BTreeMap<u64, (Peer, Box<dyn FnOnce() + Send>)>;
 
 /// The connected clients.
 #[derive(Default)]
@@ -107,16 +125,28 @@ struct Clients {
 }
 
 impl Clients {
-    /// Adds a client, with the function that shuts it down, and returns its number; `None` if there are too many.
-    fn add(&self, end: Box<dyn FnOnce() + Send>) -> Option<u64> {
+    /// Adds a client, with the function that shuts it down, and returns its number.
+    ///
+    /// # Errors
+    /// There are too many, or too many of this peer: the limit.
+    fn add(&self, peer: Peer, end: Box<dyn FnOnce() + Send>) -> Result<u64, usize> {
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).saturating_sub(OTHER_DESCRIPTORS);
+        let most = usize::try_from(descriptors / DESCRIPTORS).unwrap_or(MOST_CLIENTS).clamp(2, MOST_CLIENTS);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.1.len() >= MOST_CLIENTS {
-            return None;
+        let of_peer = open.1.values().filter(|(other, _)| *other == peer).count();
+        let (there, most) = match peer {
+            Peer::Operator => (of_peer, MOST_OPERATORS),
+            // The other half is for peers that are not there yet.
+            _ if of_peer >= most / 2 => (of_peer, most / 2),
+            _ => (open.1.values().filter(|(other, _)| *other != Peer::Operator).count(), most),
+        };
+        if there >= most {
+            return Err(most);
         }
         open.0 += 1;
         let number = open.0;
-        open.1.insert(number, end);
-        Some(number)
+        open.1.insert(number, (peer, end));
+        Ok(number)
     }
 
     fn remove(&self, number: u64) {
@@ -129,8 +159,8 @@ impl Clients {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let numbers: Vec<u64> = open.1.keys().copied().collect();
         for number in numbers {
-            if let Some(end) = open.1.insert(number, Box::new(|| ())) {
-                end();
+            if let Some((_, end)) = open.1.get_mut(&number) {
+                std::mem::replace(end, Box::new(|| ()))();
             }
         }
         let _ = self.gone.wait_timeout_while(open, FAREWELL, |open| !open.1.is_empty());
@@ -165,10 +195,16 @@ impl Doors {
     /// The socket cannot be created, or another server answers on it.
     pub fn unix(&mut self, path: &Path, gate: Gate) -> anyhow::Result<()> {
         let listener = self.bind(path, 0o660)?;
-        self.listen(listener, UnixListener::accept, move |stream: UnixStream| {
-            let origin = Origin::Unix(socket_peercred(&stream).ok().map(|peer| peer.uid.as_raw()));
-            connection::serve(stream, &gate, origin)
-        })
+        let user = |stream: &UnixStream| socket_peercred(stream).ok().map(|peer| peer.uid.as_raw());
+        self.listen(
+            listener,
+            UnixListener::accept,
+            move |stream| Some(Peer::User(user(stream))),
+            move |stream: UnixStream| {
+                let origin = Origin::Unix(user(&stream));
+                connection::serve(stream, &gate, origin)
+            },
+        )
     }
 
     /// Serves volumes on a TCP address.
@@ -177,7 +213,8 @@ impl Doors {
     /// The address is in use or not local.
     pub fn tcp(&mut self, address: SocketAddr, gate: Gate) -> anyhow::Result<()> {
         let listener = TcpListener::bind(address).with_context(|| format!("listen: tcp = {address}"))?;
-        self.listen(listener, TcpListener::accept, move |stream: TcpStream| {
+        let machine = |stream: &TcpStream| Some(Peer::Machine(stream.peer_addr().ok()?.ip()));
+        self.listen(listener, TcpListener::accept, machine, move |stream: TcpStream| {
             let origin = Origin::Tcp(stream.peer_addr()?);
             stream.set_nodelay(true)?;
             // Detects clients whose machine went down without closing the connection.
@@ -208,7 +245,7 @@ impl Doors {
                 listener,
                 open,
                 || is_closed.load(Ordering::Relaxed),
-                |end| clients.add(end),
+                |end| clients.add(Peer::User(None), end).ok(),
                 |number| clients.remove(number),
             );
             if let Err(error) = result {
@@ -225,7 +262,7 @@ impl Doors {
     /// The socket cannot be created, or another server answers on it.
     pub fn control(&mut self, path: &Path, ruled: Ruled) -> anyhow::Result<()> {
         let listener = self.bind(path, 0o600)?;
-        self.listen(listener, UnixListener::accept, move |stream| control::answer(stream, &ruled))
+        self.listen(listener, UnixListener::accept, |_| Some(Peer::Operator), move |stream| control::answer(stream, &ruled))
     }
 
     fn bind(&mut self, path: &Path, mode: u32) -> anyhow::Result<UnixListener> {
@@ -251,6 +288,7 @@ impl Doors {
         &mut self,
         listener: L,
         accept: impl Fn(&L) -> io::Result<(S, A)> + Send + 'static,
+        peer: impl Fn(&S) -> Option<Peer> + Send + 'static,
         serve: impl Fn(S) -> io::Result<()> + Clone + Send + 'static,
     ) -> anyhow::Result<()>
     where
@@ -265,7 +303,12 @@ impl Doors {
                     continue;
                 }
                 match accept(&listener) {
-                    Ok((stream, _)) => take_on(stream, &clients, serve.clone()),
+                    Ok((stream, _)) => {
+                        // A peer without address has gone.
+                        if let Some(peer) = peer(&stream) {
+                            take_on(stream, peer, &clients, serve.clone());
+                        }
+                    }
                     Err(error) => {
                         // Out of file descriptors, for example: an immediate retry would be a busy loop.
                         tracing::warn!(%error, "cannot accept");
@@ -301,11 +344,14 @@ impl Default for Doors {
 }
 
 /// Serves a client in a new thread.
-fn take_on<S: Stream>(stream: S, clients: &Arc<Clients>, serve: impl FnOnce(S) -> io::Result<()> + Send + 'static) {
+fn take_on<S: Stream>(stream: S, peer: Peer, clients: &Arc<Clients>, serve: impl FnOnce(S) -> io::Result<()> + Send + 'static) {
     let Ok(twin) = stream.twin() else { return };
-    let Some(number) = clients.add(Box::new(move || twin.take_no_more())) else {
-        tracing::warn!("a client was refused: there are {MOST_CLIENTS} already");
-        return;
+    let number = match clients.add(peer.clone(), Box::new(move || twin.take_no_more())) {
+        Ok(number) => number,
+        Err(most) => {
+            tracing::warn!(?peer, "a client was refused: there are {most} already");
+            return;
+        }
     };
     let of_thread = clients.clone();
     let started = thread::Builder::new().name("client".to_owned()).spawn(move || {

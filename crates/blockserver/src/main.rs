@@ -17,6 +17,12 @@ struct Cli {
     /// The configuration
     #[arg(long, value_name = "FILE", default_value = "/etc/seekwise/serve.toml")]
     config: PathBuf,
+    /// Serve in the background, and end when the server is ready
+    #[arg(long, requires = "log")]
+    daemonize: bool,
+    /// File to which a server in the background appends its messages
+    #[arg(long, value_name = "FILE", requires = "daemonize")]
+    log: Option<PathBuf>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -44,7 +50,10 @@ fn main() -> ExitCode {
     let mut command = Cli::command();
     let cli = Cli::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|error| error.format(&mut command).exit());
     let outcome = match cli.command {
-        None => program::run(&cli.config),
+        None => match &cli.log {
+            Some(log) => program::daemonize::run(&cli.config, log),
+            None => program::run(&cli.config),
+        },
         Some(Command::Volume(command)) => program::volume::run(&command),
         Some(Command::Store(command)) => program::store::run(&command),
         Some(Command::Plan(plan)) => program::plan::run(&plan),

@@ -1,4 +1,5 @@
-//! Endpoints of daemons: local clients, limited in number and time, and metrics for Prometheus.
+//! Endpoints of daemons: local clients, limited in number and time, metrics for Prometheus, and the state that systemd is notified of.
 
 pub mod connections;
 pub mod metrics;
+pub mod notify;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::Daemon;
 use crate::control_socket::Server;
 use crate::history::Entry;
-use applier::notify::Notify;
+use endpoint::notify::Notify;
 use linux::clock::now;
 use linux::topology::HotPlug;
 

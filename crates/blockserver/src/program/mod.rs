@@ -1,5 +1,6 @@
 //! The program's commands.
 
+pub mod daemonize;
 pub mod plan;
 pub mod reload;
 pub mod store;
@@ -21,6 +22,8 @@ use crate::stalls;
 use crate::tuner;
 use crate::watch::Watch;
 use anyhow::Context as _;
+use endpoint::notify::Notify;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Interval at which the program checks for a signal to stop.
 const LOOKS: Duration = Duration::from_millis(100);
@@ -31,7 +34,9 @@ const LOOKS: Duration = Duration::from_millis(100);
 /// The configuration is invalid, or a store, the catalog or a listener cannot be opened.
 pub fn run(path: &Path) -> anyhow::Result<()> {
     let configuration = Configuration::read(path)?;
+    let notify = Notify::from_environment().context("NOTIFY_SOCKET")?;
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).without_time().with_target(false).init();
+    allow_descriptors();
     let server = Server::start(&configuration)?;
     stalls::start(Arc::downgrade(&server))?;
     server.reclaim()?;
@@ -43,11 +48,13 @@ pub fn run(path: &Path) -> anyhow::Result<()> {
     let mut doors = Doors::new();
     let opened = open(&mut doors, path, &configuration, &server, &watch);
     if opened.is_ok() {
+        notify.ready(&format!("serves {} volumes of {} stores", server.volumes().len(), server.stores().len()));
         tracing::info!(stores = server.stores().len(), volumes = server.volumes().len(), "ready");
         while !terminal::interrupted().load(Ordering::Relaxed) {
             std::thread::sleep(LOOKS);
         }
         tracing::info!("stops");
+        notify.stopping();
     }
     server.stop();
     doors.close();
@@ -63,8 +70,6 @@ fn open(
     watch: &Arc<Watch>,
 ) -> anyhow::Result<()> {
     let access = Arc::new(Access::new(&configuration.allow)?);
-    let ruled = Ruled { server: server.clone(), watch: watch.clone(), access: access.clone(), configuration: path.to_owned() };
-    doors.control(&configuration.control, ruled)?;
     if let Some(listen) = configuration.metrics()? {
         let metrics = Metrics::new(server, watch);
         endpoint::metrics::serve(&listen, "seekwise-serve", move || metrics.text())
@@ -95,5 +100,18 @@ fn open(
             doors.tcp(address, gate)?;
         }
     }
-    Ok(())
+    // The last: a command that was carried out means that clients can connect.
+    let ruled = Ruled { server: server.clone(), watch: watch.clone(), access, configuration: path.to_owned() };
+    doors.control(&configuration.control, ruled)
+}
+
+/// Raises the limit of open files as far as it may be: a client takes four.
+fn allow_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
+        tracing::warn!(error = format!("{error}"), "the limit of open files stays");
+    }
 }

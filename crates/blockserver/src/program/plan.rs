@@ -1,6 +1,6 @@
 //! `seekwise-serve plan`: proposes moves between stores.
 
-use crate::control::{self, Carried, Command};
+use crate::control::{Carried, Command};
 use crate::planner::Advice;
 use terminal::size::size;
 
@@ -28,7 +28,7 @@ pub struct Plan {
 /// No server answers, or the plan cannot be made.
 pub fn run(plan: &Plan) -> anyhow::Result<()> {
     let apply = plan.apply.then_some(plan.pace);
-    let Carried::Advice(advice) = control::ask(&plan.socket.control, &Command::Plan { apply })? else { return Ok(()) };
+    let Carried::Advice(advice) = plan.socket.ask(&Command::Plan { apply })? else { return Ok(()) };
     let text = if plan.json { serde_json::to_string_pretty(&advice)? + "\n" } else { lines(&advice, plan.apply) };
     Ok(terminal::print(&text)?)
 }

@@ -20,5 +20,5 @@ pub struct Reload {
 /// # Errors
 /// No server answers, or its configuration is invalid.
 pub fn run(reload: &Reload) -> anyhow::Result<()> {
-    control::ask(&reload.socket.control, &control::Command::Reload).map(|_| ())
+    reload.socket.ask(&control::Command::Reload).map(|_| ())
 }

@@ -1,6 +1,7 @@
 //! `seekwise-serve volume`: commands to a running server.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::control::{self, Carried, Status};
 use crate::migration::Progress;
@@ -32,6 +33,19 @@ pub struct Socket {
     /// The server's control socket
     #[arg(long, value_name = "SOCKET", default_value = "/run/seekwise-serve/control.sock")]
     pub control: PathBuf,
+    /// Wait this long for a server that is starting
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    wait: u32,
+}
+
+impl Socket {
+    /// Sends a command to the server.
+    ///
+    /// # Errors
+    /// No server answers in time, or it rejects the command.
+    pub fn ask(&self, command: &control::Command) -> anyhow::Result<Carried> {
+        control::ask(&self.control, command, Duration::from_secs(self.wait.into()))
+    }
 }
 
 /// Arguments of `create`.
@@ -189,7 +203,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         Command::Delete(Delete { name, socket }) => (socket, control::Command::Delete { name: name.clone() }, false),
         Command::Status(Status_ { json, socket }) => (socket, control::Command::Status, *json),
     };
-    let status = match control::ask(&socket.control, &asked)? {
+    let status = match socket.ask(&asked)? {
         Carried::Out => return Ok(()),
         Carried::Noted(note) => {
             terminal::eprint_line(&note);

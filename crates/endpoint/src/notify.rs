@@ -7,8 +7,6 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-use crate::log::printable;
-
 /// The notification socket; none if systemd did not start the program.
 #[derive(Debug, Default)]
 pub struct Notify {
@@ -65,6 +63,11 @@ impl Notify {
             let _ = socket.send_to_addr(text.as_bytes(), address);
         }
     }
+}
+
+/// A text without control characters, as names of processes and devices come from outside.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]
