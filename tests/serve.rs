@@ -31,6 +31,8 @@ mod space;
 mod stores;
 #[path = "serve/tuning.rs"]
 mod tuning;
+#[path = "serve/verdicts.rs"]
+mod verdicts;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_seekwise-serve");
 

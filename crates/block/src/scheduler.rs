@@ -146,6 +146,8 @@ pub struct Standing {
     pub completed: u64,
     /// Number of these that took longer than the worst case on the reference disk.
     pub late: u64,
+    /// Time that the reference disk would have needed for the completed requests, one after another; zero if the scheduler does not know.
+    pub reference_work: Nanos,
     /// Number of late requests that would have been in time without the requests of others.
     pub late_by_others: u64,
     /// Delay of the oldest request in flight compared with the reference disk; zero if there is none.

@@ -17,6 +17,7 @@ use crate::migration::Progress;
 use crate::planner::Advice;
 use crate::server::{NewVolume, Server};
 use crate::tuning::Tuned;
+use crate::verdict::Verdict;
 use crate::watch::Watch;
 
 /// Maximum length of a command line in bytes.
@@ -181,12 +182,26 @@ pub struct VolumeStatus {
     /// Requests compared with the reference disk since the contract was set. `None` without a reference disk, or if the scheduler keeps no
     /// account.
     pub judged: Option<u64>,
-    /// Of the judged requests, those later than on the reference disk because of other volumes.
+    /// Of the judged requests, those that took longer than the worst case on the reference disk.
+    pub late: Option<u64>,
+    /// Of the late requests, those that would have been in time without other volumes.
     pub late_by_others: Option<u64>,
+    /// Verdict on the last full second; `None` without a guarantee.
+    pub verdict: Option<Verdict>,
     /// Unix time in seconds since which the guarantee is broken; `None` while it is kept.
     pub broken_since: Option<u64>,
-    /// The volume that transferred most in the second of the latest violation.
+    /// The volume that transferred most in the latest second that others broke; `None` if the store broke it.
     pub because_of: Option<String>,
+    /// What the latest broken second missed; `None` while the guarantee is kept.
+    pub missed: Option<String>,
+    /// Seconds in which the guarantee was kept.
+    pub kept_seconds: u64,
+    /// Seconds in which requests of others broke it.
+    pub by_others_seconds: u64,
+    /// Seconds in which the store broke it.
+    pub by_store_seconds: u64,
+    /// Seconds in which the volume asked for less than it is guaranteed.
+    pub not_asked_seconds: u64,
     /// Progress of the current move; `None` if the volume is not being moved.
     pub moving: Option<Progress>,
     /// Reason why the last move failed; `None` if it did not.
@@ -299,9 +314,16 @@ fn status(server: &Server, watch: &Watch) -> Status {
             p50_ms: doing.served.p50_ms,
             p99_ms: doing.served.p99_ms,
             judged: doing.counts.map(|counts| counts[0]),
+            late: doing.counts.map(|counts| counts[1]),
             late_by_others: doing.counts.map(|counts| counts[2]),
+            verdict: doing.verdict,
             broken_since: doing.broken_since,
             because_of: doing.because_of,
+            missed: doing.missed,
+            kept_seconds: doing.seconds[Verdict::Kept as usize],
+            by_others_seconds: doing.seconds[Verdict::ByOthers as usize],
+            by_store_seconds: doing.seconds[Verdict::ByStore as usize],
+            not_asked_seconds: doing.seconds[Verdict::NotAsked as usize],
             moving,
             move_failed,
             failed_requests,

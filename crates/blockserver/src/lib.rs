@@ -26,6 +26,7 @@ pub mod store;
 pub mod store_entry;
 pub mod tuner;
 pub mod tuning;
+pub mod verdict;
 #[cfg(feature = "vhost-user")]
 pub mod vhost;
 pub mod volume;

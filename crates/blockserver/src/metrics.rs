@@ -17,6 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::catalog::EXTENT_BYTES;
 use crate::server::Server;
 use crate::store_entry::StoreEntry;
+use crate::verdict::Verdict;
 use crate::volume::Volume;
 use crate::watch::{Doing, Watch};
 
@@ -203,18 +204,19 @@ fn promises(encoder: &mut DescriptorEncoder<'_>, rows: &[Row]) -> fmt::Result {
         Some(Unit::Ratios), MetricType::Gauge, series => for (volume, doing, _) in judged() {
         series.gauge(&volume_labels(volume), None, doing.level)?;
     });
-    metric!(encoder, "volume_promise", "Time for which the volume's promise was kept or broken", Some(Unit::Seconds), MetricType::Counter,
-        series => for (volume, doing, _) in judged() {
-        for (name, seconds) in [("kept", doing.kept_seconds), ("broken", doing.broken_seconds)] {
-            series.count(&volume_labels(volume), Some(("state", name)), seconds)?;
+    let promised = || rows.iter().filter(|(_, doing)| doing.verdict.is_some());
+    metric!(encoder, "volume_promise", "Time for which the volume's promise was kept, broken by others or by the store, or not asked for",
+        Some(Unit::Seconds), MetricType::Counter, series => for (volume, doing) in promised() {
+        for (verdict, seconds) in Verdict::ALL.into_iter().zip(doing.seconds) {
+            series.count(&volume_labels(volume), Some(("state", verdict.name())), seconds)?;
         }
     });
     metric!(encoder, "volume_promise_broken", "1 while the volume's promise is broken, else 0", None, MetricType::Gauge,
-        series => for (volume, doing, _) in judged() {
+        series => for (volume, doing) in promised() {
         series.gauge(&volume_labels(volume), None, f64::from(u8::from(doing.broken_since.is_some())))?;
     });
     metric!(encoder, "volume_broken_by", "1 for the volume that used the store most when the promise was last broken, while it is broken",
-        None, MetricType::Gauge, series => for (volume, doing, _) in judged() {
+        None, MetricType::Gauge, series => for (volume, doing) in promised() {
         if let Some(neighbour) = &doing.because_of {
             series.gauge(&volume_labels(volume), Some(("neighbour", neighbour)), 1.0)?;
         }

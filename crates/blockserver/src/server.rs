@@ -334,6 +334,11 @@ impl Server {
         self.lock().volumes.values().cloned().collect()
     }
 
+    /// The guarantee of a volume, by its id.
+    pub fn tenant(&self, id: StreamId) -> Option<Tenant> {
+        self.lock().tenants.get(&id).cloned()
+    }
+
     /// Number of free extents of a store.
     pub fn free(&self, store: &StoreEntry) -> u64 {
         self.lock().free_extents(store)

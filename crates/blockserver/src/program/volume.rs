@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::control::{self, Carried, Status};
+use crate::control::{self, Carried, Status, VolumeStatus};
 use crate::migration::Progress;
 use crate::server::NewVolume;
 use crate::tuning::Tuned;
@@ -25,6 +25,17 @@ pub enum Command {
     Delete(Delete),
     /// List stores and volumes, with their statistics
     Status(Status_),
+    /// List broken guarantees; exits 1 if there are any
+    Check(Check),
+}
+
+/// Arguments of `check`.
+#[derive(Args)]
+pub struct Check {
+    /// The volume [default: all]
+    name: Option<String>,
+    #[command(flatten)]
+    socket: Socket,
 }
 
 /// Where the server is.
@@ -202,6 +213,7 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
         }
         Command::Delete(Delete { name, socket }) => (socket, control::Command::Delete { name: name.clone() }, false),
         Command::Status(Status_ { json, socket }) => (socket, control::Command::Status, *json),
+        Command::Check(check) => return check.run(),
     };
     let status = match socket.ask(&asked)? {
         Carried::Out => return Ok(()),
@@ -215,6 +227,24 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     };
     let text = if is_json { serde_json::to_string_pretty(&status)? + "\n" } else { table(&status) };
     Ok(terminal::print(&text)?)
+}
+
+impl Check {
+    fn run(&self) -> anyhow::Result<()> {
+        let Carried::Status(status) = self.socket.ask(&control::Command::Status)? else { return Ok(()) };
+        let name = self.name.as_deref();
+        if let Some(name) = name
+            && !status.volumes.iter().any(|volume| volume.name == name)
+        {
+            anyhow::bail!("volume {name}: there is none");
+        }
+        let here = status.volumes.iter().filter(|volume| name.is_none_or(|name| name == volume.name));
+        let broken: Vec<String> = here
+            .filter(|volume| volume.broken_since.is_some())
+            .map(|volume| format!("volume {}: {}{}", volume.name, volume.contract.replace('\n', ", "), verdict(volume)))
+            .collect();
+        if broken.is_empty() { Ok(()) } else { Err(terminal::Failed(broken.join("\n")).into()) }
+    }
 }
 
 /// The tables of stores and volumes.
@@ -283,14 +313,19 @@ fn progress(volume: &str, moving: &Progress) -> String {
     format!("{volume} moves to {}: {copied} MiB copied, {to_do} MiB left{left}, at most {pace} MiB/s{rounds}", moving.to)
 }
 
-/// State of the guarantee; empty if it is not judged.
+/// State of the guarantee; empty if there is none.
 fn verdict(volume: &control::VolumeStatus) -> String {
-    let Some((judged, late)) = volume.judged.zip(volume.late_by_others) else { return String::new() };
-    match &volume.broken_since {
-        None => format!(" (kept; {late} of {judged} late)"),
+    let VolumeStatus { kept_seconds: kept, by_others_seconds, by_store_seconds, because_of, missed, .. } = volume;
+    if volume.verdict.is_none() {
+        return String::new();
+    }
+    let broken = by_others_seconds + by_store_seconds;
+    match volume.broken_since {
+        None if kept + broken == 0 => " (not asked yet)".to_owned(),
+        None => format!(" (kept: {kept} s; broken before: {broken} s)"),
         Some(_) => {
-            let because_of = volume.because_of.as_ref().map_or_else(String::new, |name| format!(" because of {name}"));
-            format!(" (BROKEN{because_of}; {late} of {judged} late)")
+            let cause = because_of.as_ref().map_or_else(|| "by the store".to_owned(), |name| format!("because of {name}"));
+            format!(" (BROKEN {cause}: {}; kept {kept} s, broken {broken} s)", missed.as_deref().unwrap_or_default())
         }
     }
 }

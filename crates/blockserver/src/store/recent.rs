@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use block::rates::UNIT_BYTES;
 use block::{Nanos, StreamId};
 use hdrhistogram::Histogram;
 
@@ -24,12 +25,52 @@ pub struct Served {
     pub p50_ms: f64,
     /// 99th percentile of the response time, in milliseconds.
     pub p99_ms: f64,
+    /// Response time in milliseconds that at most 1% of the requests exceeded, and in any case one.
+    pub tail_ms: f64,
+    /// Reads and writes, of which a large one counts as several: see [`UNIT_BYTES`](block::rates::UNIT_BYTES).
+    pub units: u64,
+    /// Time for which a read or write was outstanding.
+    pub busy: Nanos,
+    /// Number of the second since the store was opened.
+    pub second: u64,
 }
 
 /// Samples of a stream in the current second.
 struct Current {
     times_us: Histogram<u32>,
     bytes: u64,
+    units: u64,
+    /// Reads and writes that are outstanding, and since when there are any in this second.
+    open: u32,
+    since: Nanos,
+    busy: Nanos,
+}
+
+impl Current {
+    fn new() -> Current {
+        // Within 1%; three significant digits would take eight times the memory.
+        #[expect(clippy::expect_used, reason = "the bounds are the crate's own")]
+        let times_us = Histogram::new_with_bounds(1, LONGEST_US, 2).expect("bounds");
+        Current { times_us, bytes: 0, units: 0, open: 0, since: Nanos::ZERO, busy: Nanos::ZERO }
+    }
+
+    /// Ends a second, and returns what was served in it; `None` if the stream was idle.
+    fn turn(&mut self, begun: Nanos, second: u64) -> Option<Served> {
+        let end = begun + PERIOD;
+        if self.open > 0 {
+            self.busy += end - self.since;
+            self.since = end;
+        }
+        let requests = self.times_us.len();
+        let is_idle = requests == 0 && self.busy == Nanos::ZERO;
+        let ms = |quantile: f64| self.times_us.value_at_quantile(quantile) as f64 / 1000.0;
+        let tail = 1.0 - 0.01_f64.max(1.0 / requests.max(1) as f64);
+        let (p50_ms, p99_ms, tail_ms) = if requests == 0 { (0.0, 0.0, 0.0) } else { (ms(0.5), ms(0.99), ms(tail)) };
+        let (bytes, units, busy) = (self.bytes, self.units, self.busy);
+        self.times_us.reset();
+        (self.bytes, self.units, self.busy) = (0, 0, Nanos::ZERO);
+        (!is_idle).then_some(Served { requests, bytes, p50_ms, p99_ms, tail_ms, units, busy, second })
+    }
 }
 
 /// The current second and the last complete one, by stream.
@@ -41,18 +82,36 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Records a completed request.
+    /// Whether the current second has ended.
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        now >= self.begun + PERIOD
+    }
+
+    /// Records the arrival of a request.
+    pub(super) fn arrived(&mut self, now: Nanos, stream: StreamId, kind: Kind) {
+        if !matches!(kind, Kind::Read | Kind::Write) {
+            return;
+        }
+        self.turn(now);
+        let current = self.current.entry(stream).or_insert_with(Current::new);
+        if current.open == 0 {
+            current.since = now;
+        }
+        current.open += 1;
+    }
+
+    /// Records a completed request, which has [`arrived`](Recent::arrived).
     pub(super) fn record(&mut self, now: Nanos, stream: StreamId, kind: Kind, bytes: u64, took: Nanos) {
         self.turn(now);
-        let current = self.current.entry(stream).or_insert_with(|| {
-            // Within 1%; three significant digits would take eight times the memory.
-            #[expect(clippy::expect_used, reason = "the bounds are the crate's own")]
-            let times_us = Histogram::new_with_bounds(1, LONGEST_US, 2).expect("bounds");
-            Current { times_us, bytes: 0 }
-        });
+        let current = self.current.entry(stream).or_insert_with(Current::new);
         current.times_us.saturating_record((took.0 / 1000).max(1));
         if matches!(kind, Kind::Read | Kind::Write) {
             current.bytes += bytes;
+            current.units += bytes.div_ceil(UNIT_BYTES.get()).max(1);
+            current.open = current.open.saturating_sub(1);
+            if current.open == 0 {
+                current.busy += now - current.since;
+            }
         }
     }
 
@@ -67,19 +126,17 @@ impl Recent {
         if now < self.begun + PERIOD {
             return;
         }
-        let is_next = now < self.begun + PERIOD + PERIOD;
-        self.last.clear();
-        for (stream, current) in &mut self.current {
-            // Otherwise a whole second without samples lies between.
-            if is_next && !current.times_us.is_empty() {
-                let ms = |quantile: f64| current.times_us.value_at_quantile(quantile) as f64 / 1000.0;
-                let served = Served { requests: current.times_us.len(), bytes: current.bytes, p50_ms: ms(0.5), p99_ms: ms(0.99) };
-                self.last.insert(*stream, served);
+        // Seconds without any event lie between; in them requests may have been outstanding.
+        while now >= self.begun + PERIOD {
+            let second = self.begun.0 / PERIOD.0;
+            let served = self.current.iter_mut().filter_map(|(stream, current)| Some((*stream, current.turn(self.begun, second)?)));
+            self.last = served.collect();
+            self.begun += PERIOD;
+            // Nothing but idle streams: the rest is alike.
+            if self.last.is_empty() {
+                self.begun = Nanos(now.0 - now.0 % PERIOD.0);
             }
-            current.times_us.reset();
-            current.bytes = 0;
         }
-        self.begun = Nanos(now.0 - now.0 % PERIOD.0);
     }
 }
 
@@ -100,5 +157,22 @@ mod tests {
         assert!(recent.last(Nanos::from_millis(2_100)).is_empty());
         recent.record(Nanos::from_millis(2_200), 8, Kind::Flush, 0, Nanos::from_millis(3));
         assert!(recent.last(Nanos::from_millis(5_000)).is_empty(), "seconds lie between");
+    }
+
+    #[test]
+    fn the_time_with_requests_outstanding_is_known_also_in_seconds_without_an_event() {
+        let mut recent = Recent::default();
+        recent.arrived(Nanos::from_millis(100), 7, Kind::Write);
+        recent.arrived(Nanos::from_millis(200), 7, Kind::Write);
+        recent.arrived(Nanos::from_millis(200), 7, Kind::Flush);
+        recent.record(Nanos::from_millis(300), 7, Kind::Write, 1 << 20, Nanos::from_millis(200));
+        let at = |recent: &mut Recent, ms: u64| recent.last(Nanos::from_millis(ms)).get(&7).copied().unwrap_or_default();
+        let first = at(&mut recent, 1_000);
+        assert_eq!((first.busy, first.units, first.requests, first.second), (Nanos::from_millis(900), 4, 1, 0));
+        let later = at(&mut recent, 4_500);
+        assert_eq!((later.busy, later.requests, later.second), (Nanos::from_millis(1_000), 0, 3));
+        recent.record(Nanos::from_millis(4_700), 7, Kind::Write, 4096, Nanos::from_millis(4_500));
+        assert_eq!(at(&mut recent, 5_000).busy, Nanos::from_millis(700));
+        assert_eq!(at(&mut recent, 6_000), Served::default());
     }
 }

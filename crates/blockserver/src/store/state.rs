@@ -33,6 +33,8 @@ pub struct Report {
     pub totals: BTreeMap<StreamId, Totals>,
     /// Standing of each tenant's guarantee, by stream; without those for which the scheduler keeps no account.
     pub standings: BTreeMap<StreamId, Standing>,
+    /// As `standings`, at the end of the second that `served` is of.
+    pub at_second: BTreeMap<StreamId, Standing>,
     /// Bytes of reads answered from read-ahead, and bytes read ahead, since the store was opened.
     pub ahead_bytes: [u64; 2],
 }
@@ -127,6 +129,8 @@ pub(super) struct Core {
     /// A flush failed, so acknowledged data may be lost: everything except reads is refused from then on.
     is_failed: bool,
     recent: Recent,
+    /// Standings at the end of the last second.
+    at_second: BTreeMap<StreamId, Standing>,
     totals: ByStream,
     read_ahead: ReadAhead,
     /// Streams of the roster with their tenants' numbers.
@@ -164,6 +168,7 @@ impl Core {
             flush_result: Ok(()),
             is_failed: false,
             recent: Recent::default(),
+            at_second: BTreeMap::new(),
             totals: ByStream::new(),
             read_ahead: ReadAhead::default(),
             tenants: Vec::new(),
@@ -243,6 +248,8 @@ impl Core {
         if is_change {
             self.read_ahead.changes(stream, changes.iter().copied(), true);
         }
+        self.note_second(now);
+        self.recent.arrived(now, stream, kind);
         let (begun, error, ahead) = (now, None, None);
         let under_way =
             UnderWay { stream, kind, is_durable, replies, cookie, open, begun, bytes, error, buffers, changes, ahead, lba };
@@ -397,10 +404,22 @@ impl Core {
     }
 
     fn report(&mut self, now: Nanos) -> Report {
-        let standing = |(stream, tenant): &(StreamId, usize)| Some((*stream, self.queue.standing(now, *tenant)?));
-        let standings = self.tenants.iter().filter_map(standing).collect();
+        self.note_second(now);
+        let (standings, at_second) = (self.standings(now), self.at_second.clone());
         let ahead_bytes = [self.read_ahead.hit_bytes, self.read_ahead.read_bytes];
-        Report { served: self.recent.last(now).clone(), totals: self.totals.clone(), standings, ahead_bytes }
+        Report { served: self.recent.last(now).clone(), totals: self.totals.clone(), standings, at_second, ahead_bytes }
+    }
+
+    fn standings(&self, now: Nanos) -> BTreeMap<StreamId, Standing> {
+        let standing = |(stream, tenant): &(StreamId, usize)| Some((*stream, self.queue.standing(now, *tenant)?));
+        self.tenants.iter().filter_map(standing).collect()
+    }
+
+    /// Notes the standings at the end of a second, before an event of the next one.
+    fn note_second(&mut self, now: Nanos) {
+        if self.recent.is_over(now) {
+            self.at_second = self.standings(now);
+        }
     }
 
     fn reply(&mut self, now: Nanos, number: usize, turn: &mut Turn) {
@@ -414,6 +433,7 @@ impl Core {
         if matches!(kind, Kind::Write | Kind::Zero | Kind::Trim) {
             self.read_ahead.changes(stream, changes.iter().copied(), false);
         }
+        self.note_second(now);
         self.recent.record(now, stream, kind, bytes, now - begun);
         self.totals.entry(stream).or_default().record(kind, now - begun);
         buffers.sort_unstable_by_key(|(place, _)| *place);

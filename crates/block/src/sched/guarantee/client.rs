@@ -132,6 +132,8 @@ pub(super) struct Client {
     pub(super) places: Places,
     /// Requests completed, late ones, and those late because of others.
     counts: [u64; 3],
+    /// Service times on the reference disk of the requests completed.
+    reference_work: Nanos,
 }
 
 impl Client {
@@ -169,6 +171,7 @@ impl Client {
             tag: 0,
             places: Places::default(),
             counts: [0; 3],
+            reference_work: Nanos::ZERO,
         }
     }
 
@@ -337,6 +340,7 @@ impl Client {
         let at_device = now - dispatched;
         let own = (at_device - (others_done - charge.others_done)).max(charge.work.min(at_device));
         self.own[usize::from(charge.is_write)].add(own);
+        self.reference_work += charge.service;
         let is_late = now - charge.arrival > self.tail();
         let is_late_by_others = is_late && own <= self.tail();
         for (count, is_one) in self.counts.iter_mut().zip([true, is_late, is_late_by_others]) {
@@ -380,6 +384,7 @@ impl Client {
         let [completed, late, late_by_others] = self.counts;
         let mean = Nanos(self.open_time.0.checked_div(u64::from(self.open)).unwrap_or(0));
         let behind = if self.open == 0 { Nanos::ZERO } else { now - (self.clock - self.open_time + mean) };
-        Some(Standing { completed, late, late_by_others, behind, slack: self.slack() })
+        let reference_work = self.reference_work;
+        Some(Standing { completed, late, late_by_others, reference_work, behind, slack: self.slack() })
     }
 }

@@ -333,7 +333,8 @@ impl Volume {
         let [completed, late, late_by_others] = self.guard.counts();
         let mean = Nanos(self.open_time().0.checked_div(u64::from(self.open)).unwrap_or(0));
         let behind = if self.is_silent() { Nanos::ZERO } else { now - (self.clock - self.open_time() + mean) };
-        Some(Standing { completed, late, late_by_others, behind, slack: self.guard.slack() })
+        let reference_work = Nanos::ZERO;
+        Some(Standing { completed, late, late_by_others, reference_work, behind, slack: self.guard.slack() })
     }
 
     /// Time until which the deadline is valid if nothing happens.
