@@ -45,7 +45,7 @@ fn trims_give_space_back_to_others_and_what_was_written_since_stays() {
     }
     let mut other = Client::open(&served.path("nbd"), "z").unwrap();
     assert_eq!((client.write(31 * EXTENT, &data, false).unwrap(), other.write(0, &data, false).unwrap()), (FULL, FULL));
-    assert_eq!(client.write(BLOCK, &data, false).unwrap(), 0, "who has space is not stopped");
+    assert_eq!(client.write(BLOCK, &data, false).unwrap(), 0, "a volume with space is not stopped");
     // In parts, and one by zeroes that may be a hole. A part of the extent at 4 is written again, and one at 5 is left out.
     for extent in 0..3 {
         for part in 0..4 {
@@ -65,7 +65,7 @@ fn trims_give_space_back_to_others_and_what_was_written_since_stays() {
     let mut client = Client::open(&served.path("nbd"), "v").unwrap();
     assert_eq!(client.read(4 * EXTENT + 5 * BLOCK, BLOCK as u32).unwrap(), (0, data.to_vec()));
     assert_eq!(served.free(), 2);
-    // All of it, also what was left out.
+    // All of it, also the part left out.
     for extent in 0..32 {
         assert_eq!(ask(&mut client, TRIM, 0, extent * EXTENT, EXTENT), 0);
     }
@@ -73,7 +73,7 @@ fn trims_give_space_back_to_others_and_what_was_written_since_stays() {
     assert_eq!(served.status("v")["allocated_bytes"], 0);
 }
 
-/// Writers and trimmers on two volumes of a store: each reads what it wrote last, or zeros where it trimmed.
+/// Writers and trimmers on two volumes of a store: each reads its last write, or zeros where it trimmed.
 #[test]
 fn while_extents_change_hands_every_volume_reads_its_own() {
     let served = Served::file("none");

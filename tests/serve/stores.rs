@@ -1,4 +1,4 @@
-//! Identity of stores: exchanged, copied, truncated and older files are refused, and no client reads what another wrote.
+//! Identity of stores: exchanged, copied, truncated and older files are refused, and no client reads data of another.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Served {
         Command::new(PROGRAM).arg("store").args(arguments).arg("--config").arg(self.path("serve.toml")).output().unwrap()
     }
 
-    /// Starts a server that should refuse to; returns what it says.
+    /// Starts a server that should refuse to; returns its message.
     fn is_refused(&mut self) -> String {
         let (code, said) = self.try_start_by(&[]).expect_err("it should be refused");
         assert_eq!(code, Some(2), "{said}");
@@ -229,7 +229,7 @@ fn stores_from_before_labels_get_one_and_keep_their_volumes() {
     for (store, size) in [("small-1", 5 * EXTENT), ("small-2", SMALL)] {
         let store = fs::File::create(served.path(store)).unwrap();
         store.set_len(size).unwrap();
-        // A former content of what is free now.
+        // Former content of a free extent.
         std::os::unix::fs::FileExt::write_all_at(&store, &[0xdd; 4096], 2 * EXTENT).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&store, &[0xaa; 4096], 0).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&store, &[0xab; 4096], size - 4096).unwrap();
@@ -291,7 +291,7 @@ fn tamper(served: &Served, file: &str, copies: u64, draw: &mut Draw) {
     }
 }
 
-/// Any exchange, copy, truncation and rollback of any of the files: the server refuses, or every volume has what its owner wrote. So it is after
+/// Any exchange, copy, truncation and rollback of any of the files: the server refuses, or every volume has its owner's data. So it is after
 /// stores were adopted, or the catalog recovered.
 fn tampered(count: u64, seed: u64) {
     let mut draw = Draw(seed);

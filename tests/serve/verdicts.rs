@@ -1,4 +1,4 @@
-//! What is said of a guarantee is true: promises that the store breaks are not called kept, and each broken second has its cause.
+//! Verdicts on guarantees are true: promises that the store breaks are not called kept, and each broken second has its cause.
 
 use std::time::{Duration, Instant};
 

@@ -192,7 +192,7 @@ pub struct VolumeStatus {
     pub broken_since: Option<u64>,
     /// The volume that transferred most in the latest second that others broke; `None` if the store broke it.
     pub because_of: Option<String>,
-    /// What the latest broken second missed; `None` while the guarantee is kept.
+    /// Shortfall in the latest broken second; `None` while the guarantee is kept.
     pub missed: Option<String>,
     /// Seconds in which the guarantee was kept.
     pub kept_seconds: u64,

@@ -103,7 +103,7 @@ impl Exports for Open<'_> {
     }
 }
 
-/// Who has a connection, for the limits of their number.
+/// Owner of a connection, for the limits of their number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Peer {
     /// A user of this machine; `None` if unknown.

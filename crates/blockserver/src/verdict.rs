@@ -50,7 +50,7 @@ pub fn has_promise(tenant: &Tenant) -> bool {
     tenant.reference.is_some() || tenant.latency_p99.is_some() || !tenant.rates.reservation.is_none()
 }
 
-/// What the scheduler counted in a second.
+/// The scheduler's account of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Requests completed.
@@ -61,7 +61,7 @@ pub struct Account {
     pub reference_work: Option<Nanos>,
 }
 
-/// What a second missed, with figures; `None` if nothing.
+/// The shortfall of a second, with figures; `None` if there is none.
 ///
 /// * A rate is missed if less than 95% of it was served although a request was outstanding all the time. A volume that pauses asks for
 ///   less.
@@ -98,7 +98,7 @@ pub fn missed(tenant: &Tenant, served: &Served, account: &Account) -> Option<Str
     // Of the requests at both ends of the second one is not counted.
     let with_one_more = |work: Nanos| Nanos(work.0 + work.0 / completed.max(1));
     let work = reference_work.filter(|work| is_busy && 100 * with_one_more(*work).0 < ENOUGH_WORK_PERCENT * SECOND.0)?;
-    Some(format!("{:.0}% of what the reference does", 100.0 * work.as_secs_f64()))
+    Some(format!("{:.0}% of the reference's work", 100.0 * work.as_secs_f64()))
 }
 
 /// Requests, by the unit of the contract. Of a unit other than the default the upper bound.
@@ -107,7 +107,7 @@ fn units(tenant: &Tenant, served: &Served) -> u64 {
     if unit == block::rates::UNIT_BYTES { served.units } else { served.requests + served.bytes / unit }
 }
 
-/// Whether a second without a miss shows that the guarantee is kept: the volume asked for what it is guaranteed.
+/// Whether a second without a miss shows that the guarantee is kept: the volume used it.
 pub fn is_asked(tenant: &Tenant, served: &Served) -> bool {
     let rate = &tenant.rates.reservation;
     let is_only_rate = tenant.reference.is_none() && tenant.latency_p99.is_none();
@@ -156,7 +156,7 @@ mod tests {
         let missed = |busy_ms, account: Account| missed(&tenant, &served(100, 10.0, busy_ms), &account);
         assert_eq!((missed(1000, account(1, 1000)), missed(500, account(0, 100))), (None, None));
         assert_eq!(missed(500, account(2, 500)).as_deref(), Some("2 of 100 requests slower than the reference's worst"));
-        assert_eq!(missed(1000, account(0, 100)).as_deref(), Some("10% of what the reference does"));
+        assert_eq!(missed(1000, account(0, 100)).as_deref(), Some("10% of the reference's work"));
         assert_eq!(missed(1000, Account { reference_work: None, ..account(0, 0) }), None, "the scheduler does not know");
     }
 

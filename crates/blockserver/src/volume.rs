@@ -82,6 +82,17 @@ impl UnderWay {
     }
 }
 
+/// Rules for the space of a volume, and its trims.
+struct Space {
+    /// Whether space is kept for all of it.
+    is_thick: bool,
+    /// Maximum allocated space in bytes; [`NO_LIMIT`]: its size.
+    max_used: AtomicU64,
+    /// Granules that were trimmed and not written since, and whether there are any.
+    trimmed: Mutex<Granules>,
+    has_trimmed: AtomicBool,
+}
+
 /// A volume that clients can open.
 pub struct Volume {
     /// Id in the catalog, and stream at the store.
@@ -104,13 +115,7 @@ pub struct Volume {
     held_back_ns: AtomicU64,
     /// Number of moves so far.
     moves: AtomicU32,
-    /// Whether space is kept for all of it.
-    is_thick: bool,
-    /// Maximum allocated space in bytes; [`NO_LIMIT`]: its size.
-    max_used: AtomicU64,
-    /// Granules that were trimmed and not written since, and whether there are any.
-    trimmed: Mutex<Granules>,
-    has_trimmed: AtomicBool,
+    space: Space,
     /// Held while its size, extents, contract or store change.
     pub(crate) changing: Mutex<()>,
     owner: Weak<dyn Owner>,
@@ -138,10 +143,12 @@ impl Volume {
             counts: Default::default(),
             held_back_ns: AtomicU64::new(0),
             moves: AtomicU32::new(record.moves),
-            is_thick: record.is_thick,
-            max_used: AtomicU64::new(record.max_used.unwrap_or(NO_LIMIT)),
-            trimmed: Mutex::default(),
-            has_trimmed: AtomicBool::new(false),
+            space: Space {
+                is_thick: record.is_thick,
+                max_used: AtomicU64::new(record.max_used.unwrap_or(NO_LIMIT)),
+                trimmed: Mutex::default(),
+                has_trimmed: AtomicBool::new(false),
+            },
             changing: Mutex::default(),
             owner,
         }
@@ -183,22 +190,22 @@ impl Volume {
     pub(crate) fn record(&self) -> Record {
         let (id, name, store, bytes) = (self.id, self.name.clone(), self.store().name.clone(), self.bytes());
         let (contract, moves) = (self.contract(), self.moves.load(Ordering::Relaxed));
-        let (is_thick, max_used) = (self.is_thick, self.max_used());
+        let (is_thick, max_used) = (self.space.is_thick, self.max_used());
         Record { id, name, store, bytes, contract, moves, is_thick, max_used, extents: self.extents() }
     }
 
     /// Whether space is kept for all of it.
     pub fn is_thick(&self) -> bool {
-        self.is_thick
+        self.space.is_thick
     }
 
     /// Maximum allocated space in bytes; `None`: its size.
     pub fn max_used(&self) -> Option<u64> {
-        Some(self.max_used.load(Ordering::Relaxed)).filter(|bytes| *bytes != NO_LIMIT)
+        Some(self.space.max_used.load(Ordering::Relaxed)).filter(|bytes| *bytes != NO_LIMIT)
     }
 
     pub(crate) fn set_max_used(&self, bytes: Option<u64>) {
-        self.max_used.store(bytes.unwrap_or(NO_LIMIT), Ordering::Relaxed);
+        self.space.max_used.store(bytes.unwrap_or(NO_LIMIT), Ordering::Relaxed);
     }
 
     /// Whether it may have this many more extents.
@@ -210,11 +217,11 @@ impl Volume {
     /// [`wait_for_turn`](Volume::wait_for_turn) has returned true for the returned turn, whose requests may still use them. `None` if there
     /// are none, or requests of the turn before are outstanding.
     pub(crate) fn detach_trimmed(&self) -> Option<(usize, Vec<(u32, u32)>)> {
-        if self.is_thick || !self.has_trimmed.load(Ordering::SeqCst) {
+        if self.space.is_thick || !self.space.has_trimmed.load(Ordering::SeqCst) {
             return None;
         }
         let mut route = self.change_route();
-        let mut trimmed = self.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trimmed = self.space.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
         if self.under_way.counts[route.turn ^ 1].load(Ordering::SeqCst) > 0 {
             return None;
         }
@@ -225,7 +232,7 @@ impl Volume {
                 detached.push((place, std::mem::replace(extent, NONE)));
             }
         }
-        self.has_trimmed.store(trimmed.bytes() > 0, Ordering::SeqCst);
+        self.space.has_trimmed.store(trimmed.bytes() > 0, Ordering::SeqCst);
         if detached.is_empty() {
             return None;
         }
@@ -236,16 +243,16 @@ impl Volume {
 
     /// Notes a trim, or a write to what was trimmed before.
     fn note_trims(&self, ask: &Ask) {
-        let trimmed = || self.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let trimmed = || self.space.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
         match ask.kind {
-            Kind::Trim if !self.is_thick => {
+            Kind::Trim if !self.space.is_thick => {
                 let end = ask.offset + ask.bytes;
                 // Behind its end there is nothing to keep.
                 let end = if end == self.bytes() { end.next_multiple_of(EXTENT_BYTES) } else { end };
                 trimmed().mark_inside(ask.offset, end - ask.offset);
-                self.has_trimmed.store(true, Ordering::SeqCst);
+                self.space.has_trimmed.store(true, Ordering::SeqCst);
             }
-            Kind::Write | Kind::Zero if self.has_trimmed.load(Ordering::SeqCst) => trimmed().unmark(ask.offset, ask.bytes),
+            Kind::Write | Kind::Zero if self.space.has_trimmed.load(Ordering::SeqCst) => trimmed().unmark(ask.offset, ask.bytes),
             _ => {}
         }
     }
@@ -600,7 +607,7 @@ impl Export for OpenVolume {
         let route = self.volume.route();
         let mut found: Vec<(u64, bool)> = Vec::new();
         let mut at = offset;
-        let trimmed = self.volume.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let trimmed = self.volume.space.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
         let has_trimmed = trimmed.bytes() > 0;
         let step = if has_trimmed { GRANULE } else { EXTENT_BYTES };
         for length in pieces(offset, bytes, step, step) {

@@ -1,4 +1,4 @@
-//! Judges every second whether guarantees are kept, and what broke them.
+//! Judges every second whether guarantees are kept, and finds the cause if not.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ pub struct Doing {
     pub broken_since: Option<u64>,
     /// The volume that transferred most in the latest second that was broken by others; `None` if the store broke it.
     pub because_of: Option<String>,
-    /// What was missed in the latest broken second, with figures.
+    /// Shortfall in the latest broken second, with figures.
     pub missed: Option<String>,
     /// Of the requests judged in the last second, the share not made late by other volumes; 1 without requests.
     pub level: f64,

@@ -152,7 +152,7 @@ pub trait Generator: Send {
     /// It exited unexpectedly: the message.
     fn is_there(&mut self) -> Result<bool, String>;
 
-    /// Forgets what the load has read, so that a load through the page cache keeps reading from the device. Called several times a second.
+    /// Drops the file from the page cache, so that a load through it keeps reading from the device. Called several times a second.
     fn forget_cached(&mut self) {}
 
     /// Stops the load without waiting: its outstanding requests may still complete later.

@@ -1,4 +1,4 @@
-//! Compares the label of a store with what the catalog knows.
+//! Compares the label of a store with the catalog.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use super::{Found, Labelled, Uuid, Version};
 
-/// What the catalog knows about its stores, by name. `None`: a store of a catalog from before stores had labels.
+/// The stores of the catalog, by name. `None`: a store of a catalog from before stores had labels.
 pub type Known = BTreeMap<String, Option<Version>>;
 
 /// A store that may be used.
@@ -22,13 +22,13 @@ pub enum Identified {
     Ahead,
 }
 
-/// What to do about a store that was put in another's place.
+/// Remedy for a store in another's place.
 const PUT_BACK: &str = "put the right one at this path";
 
-/// Decides whether what was found at the path of the store `name`, of `bytes` bytes, is the store that the catalog knows.
+/// Decides whether the content found at the path of the store `name`, of `bytes` bytes, is the store that the catalog knows.
 ///
 /// # Errors
-/// It is another store, an older copy, or none: the message has both identities, and what to do.
+/// It is another store, an older copy, or none: the message has both identities, and the remedy.
 pub fn identify(name: &str, catalog: Uuid, known: &Known, found: &Found, bytes: u64) -> anyhow::Result<Identified> {
     let adopt = format!("`seekwise-serve store adopt {name}`");
     let labelled = match (known.get(name), found) {

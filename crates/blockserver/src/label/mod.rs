@@ -192,7 +192,7 @@ impl StoreLabel {
         Ok(Change { entries: vec![(index, Some(entry))], owners: Vec::new() })
     }
 
-    /// The change that removes a volume. Its extents are free then, whatever owner is recorded for them.
+    /// The change that removes a volume. Its extents are free then, though it is still recorded as their owner.
     pub fn without_volume(&self, id: u32) -> Change {
         Change { entries: self.block_of(id).map(|index| (index, None)).into_iter().collect(), owners: Vec::new() }
     }
@@ -292,8 +292,8 @@ impl StoreLabel {
         Ok(inverse)
     }
 
-    /// Undoes a change with the one that [`apply`](StoreLabel::apply) returned, or, with an empty one, writes what is not known to be written.
-    /// In memory that always succeeds; what cannot be written is written with the next change.
+    /// Undoes a change with the one that [`apply`](StoreLabel::apply) returned, or, with an empty one, writes blocks that may not have been written.
+    /// In memory that always succeeds; blocks that cannot be written are written with the next change.
     ///
     /// # Errors
     /// The store failed, and may have the change that is undone.

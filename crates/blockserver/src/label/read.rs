@@ -18,7 +18,7 @@ const BLANK_BYTES: usize = 1 << 20;
 /// Bytes that are read at once.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// What is on a store.
+/// Content of a store.
 #[derive(Debug)]
 pub enum Found {
     /// Zeros at the beginning and at the end.

@@ -1,4 +1,4 @@
-//! Labels in memory: what is read after changes, torn writes, damage, and exchanges.
+//! Labels in memory: reading after changes, torn writes, damage, and exchanges.
 
 use backing::MemoryBacking;
 
@@ -163,7 +163,7 @@ fn a_change_that_is_cut_is_there_or_not_and_the_label_is_readable() {
         if applied.is_err() {
             assert_eq!(label.volumes(), before);
             assert!(!label.is_written());
-            // The next change writes what is not known to be written.
+            // The next change writes blocks that may not have been written.
             label.apply(&Change::default(), &mut to(&cut.backing)).unwrap();
             assert_eq!(cut.read().volumes(), before, "{kept}");
         }

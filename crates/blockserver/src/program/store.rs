@@ -15,7 +15,7 @@ use crate::store::Medium;
 /// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// List the stores with their labels, and what the catalog knows of them
+    /// List the labels of the stores, and the stores of the catalog
     List(List),
     /// Take a store as it is, though the catalog knows another, or none
     Adopt(Adopt),
@@ -49,7 +49,7 @@ pub struct Adopt {
     /// Begin an empty store on data that are of another program, or have a damaged label
     #[arg(long)]
     overwrite: bool,
-    /// Remove volumes from the catalog that were on the store and are not on what is there now
+    /// Remove volumes from the catalog that were on the store, and are not on it now
     #[arg(long)]
     give_up: bool,
     #[command(flatten)]

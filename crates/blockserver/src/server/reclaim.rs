@@ -53,7 +53,7 @@ impl Server {
     }
 
     fn detach(&self, volume: &Arc<Volume>) -> Option<Detached> {
-        // Whoever holds it may wait for a store that does not answer.
+        // Its holder may wait for a store that does not answer.
         let _changing = volume.changing.try_lock().ok()?;
         // The copier reads the extents, and counts requests by the same turns.
         if self.lock().moves.contains_key(&volume.id) {

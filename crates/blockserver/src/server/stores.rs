@@ -1,7 +1,7 @@
 //! Opens the stores, and compares their labels with the catalog.
 //!
 //! ```text
-//! catalog ─▶ what is known ─┐
+//! catalog ─▶ known versions ─┐
 //! store ─▶ label::read ─▶ label::identify ─▶ the volumes: of the catalog, of a store that is ahead the label's
 //!                                            └─▶ written to the labels, with a new start, then to the catalog
 //! ```
@@ -40,7 +40,7 @@ pub(crate) enum Accept<'a> {
     Stores,
 }
 
-/// A store that was opened, with what was found there.
+/// An opened store with its label.
 struct Opened {
     entry: StoreEntry,
     /// `None` for an emulated disk.
@@ -123,7 +123,7 @@ fn open_store(
     Ok(Opened { entry, label: Some(label), state, is_rewritten, is_foreign })
 }
 
-/// What an adopted store is taken for.
+/// State of a store to adopt.
 fn adopt(
     found: &Found,
     known: &Known,
@@ -182,7 +182,7 @@ fn copy(backing: &dyn Backing, from: u32, to: u32) -> io::Result<()> {
 
 /// The volumes: those of the catalog, but of a store that is ahead those in its label. A volume that moved is on the store with more moves.
 fn resolve(opened: &mut [Opened], records: &[Record], mut next_id: u32, accept: &Accept<'_>) -> anyhow::Result<Vec<Record>> {
-    // A new store has no volumes, whatever the catalog has there.
+    // A new store has no volumes, though the catalog may have some there.
     let is_ahead = |name: &str| {
         opened.iter().any(|store| store.entry.name == name && matches!(store.state, Identified::Ahead | Identified::New))
     };

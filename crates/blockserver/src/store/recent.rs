@@ -54,7 +54,7 @@ impl Current {
         Current { times_us, bytes: 0, units: 0, open: 0, since: Nanos::ZERO, busy: Nanos::ZERO }
     }
 
-    /// Ends a second, and returns what was served in it; `None` if the stream was idle.
+    /// Ends a second, and returns its service; `None` if the stream was idle.
     fn turn(&mut self, begun: Nanos, second: u64) -> Option<Served> {
         let end = begun + PERIOD;
         if self.open > 0 {
