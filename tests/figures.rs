@@ -324,7 +324,7 @@ const LIMITS: &[(&str, &str, &str)] = &[
     ("has to be there within 5 s", "control_socket/server.rs", "from_secs(5);"),
     ("16 connections of privileged users and 16 of all others", "control_socket/server.rs", "usize = 16;"),
     ("16 connections in all", "endpoint/src/metrics.rs", "usize = 16;"),
-    ("at most 1,024 clients", "src/door.rs", "usize = 1024;"),
+    ("at most 2,048 clients", "src/door.rs", "usize = 2048;"),
     ("handshake times out after 30 s", "nbd/mod.rs", "from_secs(30);"),
     ("at most 256 requests or 64 MiB of a client", "nbd/connection.rs", "usize = 256;"),
     ("256 requests or 64 MiB of a client", "nbd/connection.rs", "u64 = 64 << 20;"),

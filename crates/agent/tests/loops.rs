@@ -394,7 +394,9 @@ fn other_users_are_not_served() {
     let mut client = spawned(client.uid(65_534).gid(65_534));
     let answers = answers_of(&mut client);
     assert!(answers[0].contains("does not serve user 65534"), "{answers:?}");
-    assert!(answers[1].contains("closed the connection") || answers[1].contains("reset"), "four at a time: {answers:?}");
+    // It is closed before, while, or after the request is written.
+    let is_closed = ["closed the connection", "reset", "Broken pipe"].iter().any(|why| answers[1].contains(why));
+    assert!(is_closed, "four at a time: {answers:?}");
     device.client().originals(None).expect("root is served");
     client.kill().unwrap();
     client.wait().unwrap();

@@ -20,6 +20,7 @@ pub mod migration;
 pub mod nbd;
 pub mod planner;
 pub mod program;
+pub mod record;
 pub mod server;
 mod stalls;
 pub mod store;

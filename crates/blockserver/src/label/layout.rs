@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::block::{BLOCK_BYTES, PAYLOAD_BYTES};
-use crate::catalog::EXTENT_BYTES;
+use crate::record::EXTENT_BYTES;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 /// Extents whose owners are in one block.

@@ -29,7 +29,7 @@ pub use identify::{Identified, Known, identify};
 pub use layout::Layout;
 pub use read::{Found, Labelled, read};
 
-use crate::catalog::{EXTENT_BYTES, Record};
+use crate::record::{EXTENT_BYTES, Record};
 use crate::store::Buffer;
 use block::{BLOCK_BYTES, PAYLOAD_BYTES, encode};
 use layout::{COPIES, Copy, OWNERS_PER_BLOCK};

@@ -8,8 +8,8 @@ use backing::Backing;
 use super::block::{BLOCK_BYTES, Decoded, decode};
 use super::layout::{COPIES, Copy, Layout, OWNERS_PER_BLOCK};
 use super::{Entry, Head, Owner, StoreLabel, Uuid, Version};
-use crate::catalog::{EXTENT_BYTES, MOST_BYTES};
 use crate::configuration::is_name;
+use crate::record::{EXTENT_BYTES, MOST_BYTES};
 use crate::store::Buffer;
 
 /// Bytes at the beginning of a store that must be zeros for it to be blank: partition tables, file systems and volume managers all have
