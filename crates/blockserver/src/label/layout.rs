@@ -46,7 +46,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Size of the smallest store, in MiB: an extent between two copies of a label for [`VOLUMES`] volumes.
+    /// Size of the smallest store, in MiB: an extent between two copies of a label for 1,024 volumes.
     pub const LEAST_MIB: u64 = 133;
 
     /// The layout for a new store of this size; `None` if it is too small for an extent.
