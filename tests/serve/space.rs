@@ -71,6 +71,15 @@ fn trims_give_space_back_to_others_and_what_was_written_since_stays() {
     }
     served.until_free(29);
     assert_eq!(served.status("v")["allocated_bytes"], 0);
+    // Full, trimmed, and written at once: the writer waits for the space.
+    for extent in 0..29 {
+        assert_eq!(client.write(extent * EXTENT, &data, false).unwrap(), 0);
+    }
+    served.does(&["create", "y", "--size", "64M"]);
+    let mut other = Client::open(&served.path("nbd"), "y").unwrap();
+    assert_eq!(other.write(0, &data, false).unwrap(), FULL);
+    assert_eq!(ask(&mut client, TRIM, 0, 0, 29 * EXTENT), 0);
+    assert_eq!((client.write(30 * EXTENT, &data, false).unwrap(), other.write(0, &data, false).unwrap()), (0, 0));
 }
 
 /// Writers and trimmers on two volumes of a store: each reads its last write, or zeros where it trimmed.

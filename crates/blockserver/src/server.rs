@@ -9,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::nbd::{Export, Exports};
 use anyhow::{Context, bail, ensure};
@@ -30,6 +30,12 @@ use crate::volume::{OpenVolume, Owner, Volume};
 const NO_STREAM: StreamId = 0;
 /// How long the end of the server waits for a store that does not answer. Choice: less than systemd's 90 s; not varied.
 const ENDS: Duration = Duration::from_secs(5);
+
+/// ENOSPC.
+const FULL: i32 = 28;
+/// How long a write waits for trimmed space, and the interval of its checks. Choice: ten times the interval of the reclaimer; not varied.
+const RECLAIMS: Duration = Duration::from_secs(1);
+const RECLAIM_LOOKS: Duration = Duration::from_millis(10);
 
 /// Mutable state. Never locked while waiting for a store or the catalog.
 #[derive(Default)]
@@ -582,13 +588,27 @@ impl Owner for Server {
     }
 
     fn allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()> {
+        let begun = Instant::now();
+        loop {
+            let allocated = self.try_to_allocate(volume, offset, bytes);
+            let is_full = allocated.as_ref().is_err_and(|error| error.raw_os_error() == Some(FULL));
+            if !is_full || begun.elapsed() > RECLAIMS || !self.is_reclaiming(&volume.store()) {
+                return allocated;
+            }
+            thread::sleep(RECLAIM_LOOKS);
+        }
+    }
+}
+
+impl Server {
+    fn try_to_allocate(&self, volume: &Volume, offset: u64, bytes: u64) -> io::Result<()> {
         let (store, _counted) = volume.begin_allocation();
         let _alone = volume.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let missing = volume.missing(offset, bytes);
         if missing.is_empty() {
             return Ok(());
         }
-        let full = || io::Error::from_raw_os_error(28);
+        let full = || io::Error::from_raw_os_error(FULL);
         if !volume.may_use(missing.len()) {
             return Err(full());
         }

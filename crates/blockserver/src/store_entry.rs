@@ -1,6 +1,7 @@
 //! An open store.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 use crate::store::{Extents, Medium, StoreDevice, StoreHost};
@@ -41,6 +42,8 @@ pub struct StoreEntry {
     pub disks: u32,
     /// Place of each extent in its volume, for the scheduler.
     pub places: Arc<Extents>,
+    /// Number of volumes whose trimmed extents are about to be free.
+    pub reclaiming: AtomicUsize,
     /// Which volume has which extent, on the store itself; `None` on an emulated disk. Locked until a change is in the catalog, too: their
     /// generations are in order.
     pub label: Mutex<Option<StoreLabel>>,
@@ -107,6 +110,7 @@ pub fn open(store: &Store) -> anyhow::Result<StoreEntry> {
         disks,
         profile,
         places: Arc::new(Extents::new(extents, EXTENT_BYTES / 512)),
+        reclaiming: AtomicUsize::new(0),
         label: Mutex::default(),
     })
 }

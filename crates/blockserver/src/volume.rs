@@ -213,6 +213,13 @@ impl Volume {
         self.max_used().is_none_or(|most| (self.extents().len() + extents) as u64 * EXTENT_BYTES <= most)
     }
 
+    /// Whether there are extents that were trimmed as a whole.
+    pub(crate) fn has_trimmed_extents(&self) -> bool {
+        let has_trimmed = !self.space.is_thick && self.space.has_trimmed.load(Ordering::SeqCst);
+        let whole = || self.space.trimmed.lock().unwrap_or_else(PoisonError::into_inner).whole();
+        has_trimmed && whole().into_iter().any(|place| self.extent(place).is_some())
+    }
+
     /// Takes extents that were trimmed as a whole out of the volume, as place and number, and begins a turn. The extents can be freed once
     /// [`wait_for_turn`](Volume::wait_for_turn) has returned true for the returned turn, whose requests may still use them. `None` if there
     /// are none, or requests of the turn before are outstanding.

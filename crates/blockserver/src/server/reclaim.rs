@@ -6,6 +6,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -37,12 +38,14 @@ impl Server {
             thread::Builder::new().name("reclaim".to_owned()).spawn(move || {
                 let (mut waiting, mut is_scarce) = (Vec::<Detached>::new(), false);
                 while let Some(server) = server.upgrade() {
+                    store.reclaiming.store(waiting.len() + 1, Ordering::SeqCst);
                     for volume in server.volumes().iter().filter(|volume| volume.is_on(&store)) {
                         if !waiting.iter().any(|detached| Arc::ptr_eq(&detached.volume, volume)) {
                             waiting.extend(server.detach(volume));
                         }
                     }
                     waiting.retain(|detached| !server.frees(detached));
+                    store.reclaiming.store(waiting.len(), Ordering::SeqCst);
                     is_scarce = server.warns_of_scarcity(&store, is_scarce);
                     drop(server);
                     thread::sleep(LOOKS);
@@ -50,6 +53,12 @@ impl Server {
             })?;
         }
         Ok(())
+    }
+
+    /// Whether trimmed extents of a store are about to be free.
+    pub(super) fn is_reclaiming(&self, store: &Arc<StoreEntry>) -> bool {
+        let trimmed = |volume: &Arc<Volume>| volume.is_on(store) && volume.has_trimmed_extents();
+        store.reclaiming.load(Ordering::SeqCst) > 0 || self.volumes().iter().any(trimmed)
     }
 
     fn detach(&self, volume: &Arc<Volume>) -> Option<Detached> {
