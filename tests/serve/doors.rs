@@ -376,6 +376,10 @@ fn a_user_with_very_many_connections_keeps_neither_others_nor_the_operator_out()
     served.does(&["create", "a", "--size", "64M"]);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let rustix::process::Rlimit { maximum, .. } = limit;
+    if maximum.is_some_and(|maximum| maximum < 8_448) {
+        eprintln!("skipped: needs a limit of 8,448 open files");
+        return;
+    }
     rustix::process::setrlimit(rustix::process::Resource::Nofile, rustix::process::Rlimit { current: maximum, maximum }).unwrap();
     // The server has closed those beyond its limit when their first byte is missing.
     let idle: Vec<UnixStream> = (0..1100).map(|_| UnixStream::connect(served.path("nbd")).unwrap()).collect();

@@ -61,7 +61,7 @@ fn promises_that_the_store_cannot_keep_are_broken_by_it() {
     for (number, promise) in promises.iter().enumerate() {
         let name = format!("v{number}");
         served.does(&["create", &name, "--size", "128M", "--thick", "--unchecked", "--promise", promise]);
-        served.reads(&name, 3.0);
+        served.reads(&name, 4.0);
         let status = served.until_broken(&name);
         assert!(status["because_of"].is_null() && status["missed"].is_string(), "{status}");
         let table = String::from_utf8(served.volume(&["status"]).stdout).unwrap();
@@ -82,7 +82,7 @@ fn promises_that_the_store_cannot_keep_are_broken_by_it() {
 fn a_rate_that_is_served_is_kept_and_a_volume_that_pauses_does_not_ask() {
     let served = Served::new("[[store]]\nname = 'host'\nemulated = 'sata7200'\n");
     served.does(&["create", "a", "--size", "128M", "--thick", "--unchecked", "--promise", "reservation_iops = 40"]);
-    served.reads("a", 4.0);
+    served.reads("a", 5.0);
     let status = served.until_verdict("a", "not-asked");
     let seconds = |name: &str| status[name].as_u64().unwrap();
     assert_eq!((seconds("by_others_seconds"), seconds("by_store_seconds")), (0, 0), "{status}");

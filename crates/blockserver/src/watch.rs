@@ -80,7 +80,8 @@ impl Watch {
                         thread::park_timeout(next - now);
                         continue;
                     }
-                    next = now + INTERVAL;
+                    // Without drift, so that no second is left out; but not two checks at once after a pause.
+                    next = (next + INTERVAL).max(now);
                     look(&server, &judged);
                 }
             })?
