@@ -53,7 +53,7 @@ impl Served {
     }
 }
 
-/// An old disk, and nobody else.
+/// An old disk, and each volume alone.
 #[test]
 fn promises_that_the_store_cannot_keep_are_broken_by_it() {
     let served = Served::new("[[store]]\nname = 'host'\nemulated = 'hp_c2247a'\n");

@@ -10,7 +10,7 @@ pub(crate) struct Credit(Nanos);
 
 impl Credit {
     /// Records a request that completed at `now` and was allowed to by `allowed`; `most` is the maximum credit. Returns whether it is late by
-    /// more than the credit, which then starts anew in full.
+    /// more than the credit, which is full again then.
     pub(crate) fn is_overdrawn(&mut self, now: Nanos, allowed: Nanos, most: Nanos) -> bool {
         let credit = (self.0 + (allowed - now)).min(most);
         let debit = now - allowed;

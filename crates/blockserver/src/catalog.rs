@@ -1,6 +1,6 @@
 //! Catalog of volumes and their extents in one SQLite file. Write-ahead: a change is committed before a volume uses it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{anyhow, bail, ensure};
@@ -99,11 +99,7 @@ impl Catalog {
     /// # Errors
     /// The file cannot be opened, is locked, has an unknown version, or is damaged.
     pub fn open(path: &Path) -> anyhow::Result<Catalog> {
-        let created = path
-            .try_exists()
-            .map_err(anyhow::Error::from)
-            .and_then(|is_there| if is_there { Ok(()) } else { create(path, Uuid::random()?) });
-        created.and_then(|()| Catalog::open_file(path)).map_err(|error| {
+        Catalog::open_or_create(path).map_err(|error| {
             let code = error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
             match code {
                 Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => error.context(DAMAGED),
@@ -111,6 +107,13 @@ impl Catalog {
                 _ => error,
             }
         })
+    }
+
+    fn open_or_create(path: &Path) -> anyhow::Result<Catalog> {
+        if !path.try_exists()? {
+            create(path, Uuid::random()?)?;
+        }
+        Catalog::open_file(path)
     }
 
     /// Creates a catalog with this identifier, which a lost one had.
@@ -199,17 +202,22 @@ impl Catalog {
     }
 
     /// Sets the volumes, and the versions of these stores, in one transaction. A store that has changed its name is known by the new one.
+    /// Returns the names of the volumes that it has changed, added or removed.
     ///
     /// # Errors
     /// The database cannot be written, or two volumes have the same name or extent.
-    pub fn reconcile(&mut self, stores: &[StoreRecord], volumes: &[Record]) -> anyhow::Result<()> {
+    pub fn reconcile(&mut self, stores: &[StoreRecord], volumes: &[Record]) -> anyhow::Result<BTreeSet<String>> {
         let before = self.volumes()?;
         let change = self.file.transaction()?;
         change.execute_batch("pragma defer_foreign_keys = on")?;
-        let differs = |record: &&Record| !volumes.contains(record);
-        for record in before.iter().filter(differs) {
+        let known: BTreeMap<u32, &Record> = before.iter().map(|record| (record.id, record)).collect();
+        let new: BTreeMap<u32, &Record> = volumes.iter().map(|record| (record.id, record)).collect();
+        let removed = known.values().filter(|record| new.get(&record.id) != Some(record));
+        let added = new.values().filter(|record| known.get(&record.id) != Some(record));
+        let changed = removed.clone().chain(added.clone()).map(|record| record.name.clone()).collect();
+        for record in removed {
             change.execute("delete from extent where volume = ?1", [record.id])?;
-            if !volumes.iter().any(|volume| volume.id == record.id) {
+            if !new.contains_key(&record.id) {
                 change.execute("delete from volume where id = ?1", [record.id])?;
             } else {
                 // Frees the name, which another volume may have.
@@ -227,11 +235,12 @@ impl Catalog {
             change.execute(&format!("update move set store = ?2 where store in ({renamed})"), params![store, name])?;
             change.execute(&format!("delete from store where name in ({renamed})"), params![store, name])?;
         }
-        for record in volumes.iter().filter(|record| !before.contains(record)) {
+        for record in added {
             write_volume(&change, record)?;
             insert(&change, record.id, &record.store, &record.extents)?;
         }
-        Ok(change.commit()?)
+        change.commit()?;
+        Ok(changed)
     }
 
     /// All volumes with their extents, ordered by name.

@@ -110,7 +110,7 @@ enum Peer {
     User(Option<u32>),
     /// Another machine.
     Machine(IpAddr),
-    /// Somebody at the control socket.
+    /// A client of the control socket.
     Operator,
 }
 

@@ -130,8 +130,7 @@ impl Server {
     pub fn start(configuration: &Configuration) -> anyhow::Result<Arc<Server>> {
         let path = &configuration.catalog;
         let mut catalog = Catalog::open(path).with_context(|| format!("catalog: {}", path.display()))?;
-        let stores = stores::open(configuration, &mut catalog, &stores::Accept::Known)?;
-        let records = catalog.volumes()?;
+        let (stores, records) = stores::open(configuration, &mut catalog, &stores::Accept::Known)?;
         let mut used: BTreeMap<String, BTreeSet<u32>> =
             stores.iter().map(|store| (store.name.clone(), store.reserved.clone())).collect();
         let mut tenants = BTreeMap::new();
@@ -214,12 +213,7 @@ impl Server {
         for store in &self.stores {
             let (server, store, sender) = (self.clone(), store.clone(), sender.clone());
             thread::spawn(move || {
-                let mut label = store.label.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(label) = &mut *label else { return };
-                let written = label.end(&mut |blocks| store.host.write_durably(NO_STREAM, blocks));
-                let at = At { store: &store.name, generation: Some(label.version().generation) };
-                let entered = written.map_err(anyhow::Error::from).and_then(|()| server.catalog().advance(at));
-                if let Err(error) = entered {
+                if let Err(error) = server.record(&store, NO_STREAM, |_| Ok(Change::of_head()), Catalog::advance) {
                     tracing::error!(store = store.name, error = format!("{error:#}"), "the end is not recorded");
                 }
                 drop(sender);

@@ -243,12 +243,11 @@ impl Volume {
         if detached.is_empty() {
             return None;
         }
-        let before = route.turn;
-        route.turn ^= 1;
+        let before = route.next_turn();
         Some((before, detached))
     }
 
-    /// Notes a trim, or a write to what was trimmed before.
+    /// Notes a trim, or a write to trimmed granules.
     fn note_trims(&self, ask: &Ask) {
         let trimmed = || self.space.trimmed.lock().unwrap_or_else(PoisonError::into_inner);
         match ask.kind {
@@ -321,8 +320,7 @@ impl Volume {
     /// the returned one must have been waited for.
     pub(crate) fn turn(&self) -> (usize, Granules) {
         let mut route = self.change_route();
-        let before = route.turn;
-        route.turn ^= 1;
+        let before = route.next_turn();
         let dirty = route.dirty.replace(Mutex::default());
         (before, dirty.map(|dirty| dirty.into_inner().unwrap_or_else(PoisonError::into_inner)).unwrap_or_default())
     }
@@ -354,8 +352,7 @@ impl Volume {
     /// Redirects requests to another store. Returns the turn that ends: its requests may still read from the old store.
     pub(crate) fn switch(&self, store: &Arc<StoreEntry>, extents: &[(u32, u32)]) -> usize {
         let mut route = self.change_route();
-        let before = route.turn;
-        route.turn ^= 1;
+        let before = route.next_turn();
         route.dirty = None;
         route.store = store.clone();
         self.moves.fetch_add(1, Ordering::Relaxed);
@@ -481,6 +478,13 @@ impl Volume {
 }
 
 impl Route {
+    /// Begins a turn, and returns the one before.
+    fn next_turn(&mut self) -> usize {
+        let before = self.turn;
+        self.turn ^= 1;
+        before
+    }
+
     fn places(offset: u64, bytes: u64) -> std::ops::Range<usize> {
         (offset / EXTENT_BYTES) as usize..(offset + bytes).div_ceil(EXTENT_BYTES) as usize
     }

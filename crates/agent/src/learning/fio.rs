@@ -27,7 +27,7 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum bytes of fio's output that are read. Choice: bounds the length of an error; not varied.
 const MAX_OUTPUT_BYTES: u64 = 2_000;
 /// Interval in which the scratch file is dropped from the page cache. Choice: a drop may lose one read-ahead (128 KiB) of each process, 1% of
-/// of the bytes that a hard disk reads in this time; a drive of 1 GB/s reads 100 MB; not varied.
+/// the bytes that a hard disk reads in this time; a drive of 1 GB/s reads 100 MB; not varied.
 const FORGET_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs one fio process at a time.

@@ -22,6 +22,11 @@ pub enum Identified {
     Ahead,
 }
 
+/// Name of a store in the catalog; `None` if it is not there.
+pub fn name_of(known: &Known, store: Uuid) -> Option<&String> {
+    known.iter().find(|(_, known)| known.is_some_and(|known| known.store == store)).map(|(name, _)| name)
+}
+
 /// Remedy for a store in another's place.
 const PUT_BACK: &str = "put the right one at this path";
 
@@ -55,9 +60,8 @@ pub fn identify(name: &str, catalog: Uuid, known: &Known, found: &Found, bytes: 
             label.layout().bytes
         );
     }
-    let same = known.iter().find(|(_, known)| known.is_some_and(|known| known.store == version.store));
-    match (known.get(name).copied().flatten(), same) {
-        (_, Some((other, _))) if other != name => {
+    match (known.get(name).copied().flatten(), name_of(known, version.store)) {
+        (_, Some(other)) if other != name => {
             bail!("is store {other} ({}) of this catalog, or a copy of it: {PUT_BACK}, or call it {other}", version.store)
         }
         (Some(known), None) => bail!(

@@ -25,7 +25,7 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 pub use block::Uuid;
-pub use identify::{Identified, Known, identify};
+pub use identify::{Identified, Known, identify, name_of};
 pub use layout::Layout;
 pub use read::{Found, Labelled, read};
 
@@ -86,6 +86,8 @@ struct Owner {
 /// A change of volumes and owners: blocks with their new values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
+    /// The first block is written, though nothing in it changes but the generation.
+    is_of_head: bool,
     entries: Vec<(u32, Option<Entry>)>,
     owners: Vec<(u32, Owner)>,
 }
@@ -122,20 +124,14 @@ impl StoreLabel {
         let layout = Layout::new(bytes).with_context(small)?;
         let store = Uuid::random()?;
         let version = Version { store, generation: 0, start: store };
+        Ok(StoreLabel::empty(layout, name.to_owned(), catalog, version, store))
+    }
+
+    /// A label without volumes.
+    fn empty(layout: Layout, name: String, catalog: Uuid, version: Version, previous_start: Uuid) -> StoreLabel {
         let owners = vec![Owner::default(); layout.extents() as usize];
-        let (entries, unwritten) = (BTreeMap::new(), BTreeSet::new());
-        Ok(StoreLabel {
-            layout,
-            name: name.to_owned(),
-            catalog,
-            version,
-            previous_start: store,
-            former: None,
-            entries,
-            owners,
-            unwritten,
-            repairs: Vec::new(),
-        })
+        let (former, entries, unwritten, repairs) = (None, BTreeMap::new(), BTreeSet::new(), Vec::new());
+        StoreLabel { layout, name, catalog, version, previous_start, former, entries, owners, unwritten, repairs }
     }
 
     /// The name that its store had in the configuration when the label was written.
@@ -189,12 +185,12 @@ impl StoreLabel {
             length - PAYLOAD_BYTES,
             self.name
         );
-        Ok(Change { entries: vec![(index, Some(entry))], owners: Vec::new() })
+        Ok(Change { entries: vec![(index, Some(entry))], ..Change::default() })
     }
 
     /// The change that removes a volume. Its extents are free then, though it is still recorded as their owner.
     pub fn without_volume(&self, id: u32) -> Change {
-        Change { entries: self.block_of(id).map(|index| (index, None)).into_iter().collect(), owners: Vec::new() }
+        Change { entries: self.block_of(id).map(|index| (index, None)).into_iter().collect(), ..Change::default() }
     }
 
     /// The change that gives extents, as place and number, to a volume. Extents that an earlier change has left at the same places are freed.
@@ -212,13 +208,13 @@ impl StoreLabel {
     pub fn frees(&self, id: u32, extents: &[(u32, u32)]) -> Change {
         let is_its = |number: &u32| self.owners.get(*number as usize).is_some_and(|owner| owner.volume == id);
         let numbers = extents.iter().map(|(_, number)| *number).filter(is_its);
-        Change { entries: Vec::new(), owners: numbers.map(|number| (number, Owner::default())).collect() }
+        Change { owners: numbers.map(|number| (number, Owner::default())).collect(), ..Change::default() }
     }
 
     /// The change that frees extents of a volume at some places.
     fn without_owner(&self, id: u32, is_freed: impl Fn(u32) -> bool) -> Change {
         let of_it = (0..).zip(&self.owners).filter(|(_, owner)| owner.volume == id && is_freed(owner.place));
-        Change { entries: Vec::new(), owners: of_it.map(|(number, _)| (number, Owner::default())).collect() }
+        Change { owners: of_it.map(|(number, _)| (number, Owner::default())).collect(), ..Change::default() }
     }
 
     fn block_of(&self, id: u32) -> Option<u32> {
@@ -247,6 +243,7 @@ impl StoreLabel {
         let entries = indexes.into_iter().filter(|index| self.entries.get(index) != after.entries.get(index));
         let owners = (0..).zip(self.owners.iter().zip(&after.owners)).filter(|(_, (before, after))| before != after);
         Ok(Change {
+            is_of_head: false,
             entries: entries.map(|index| (index, after.entries.get(&index).cloned())).collect(),
             owners: owners.map(|(number, (_, after))| (number, *after)).collect(),
         })
@@ -270,13 +267,19 @@ impl StoreLabel {
         inverse
     }
 
+    /// Indexes of the blocks that a change is in.
+    fn blocks_of(&self, change: &Change) -> BTreeSet<u32> {
+        let head = change.is_of_head.then_some(0);
+        let owners = change.owners.iter().map(|(number, _)| self.layout.owner_block(*number).0);
+        head.into_iter().chain(change.entries.iter().map(|(index, _)| *index)).chain(owners).collect()
+    }
+
     /// Makes a change durable, and returns the one that undoes it. Blocks whose writing has failed before are written, too.
     ///
     /// # Errors
     /// The store failed. The change is not in effect; whether it is on the store is unknown until blocks can be written.
     pub fn apply(&mut self, change: &Change, write: Write<'_>) -> io::Result<Change> {
-        let mut blocks: BTreeSet<u32> = change.entries.iter().map(|(index, _)| *index).collect();
-        blocks.extend(change.owners.iter().map(|(number, _)| self.layout.owner_block(*number).0));
+        let blocks = self.blocks_of(change);
         if blocks.is_empty() && self.unwritten.is_empty() {
             return Ok(Change::default());
         }
@@ -298,8 +301,7 @@ impl StoreLabel {
     /// # Errors
     /// The store failed, and may have the change that is undone.
     pub fn undo(&mut self, inverse: &Change, write: Write<'_>) -> io::Result<()> {
-        let blocks = inverse.entries.iter().map(|(index, _)| *index);
-        self.unwritten.extend(blocks.chain(inverse.owners.iter().map(|(number, _)| self.layout.owner_block(*number).0)));
+        self.unwritten.extend(self.blocks_of(inverse));
         self.set(inverse);
         self.apply(&Change::default(), write).map(drop)
     }
@@ -325,13 +327,12 @@ impl StoreLabel {
     ///
     /// # Errors
     /// The store failed.
-    pub fn begin_anew(&mut self, name: &str, start: Uuid, known: Uuid, change: &Change, write: Write<'_>) -> io::Result<()> {
+    pub fn begin_whole(&mut self, name: &str, start: Uuid, known: Uuid, change: &Change, write: Write<'_>) -> io::Result<()> {
         name.clone_into(&mut self.name);
         (self.version.start, self.previous_start) = (start, known);
         self.version.generation += 1;
-        let inverse = self.set(change);
-        self.unwritten.extend(inverse.entries.iter().map(|(index, _)| *index));
-        self.unwritten.extend(inverse.owners.iter().map(|(number, _)| self.layout.owner_block(*number).0));
+        self.unwritten.extend(self.blocks_of(change));
+        self.set(change);
         let owned =
             (0..).zip(&self.owners).filter(|(_, owner)| owner.volume != 0).map(|(number, _)| self.layout.owner_block(number).0);
         let mut indexes: BTreeSet<u32> = owned.chain(self.entries.keys().copied()).collect();
@@ -349,15 +350,6 @@ impl StoreLabel {
     /// Raises the generation to at least this one.
     pub fn passes(&mut self, generation: u64) {
         self.version.generation = self.version.generation.max(generation);
-    }
-
-    /// Records the end of the server.
-    ///
-    /// # Errors
-    /// As [`apply`](StoreLabel::apply).
-    pub fn end(&mut self, write: Write<'_>) -> io::Result<()> {
-        self.unwritten.insert(0);
-        self.apply(&Change::default(), write).map(drop)
     }
 
     /// Takes over the size of the store, if it has grown.
@@ -407,6 +399,11 @@ impl StoreLabel {
 }
 
 impl Change {
+    /// A new generation, and nothing else.
+    pub fn of_head() -> Change {
+        Change { is_of_head: true, ..Change::default() }
+    }
+
     fn and_gives(mut self, id: u32, extents: &[(u32, u32)]) -> Change {
         self.owners.extend(extents.iter().map(|(place, number)| (*number, Owner { volume: id, place: *place })));
         self

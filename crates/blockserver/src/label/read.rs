@@ -106,20 +106,7 @@ fn labelled(backing: &dyn Backing, bytes: u64, first: First, is_front_overwritte
         return Ok(Found::Damaged("has a label whose UUIDs are no UUIDs".to_owned()));
     };
     let version = Version { store, generation, start };
-    let owners = vec![Owner::default(); layout.extents() as usize];
-    let (entries, unwritten) = (BTreeMap::new(), std::collections::BTreeSet::new());
-    let mut label = StoreLabel {
-        layout,
-        name,
-        catalog,
-        version,
-        previous_start,
-        former: None,
-        entries,
-        owners,
-        unwritten,
-        repairs: Vec::new(),
-    };
+    let mut label = StoreLabel::empty(layout, name, catalog, version, previous_start);
     let mut blocks = BTreeMap::new();
     if layout.bytes <= bytes {
         let [front, end] = COPIES.map(|copy| blocks_of(backing, &layout, copy, store));

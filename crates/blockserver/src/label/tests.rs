@@ -42,7 +42,7 @@ impl Rig {
         let (backing, catalog) = (MemoryBacking::default(), uuid());
         let mut label = StoreLabel::new("a", BYTES, catalog).unwrap();
         let start = uuid();
-        label.begin_anew("a", start, start, &Change::default(), &mut to(&backing)).unwrap();
+        label.begin_whole("a", start, start, &Change::default(), &mut to(&backing)).unwrap();
         Rig { backing, label, catalog }
     }
 
@@ -241,7 +241,7 @@ fn a_store_that_has_grown_keeps_its_volumes_and_one_of_another_catalog_is_taken_
     };
     grown.grow(2 * BYTES);
     let start = uuid();
-    grown.begin_anew("a", start, start, &Change::default(), &mut to(&rig.backing)).unwrap();
+    grown.begin_whole("a", start, start, &Change::default(), &mut to(&rig.backing)).unwrap();
     let Found::Labelled(labelled) = read(&rig.backing, 2 * BYTES).unwrap() else { panic!("no label") };
     assert_eq!((labelled.label.volumes(), labelled.label.layout.bytes), (vec![one.clone()], 2 * BYTES));
     // Cut after each write: the former UUID with its volume, or the new one with the new id.
@@ -262,7 +262,7 @@ fn a_store_that_has_grown_keeps_its_volumes_and_one_of_another_catalog_is_taken_
             left -= 1;
             if left < 0 { Err(io::Error::other("cut")) } else { to(&copy)(blocks) }
         };
-        let begun = label.begin_anew("a", start, start, &change, &mut write);
+        let begun = label.begin_whole("a", start, start, &change, &mut write);
         assert_eq!(begun.is_ok(), writes == 4);
         let Found::Labelled(found) = read(&copy, 2 * BYTES).unwrap() else { panic!("no label") };
         let id = found.label.volumes()[0].id;

@@ -178,9 +178,9 @@ impl Adopt {
         let path = &configuration.catalog;
         let mut catalog = Catalog::open(path).with_context(|| format!("catalog: {}", path.display()))?;
         let accept = Accept::Adopted { store: &self.store, overwrites: self.overwrite, gives_up: self.give_up };
-        stores::open(&configuration, &mut catalog, &accept)?;
+        let (_, volumes) = stores::open(&configuration, &mut catalog, &accept)?;
         let volumes: Vec<String> =
-            catalog.volumes()?.into_iter().filter(|volume| volume.store == self.store).map(|volume| volume.name).collect();
+            volumes.into_iter().filter(|volume| volume.store == self.store).map(|volume| volume.name).collect();
         let volumes = if volumes.is_empty() { "no volumes".to_owned() } else { format!("volumes {}", volumes.join(", ")) };
         Ok(terminal::print(&format!("store {}: taken, with {volumes}\n", self.store))?)
     }
@@ -210,10 +210,9 @@ fn recover(configuration: &Configuration) -> anyhow::Result<()> {
     }
     let mut catalog = Catalog::recreate(path, uuid).with_context(|| format!("catalog: {}", path.display()))?;
     let made = stores::open(configuration, &mut catalog, &Accept::Stores);
-    let volumes = made.and_then(|_| catalog.volumes());
     drop(catalog);
-    let volumes = match volumes {
-        Ok(volumes) => volumes,
+    let volumes = match made {
+        Ok((_, volumes)) => volumes,
         Err(error) => {
             // An empty catalog must not be taken for the right one.
             std::fs::remove_file(path)?;

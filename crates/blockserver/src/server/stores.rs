@@ -15,7 +15,7 @@ use backing::Backing;
 
 use crate::catalog::{Catalog, EXTENT_BYTES, Record, StoreRecord};
 use crate::configuration::{Configuration, Store};
-use crate::label::{self, Found, Identified, Known, Labelled, StoreLabel, Uuid};
+use crate::label::{self, Found, Identified, Known, StoreLabel, Uuid};
 use crate::store::{Buffer, Extents};
 use crate::store_entry::{self, StoreEntry};
 
@@ -52,7 +52,7 @@ struct Opened {
     is_foreign: bool,
 }
 
-/// Opens the stores of the configuration, and updates their labels and the catalog.
+/// Opens the stores of the configuration, updates their labels and the catalog, and returns the stores and the volumes, by name.
 ///
 /// # Errors
 /// A store cannot be opened, is not the one that the catalog knows, or disagrees with the catalog about a volume; or a volume is on a store
@@ -61,7 +61,7 @@ pub(crate) fn open(
     configuration: &Configuration,
     catalog: &mut Catalog,
     accept: &Accept<'_>,
-) -> anyhow::Result<Vec<Arc<StoreEntry>>> {
+) -> anyhow::Result<(Vec<Arc<StoreEntry>>, Vec<Record>)> {
     let (uuid, known) = (catalog.uuid()?, catalog.stores()?);
     let mut opened = Vec::new();
     for store in &configuration.stores {
@@ -77,7 +77,7 @@ pub(crate) fn open(
     }
     let volumes = resolve(&mut opened, &records, catalog.next_id()?, accept)?;
     write(&mut opened, catalog, &known, &volumes)?;
-    Ok(opened.into_iter().map(Opened::ready).map(Arc::new).collect())
+    Ok((opened.into_iter().map(Opened::ready).map(Arc::new).collect(), volumes))
 }
 
 fn open_store(
@@ -105,10 +105,7 @@ fn open_store(
         _ => label::identify(&store.name, catalog, known, &found, entry.bytes).with_context(place)?,
     };
     let (mut label, mut is_rewritten) = match found {
-        Found::Labelled(found) if state != Identified::New => {
-            let Labelled { label, .. } = *found;
-            (label, false)
-        }
+        Found::Labelled(found) if state != Identified::New => (found.label, false),
         _ => (StoreLabel::new(&store.name, entry.bytes, catalog).with_context(place)?, true),
     };
     if label.layout().bytes < entry.bytes {
@@ -140,8 +137,7 @@ fn adopt(
     };
     let (version, bytes) = (labelled.label.version(), labelled.label.layout().bytes);
     ensure!(bytes <= entry.bytes, "is truncated: has {} bytes, and store {} had {bytes}", entry.bytes, version.store);
-    let same = known.iter().find(|(_, known)| known.is_some_and(|known| known.store == version.store));
-    if let Some((other, _)) = same.filter(|(other, _)| **other != entry.name) {
+    if let Some(other) = label::name_of(known, version.store).filter(|other| **other != entry.name) {
         let is_configured = configuration.stores.iter().any(|store| store.name == *other);
         ensure!(!is_configured, "is store {other} ({}), or a copy of it", version.store);
     }
@@ -225,7 +221,9 @@ fn resolve(opened: &mut [Opened], records: &[Record], mut next_id: u32, accept: 
     if let Accept::Adopted { store, gives_up: false, .. } = accept {
         ensure!(lost.is_empty(), "store {store}: volumes {} are not on it; --give-up removes them", lost.join(", "));
     }
-    Ok(volumes.into_values().collect())
+    let mut volumes: Vec<Record> = volumes.into_values().collect();
+    volumes.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(volumes)
 }
 
 /// Checks that a label and the catalog have the same volumes for a store.
@@ -274,7 +272,7 @@ fn write(opened: &mut [Opened], catalog: &mut Catalog, known: &Known, volumes: &
                 entry.backing.flush()
             };
             let written = if *is_rewritten {
-                label.begin_anew(name, start, known_start, &change, &mut to_backing)
+                label.begin_whole(name, start, known_start, &change, &mut to_backing)
             } else {
                 label.begin(name, start, known_start, &change, &mut to_backing)
             };
@@ -282,15 +280,12 @@ fn write(opened: &mut [Opened], catalog: &mut Catalog, known: &Known, volumes: &
         }
         stores.push(StoreRecord { name: name.to_owned(), extents, version: label.as_ref().map(StoreLabel::version) });
     }
-    let before = catalog.volumes()?;
-    let changed =
-        before.iter().filter(|record| !volumes.contains(record)).chain(volumes.iter().filter(|record| !before.contains(record)));
-    let changed: BTreeSet<&str> = changed.map(|record| record.name.as_str()).collect();
+    let changed = catalog.reconcile(&stores, volumes)?;
     if !changed.is_empty() {
         let volumes = changed.into_iter().collect::<Vec<_>>().join(", ");
         tracing::warn!(volumes, "taken over from the labels of their stores, which were ahead of the catalog");
     }
-    catalog.reconcile(&stores, volumes)
+    Ok(())
 }
 
 impl Opened {
